@@ -1,0 +1,48 @@
+# Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint clean lock
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+UV     := uv==0.13.8
+# Further arguments, as in: make demo ARGS="--records 100000 --keep"
+ARGS   ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing is done twice
+	@$(BIN)/aggregator sandbox fetch
+
+demo: setup ## three edges of real Kafka, real flights, the whole pipeline
+	@$(BIN)/aggregator demo $(ARGS)
+
+test: setup ## every test that runs on each change, real brokers included
+	@$(BIN)/pytest $(ARGS)
+
+lint: setup ## ruff, formatting, mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "mypy …" && $(BIN)/mypy
+
+clean: ## stop the sandbox and remove all that was built here; the jar cache stays
+	@if [ -e .sandbox/sandbox.json ] && [ -x $(BIN)/aggregator ]; then $(BIN)/aggregator sandbox down --delete; fi
+	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
+	find aggregator tests jobs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock: $(BIN)/uv ## requirements.lock anew from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--extra demo --extra test pyproject.toml -o requirements.lock
+
+$(BIN)/uv:
+	@echo "making $(VENV) with $(PYTHON) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)"
+
+$(STAMP): requirements.lock pyproject.toml | $(BIN)/uv
+	@echo "installing the packages of requirements.lock; half a minute on a good line (pyspark is built from source) …"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@

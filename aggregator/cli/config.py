@@ -1,0 +1,51 @@
+"""`aggregator config lint|show|schema`: the configuration before anything runs.
+
+Invariant: nothing here connects to a cluster, reads a secret or prints one.
+"""
+
+import os
+from pathlib import Path
+
+import click
+
+from aggregator.cli.output import config_option, rendered
+from aggregator.config.load import load_config
+from aggregator.config.show import json_schema, shown
+
+
+@click.group()
+def config() -> None:
+    """Check, show and describe the configuration."""
+
+
+@config.command(epilog="\b\nExample:\n  aggregator config lint --config hub.yaml && echo fine")
+@config_option
+def lint(config: Path) -> None:
+    """Tell every fault at once, with file and line; exit 78 if there is one.
+
+    Policies that the configuration names are read too.
+    """
+    loaded = load_config(config, os.environ)
+    for policy in sorted({rule.policy for rule in loaded.topics}):
+        _check_policy(policy)
+    click.echo(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
+
+
+@config.command(epilog="\b\nExample:\n  aggregator config show -o json | jq .edges")
+@config_option
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
+def show(config: Path, output: str) -> None:
+    """Print the effective configuration: defaults filled in, paths absolute, secrets as references."""
+    click.echo(rendered(shown(load_config(config, os.environ)), output), nl=False)
+
+
+@config.command(epilog="\b\nExample:\n  aggregator config schema > hub.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of the file, for editors."""
+    click.echo(rendered(json_schema(), "json"), nl=False)
+
+
+def _check_policy(path: Path) -> None:
+    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - fastavro and all its schemas, for lint only
+
+    load_policy(path)

@@ -1,0 +1,66 @@
+"""Where log lines go: stderr, readable on a terminal, one JSON object per line elsewhere.
+
+Invariant: structlog's and the standard library's loggers share one handler and one form, and no traceback shows local
+variables, because those may be records.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+import structlog
+
+LogFormat = Literal["auto", "text", "json"]
+# Libraries that tell their whole inner life at debug and info.
+NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations")
+
+
+def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping[str, str]) -> None:
+    """Set up the process's logging, once, before anything logs.
+
+    Args:
+        level: debug, info, warning or error.
+        form: `auto` is text on a terminal and JSON elsewhere.
+        stream: Usually stderr.
+        environ: `NO_COLOR` in it turns colour off.
+    """
+    terminal = stream.isatty()
+    text = form == "text" or (form == "auto" and terminal)
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_rendering(text=text, colour=terminal and not environ.get("NO_COLOR")),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _rendering(*, text: bool, colour: bool) -> list[structlog.typing.Processor]:
+    if text:
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(colors=colour, exception_formatter=plain, timestamp_key="time")]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]

@@ -1,0 +1,73 @@
+"""The command `aggregator`: its commands by name, and the options that hold for all of them.
+
+Invariant: a command is imported when it is called, so that `aggregator --help` stays quick.
+"""
+
+import os
+import sys
+from typing import Literal
+
+import click
+
+from aggregator.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "sandbox": Lazy("aggregator.cli.sandbox:sandbox", "Real Kafka clusters on loopback, without Docker."),
+    "demo": Lazy("aggregator.cli.demo:demo", "Three edges, real flights, the whole pipeline, and what came out."),
+    "init": Lazy("aggregator.cli.init:init", "Write a first hub.yaml and policy from running clusters."),
+    "config": Lazy("aggregator.cli.config:config", "Check, show and describe the configuration."),
+    "run": Lazy("aggregator.cli.run:run", "Run the hub: edges to central, central to the lake."),
+    "status": Lazy("aggregator.cli.status:status", "Show edges, flows, lag, dead letters and the lake."),
+}
+
+EPILOG = """\b
+Examples:
+  aggregator demo                                       see it work, on this machine
+  aggregator init --central c:9092 --edge eu=e:9092     a first hub.yaml
+  aggregator config lint                                every fault, with file and line
+  aggregator run --drain                                everything that is there now
+  aggregator status -o json                             for scripts
+
+\b
+Exit codes: 0 ok, 1 failed, 2 usage, 3 changes pending, 4 some edges failed,
+5 data loss detected, 6 another hub took over, 78 bad configuration.
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="aggregator", message="%(prog)s %(version)s")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="AGGREGATOR_LOG_LEVEL",
+    help="What is logged to stderr.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    envvar="AGGREGATOR_LOG_FORMAT",
+    help="auto: text on a terminal, JSON lines elsewhere.",
+)
+@click.pass_context
+def main(ctx: click.Context, log_level: str, log_format: Literal["auto", "text", "json"]) -> None:
+    """One hub for many Kafka clusters: reads every regional cluster once, strips personal data by schema, and delivers
+    each record exactly once to a central cluster and a lake.
+    """
+    from aggregator.cli.logs import configure_logs  # noqa: PLC0415 - structlog costs a quarter of a second
+
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+    configure_logs(log_level, log_format, sys.stderr, os.environ)
+
+
+if __name__ == "__main__":
+    main()

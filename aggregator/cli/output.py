@@ -1,0 +1,115 @@
+"""What every command shares towards its reader: `--config`, `-o text|json|yaml`, tables, and how an error reads.
+
+Invariant: stdout is data, stderr is everything else; the JSON and the YAML of a command hold the same answer. Colour is
+left to click, which drops it off a terminal.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from aggregator.errors import AggregatorError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FORMATS = ("text", "json", "yaml")
+CONFIG_ENVIRONMENT = "AGGREGATOR_CONFIG"
+
+
+def config_option(command: Command) -> Command:
+    """`--config`: the parameter is `config: Path`."""
+    return click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=Path("hub.yaml"),
+        show_default=True,
+        envvar=CONFIG_ENVIRONMENT,
+        show_envvar=True,
+        help="The hub's configuration.",
+    )(command)
+
+
+def output_option(command: Command) -> Command:
+    """`-o`: the parameter is `output: str`, one of FORMATS."""
+    return click.option(
+        "-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format on stdout."
+    )(command)
+
+
+def emit(answer: Mapping[str, Any] | Sequence[Any], output: str, text: Callable[[], Iterable[str]]) -> None:
+    """Write one answer to stdout.
+
+    Args:
+        answer: Plain data; its keys are the contract of `-o json` and `-o yaml`.
+        output: One of FORMATS.
+        text: The lines for people; asked for only when they are wanted.
+    """
+    if output == "text":
+        for line in text():
+            click.echo(line)
+    else:
+        click.echo(rendered(answer, output), nl=False)
+
+
+def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
+    """The answer as indented JSON or as YAML, with a newline at its end."""
+    if output == "json":
+        return json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
+    from ruamel.yaml import YAML  # noqa: PLC0415 - a tenth of a second that most commands do not need
+
+    text = StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 4096  # a folded regular expression can not be copied
+    yaml.dump(answer, text)
+    return text.getvalue()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Aligned lines below a heading: numbers to the right, `-` for None.
+
+    Args:
+        columns: Headings.
+        rows: One value per heading each.
+    """
+    cells = [list(row) for row in rows]
+    texts = [list(columns), *([_cell(value) for value in row] for row in cells)]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    right = [
+        any(_number(row[place]) for row in cells) and all(_number(row[place]) or row[place] is None for row in cells)
+        for place in range(len(columns))
+    ]
+    return [
+        "  ".join(
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in texts
+    ]
+
+
+def progress(line: str) -> None:
+    """One line on stderr."""
+    click.echo(line, err=True)
+
+
+def report(error: AggregatorError) -> None:
+    """What went wrong and what to do next, on stderr."""
+    click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True)
+    if error.hint:
+        click.echo(f"{click.style('next:', fg='cyan')} {error.hint}", err=True)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

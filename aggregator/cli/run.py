@@ -1,0 +1,210 @@
+"""`aggregator run`: the hub itself; composes the Spark session, the replication driver and the lake driver.
+
+Invariant: SIGTERM and SIGINT end it cleanly with 0; every other end has the exit code of `cli.md`'s contract.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from aggregator.cli.output import config_option, progress
+from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
+from aggregator.config.units import duration
+from aggregator.errors import AggregatorError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from aggregator.privacy.policy import Policy
+    from aggregator.replicate.driver import Report
+
+EXIT_SOME_EDGES_FAILED = 4
+EXIT_DATA_LOSS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How one run behaves; the command's options."""
+
+    drain: bool = False
+    for_s: float | None = None
+    only: Literal["replicate", "lake"] | None = None
+    standby: bool = False
+    take_over: bool = False
+
+
+@click.command()
+@config_option
+@click.option("--drain", is_flag=True, help="Stop when everything that exists now is at central and in the lake.")
+@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly after this time, as 60s or 5m.")
+@click.option("--only", type=click.Choice(["replicate", "lake"]), help="Run one half alone.")
+@click.option("--master", help="Spark master, instead of the configuration's.")
+@click.option("--standby", is_flag=True, help="Wait for a running hub of this name to stop, then start.")
+@click.option("--take-over", is_flag=True, help="Replace a running hub of this name; it ends with code 6.")
+def run(
+    config: Path,
+    *,
+    drain: bool,
+    for_: str | None,
+    only: Literal["replicate", "lake"] | None,
+    master: str | None,
+    standby: bool,
+    take_over: bool,
+) -> None:
+    """Run the hub: edges to central, central to the lake.
+
+    \b
+    Examples:
+      aggregator run                      until SIGTERM or Ctrl-C
+      aggregator run --drain              everything that is there now, then stop
+      aggregator run --only lake          a second process for the lake
+    """
+    if standby and take_over:
+        raise click.UsageError("--standby waits and --take-over does not: choose one")
+    try:
+        for_s = duration(for_).total_seconds() if for_ else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--for") from None
+    hub = load_config(config, os.environ)
+    if master:
+        hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
+    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over)))
+
+
+def run_hub(config: HubConfig, options: RunOptions) -> int:
+    """Run a hub in this process until it ends.
+
+    Args:
+        config: The hub.
+        options: How long and what.
+
+    Returns:
+        The exit code: 0, 4 with flows that were held or edges that stayed silent, 5 with a gap.
+
+    Raises:
+        AggregatorError: with the exit code of its class.
+    """
+    from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
+
+    policies = _policies(config)
+    for name, ring in config.keys.items():
+        for version, _ in ring.versions:
+            ring.material(name, version)
+    stop = threading.Event()
+    with _signals(stop), _deadline(stop, options.for_s):
+        spark = open_session(config, f"aggregator {config.hub}")
+        try:
+            return _run(config, options, spark, policies, stop)
+        finally:
+            spark.stop()
+
+
+def _run(
+    config: HubConfig,
+    options: RunOptions,
+    spark: "SparkSession",
+    policies: "Mapping[Path, Policy]",
+    stop: threading.Event,
+) -> int:
+    from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
+    from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
+
+    lake = LakeDriver(config, spark) if config.lake and options.only != "replicate" else None
+    beside = _LakeThread(lake, stop) if lake and not options.drain else None
+    report = Report()
+    if beside:
+        beside.start()
+    if options.only != "lake":
+        identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        driver = Driver(config, spark, policies, identity=identity, drain=options.drain, stop=stop)
+        try:
+            report = driver.run(standby=options.standby, take_over=options.take_over)
+        finally:
+            if beside:
+                stop.set()
+    if beside:
+        beside.finish()
+    held = lake.drain(stop).held if lake and options.drain else ()
+    for line in (*_sentences(report), *held):
+        progress(line)
+    return exit_code(report, lake_held=bool(held))
+
+
+def exit_code(report: "Report", *, lake_held: bool) -> int:
+    """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
+    if any(hold.reason == "gap" for hold in report.holds):
+        return EXIT_DATA_LOSS
+    return EXIT_SOME_EDGES_FAILED if report.holds or report.undrained or report.silent or lake_held else 0
+
+
+def _sentences(report: "Report") -> Iterator[str]:
+    for hold in report.holds:
+        yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
+    for flow in report.undrained:
+        yield f"not drained: {flow}: its edge fell silent; run again when it answers"
+    for edge in report.silent:
+        yield f"edge {edge} never answered; its flows go on where they were when it does"
+
+
+def _policies(config: HubConfig) -> "dict[Path, Policy]":
+    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+
+    return {rule.policy: load_policy(rule.policy) for rule in config.topics}
+
+
+class _LakeThread(threading.Thread):
+    """Runs the lake beside replication; what it raises comes out of `finish`."""
+
+    def __init__(self, lake: "LakeDriver", stop: threading.Event) -> None:  # noqa: F821
+        super().__init__(name="lake", daemon=True)
+        self._lake = lake
+        self._stop_event = stop
+        self._error: AggregatorError | None = None
+
+    def run(self) -> None:
+        try:
+            self._lake.run(self._stop_event)
+        except AggregatorError as error:
+            self._error = error
+
+    def finish(self) -> None:
+        self.join()
+        if self._error:
+            raise self._error
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    def end(_signal: int, _frame: object) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _deadline(stop: threading.Event, for_s: float | None) -> Iterator[None]:
+    timer = threading.Timer(for_s, stop.set) if for_s is not None else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()

@@ -1,0 +1,94 @@
+"""`aggregator sandbox up|down|status|fetch`: real Kafka clusters on loopback, and the `hub.yaml` that points at them.
+
+Invariant: stdout holds the answer alone, progress goes to stderr; the JSON of `up` and `status` has fixed names.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from aggregator.cli.output import emit, output_option, progress, table
+from aggregator.sandbox.jars import ensure_jars
+from aggregator.sandbox.sandbox import DEFAULT_EDGES, Sandbox
+
+folder_option = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".sandbox"),
+    show_default=True,
+    help="Folder of the clusters.",
+)
+
+
+@click.group()
+def sandbox() -> None:
+    """Real Kafka clusters on loopback, without Docker."""
+
+
+@sandbox.command()
+@click.option(
+    "--edges",
+    metavar="NAME,…",
+    help=f"Names of the regional clusters.  [default: those of the folder, or {','.join(DEFAULT_EDGES)}]",
+)
+@folder_option
+@output_option
+def up(edges: str | None, folder: Path, output: str) -> None:
+    """Start one broker per edge and one as central, and write hub.yaml beside them.
+
+    Addresses and data stay over down and up.
+    """
+    names = None if edges is None else [name.strip() for name in edges.split(",")]
+    running = Sandbox.up(folder, names, say=progress)
+    emit(addresses(running), output, lambda: _welcome(running))
+
+
+@sandbox.command()
+@folder_option
+@click.option(
+    "--delete", is_flag=True, help="Also remove what the sandbox wrote: data, lake, schemas, key and hub.yaml."
+)
+def down(folder: Path, *, delete: bool) -> None:
+    """Stop every process of the sandbox; data and addresses stay."""
+    stopped = Sandbox.load(folder)
+    running = stopped.running()
+    if running:
+        progress(f"stopping {len(running)} Kafka clusters …")
+    stopped.down(delete=delete)
+    click.echo(f"stopped: {', '.join(cluster.name for cluster in running) or 'nothing ran'}")
+
+
+@sandbox.command()
+@folder_option
+@output_option
+def status(folder: Path, output: str) -> None:
+    """Show which clusters run and where."""
+    found = Sandbox.load(folder)
+    pids = {cluster.name: cluster.pid for cluster in found.clusters}
+    rows = [(each.name, each.bootstrap, str(pids[each.name] or "-")) for each in found.clusters]
+    lines = [*table(("cluster", "address", "process"), rows), f"config: {found.config}"]
+    emit(addresses(found) | {"pids": pids}, output, lambda: lines)
+
+
+@sandbox.command()
+def fetch() -> None:
+    """Fetch Kafka's jars into the cache, if they are not there; `up` does it too."""
+    ensure_jars(progress)
+
+
+def addresses(running: Sandbox) -> dict[str, object]:
+    """The contract of `-o json`: `central`, `edges`, `config`, `dir`."""
+    return {
+        "central": running.central.bootstrap,
+        "edges": {name: edge.bootstrap for name, edge in running.edges.items()},
+        "config": str(running.config),
+        "dir": str(running.dir),
+    }
+
+
+def _welcome(running: Sandbox) -> Iterator[str]:
+    yield from table(("cluster", "address"), [(cluster.name, cluster.bootstrap) for cluster in running.clusters])
+    yield f"run it:  aggregator run --config {running.config}"
+    yield f"stop it: aggregator sandbox down --dir {running.dir}"

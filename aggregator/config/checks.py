@@ -1,0 +1,145 @@
+"""Checks across fields, on those parts of a configuration that are valid in themselves.
+
+Invariant: a fault elsewhere in the file does not keep these from being told, so that one run names everything.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
+from aggregator.config.document import Fault, Place
+from aggregator.config.model import EdgeName, HubName, TopicRule
+
+_EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
+_HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
+_RULE: TypeAdapter[TopicRule] = TypeAdapter(TopicRule)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of a document can be judged: None and missing entries are told by the model's own checks.
+
+    Attributes:
+        hub: The hub's name.
+        edges: Edge name to whether it names a registry.
+        drafts: Place in `topics` to a rule as written, of any shape.
+        rules: Place in `topics` to the rule, where it is valid in itself.
+        schemas: Whether central has a registry.
+        lake: Whether there is a lake section.
+    """
+
+    hub: str | None
+    edges: Mapping[str, bool]
+    drafts: Mapping[int, Mapping[str, Any]]
+    rules: Mapping[int, TopicRule]
+    schemas: bool
+    lake: bool
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Parts":
+        """Pick the valid parts out of plain data of any shape."""
+        edges = data.get("edges")
+        topics = data.get("topics")
+        drafts = enumerate(topics if isinstance(topics, list) else ())
+        rules = {index: draft for index, draft in drafts if isinstance(draft, dict)}
+        return cls(
+            hub=_valid(_HUB_NAME, data.get("hub")),
+            edges={
+                name: bool(edge.get("schemas")) if isinstance(edge, dict) else True
+                for name, edge in (edges.items() if isinstance(edges, dict) else ())
+                if _valid(_EDGE_NAME, name)
+            },
+            drafts=rules,
+            rules={index: rule for index, draft in rules.items() if (rule := _valid(_RULE, draft))},
+            schemas=bool(data.get("schemas")),
+            lake=bool(data.get("lake")),
+        )
+
+
+def _valid(kind: TypeAdapter[T], value: object) -> T | None:
+    try:
+        return kind.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
+    """Everything that is wrong between fields.
+
+    Args:
+        parts: What could be read.
+        folder: What relative policy paths are relative to.
+    """
+    return [*_registries(parts), *_rules(parts, folder), *_names(parts)]
+
+
+def _registries(parts: Parts) -> Iterator[Fault]:
+    if not parts.drafts:
+        return
+    if not parts.schemas:
+        yield Fault(("schemas",), "is missing: topics need a registry for the schemas that central gets")
+    read = [_listed(draft, "edges") for draft in parts.drafts.values()]
+    for edge, has_registry in parts.edges.items():
+        if not has_registry and any(edges is None or edge in edges for edges in read):
+            yield Fault(("edges", edge, "schemas"), "is missing: a rule under `topics` reads this edge")
+
+
+def _rules(parts: Parts, folder: Path) -> Iterator[Fault]:
+    for index, draft in parts.drafts.items():
+        place: Place = ("topics", index)
+        policy = draft.get("policy")
+        edges = _listed(draft, "edges")
+        if draft.get("lake") is not None and not parts.lake:
+            yield Fault((*place, "lake"), "names a table, but there is no `lake:` section")
+        if isinstance(policy, str) and not (folder / policy).is_file():
+            yield Fault((*place, "policy"), "there is no such file (relative paths are relative to this file)")
+        if edges == []:
+            yield Fault((*place, "edges"), "is empty; leave it out for all edges")
+        for position, edge in enumerate(edges or ()):
+            if edge not in parts.edges:
+                yield Fault((*place, "edges", position), "is no edge under `edges:`")
+    yield from _unreached(parts)
+
+
+def _listed(draft: Mapping[str, Any], key: str) -> list[Any] | None:
+    value = draft.get(key)
+    return value if isinstance(value, list) else None
+
+
+def _unreached(parts: Parts) -> Iterator[Fault]:
+    """The first rule that matches a topic at an edge takes it; the same pattern again takes nothing."""
+    first: dict[tuple[str, str], int] = {}
+    for index, rule in parts.rules.items():
+        edges = parts.edges if rule.edges is None else rule.edges
+        earlier = {first.setdefault((rule.match, edge), index) for edge in edges} - {index}
+        if earlier:
+            taken = f"is the same as that of topics[{min(earlier)}], which takes the topic first"
+            yield Fault(("topics", index, "match"), taken)
+
+
+def _names(parts: Parts) -> Iterator[Fault]:
+    rules = dict(parts.rules)
+    every = targets(list(rules.items()), list(parts.edges))
+    for found in collisions(rules, every):
+        later, other = sorted((found.first, found.second), key=lambda target: target.rule, reverse=True)
+        where = f" (for example `{found.name}`)" if found.name else ""
+        yield Fault(
+            ("topics", later.rule, "central"),
+            f"different topics could meet in one central topic{where}: edge {later.edge} here, "
+            f"edge {other.edge} under topics[{other.rule}]; narrow `match` or change a `central` pattern",
+        )
+    told: set[int] = set()
+    names = reserved_names(parts.hub, list(parts.edges)) if parts.hub else []
+    for target in every:
+        hit = None if target.rule in told else reserved_hit(rules[target.rule], target, names)
+        if hit:
+            told.add(target.rule)
+            yield Fault(
+                ("topics", target.rule, "central"),
+                f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",
+            )

@@ -1,0 +1,90 @@
+"""`client:` blocks: librdkafka properties that a user may set, and the ones that would break the protocol.
+
+Invariant: no property that exactly-once rests on can be set, and secret properties are references.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from aggregator.config.secrets import SecretRef, secret_ref
+
+OWNED_BY_PROTOCOL = {
+    "transactional.id": "it is the fencing identity of a slot",
+    "enable.idempotence": "transactions need it",
+    "acks": "anything but all loses records",
+    "isolation.level": "an uncommitted read delivers aborted records",
+    "auto.offset.reset": "a reset skips or repeats records in silence; gaps are reported instead",
+    "enable.auto.commit": "positions live in the ledger",
+    "enable.partition.eof": "positions move past transaction markers by it",
+    "group.id": "positions live in the ledger, not in a group",
+    "plugin.library.paths": "it loads foreign code into every worker",
+    "debug": "it writes payloads into logs",
+}
+SECRET_PROPERTIES = frozenset(
+    {
+        "sasl.password",
+        "sasl.oauthbearer.client.secret",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+        "basic.auth.user.info",
+    }
+)
+# Names that librdkafka, Spark or a storage driver may give to a secret tomorrow; an address, a client id and the path
+# of a key file are none.
+_SECRET_WORDS = re.compile(
+    r"passw|passphrase|secret|credential(?!s\.client\.id)|user\.info|jaas|private\.?key(?!\.file)|access\.?key|api\.?key"
+    r"|token(?!\.endpoint)",
+    re.IGNORECASE,
+)
+
+
+def is_secret_property(name: str) -> bool:
+    """Whether a property of this name holds a secret; in doubt it does."""
+    return name in SECRET_PROPERTIES or _SECRET_WORDS.search(name) is not None
+
+
+def client_option(value: object) -> str | SecretRef:
+    """Keep references as references and everything else as librdkafka's text."""
+    if isinstance(value, SecretRef):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return secret_ref(value) if value.startswith(("env:", "file:")) else value
+    raise ValueError("a client property is text, a number or true/false")
+
+
+ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
+
+
+def refusal(name: str, value: str | SecretRef) -> str | None:
+    """Why this property can not be set so; None when it can. The text never holds the value."""
+    if name in OWNED_BY_PROTOCOL:
+        return f"can not be set: {OWNED_BY_PROTOCOL[name]}"
+    if name == "bootstrap.servers":
+        return "can not be set here: `bootstrap_servers` of the cluster is its one home"
+    if is_secret_property(name) and isinstance(value, str):
+        return "is a secret: write a reference, `env:NAME` or `file:path`"
+    return None
+
+
+def checked_client_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
+    """Refuse what the protocol owns, and secrets in clear.
+
+    Raises:
+        ValidationError: one entry per refused property, at its own place, with the reason.
+    """
+    refused = [
+        InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
+        for name, value in options.items()
+        if (reason := refusal(name, value))
+    ]
+    if refused:
+        raise ValidationError.from_exception_data("client", refused, hide_input=True)
+    return options

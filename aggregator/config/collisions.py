@@ -1,0 +1,121 @@
+"""Central topics that two different sources could fill, found before any record flows.
+
+Invariant: where one of two patterns is a list of names the answer is exact; where both are open the answer errs
+towards a refusal, because two topics mixed into one can not be separated afterwards.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from aggregator.config.model import TopicRule
+from aggregator.config.patterns import Branch, branches, full_matches
+
+# What the room of Kafka names under `<hub>.`; a test holds the two lists together.
+RESERVED = ("ledger", "control", "requests", "dead-letters", "edge-status", "telemetry")
+HEARTBEATS = "heartbeats"
+
+
+class Target(NamedTuple):
+    """Central names of one rule at one edge: `before` + edge topic + `after`."""
+
+    before: str
+    after: str
+    rule: int
+    edge: str
+
+    def name(self, topic: str) -> str:
+        """The central name of an edge topic."""
+        return f"{self.before}{topic}{self.after}"
+
+    def topic(self, name: str) -> str | None:
+        """The edge topic that would have this central name."""
+        room = len(name) - len(self.before) - len(self.after)
+        if room <= 0 or not name.startswith(self.before) or not name.endswith(self.after):
+            return None
+        return name[len(self.before) : len(self.before) + room]
+
+
+class Collision(NamedTuple):
+    """Two targets that meet; `name` is a central topic that shows it, None when both patterns are open."""
+
+    first: Target
+    second: Target
+    name: str | None
+
+
+def targets(rules: Sequence[tuple[int, TopicRule]], edges: Sequence[str]) -> list[Target]:
+    """Every rule at every edge that it speaks of."""
+    found = []
+    for index, rule in rules:
+        for edge in edges if rule.edges is None else rule.edges:
+            before, _, after = rule.central.replace("{edge}", edge).partition("{topic}")
+            found.append(Target(before, after, index, edge))
+    return found
+
+
+def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator[Collision]:
+    """Pairs of targets that different edge topics could fill, one pair per pair of rules."""
+    told: set[tuple[int, int]] = set()
+    ordered = sorted(set(every))
+    for index, first in enumerate(ordered):
+        for second in ordered[index + 1 :]:
+            if not second.before.startswith(first.before):
+                break  # sorted by `before`: nothing later begins with it either
+            pair = (min(first.rule, second.rule), max(first.rule, second.rule))
+            if pair in told or first[:2] == second[:2] or not _ends_meet(first.after, second.after):
+                continue
+            met, name = _meet(rules[first.rule].match, first, rules[second.rule].match, second)
+            if met:
+                told.add(pair)
+                yield Collision(first, second, name)
+
+
+def reserved_names(hub: str, edges: Sequence[str]) -> list[str]:
+    """Central topics that belong to the hub itself, and the edges' heartbeats."""
+    own = [f"{hub}.{name}" for name in RESERVED]
+    return [*own, *(f"{hub}.backfill.{name}" for name in RESERVED), *(f"{edge}.{HEARTBEATS}" for edge in edges)]
+
+
+def reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str | None:
+    """The first name of the hub's own that this target would write into.
+
+    An edge's `heartbeats` under its default name is no hit: it is the heartbeat flow itself.
+    """
+    for name in names:
+        topic = target.topic(name)
+        if topic is None or (topic == HEARTBEATS and name == f"{target.edge}.{HEARTBEATS}"):
+            continue
+        if full_matches(rule.match, [topic])[0]:
+            return name
+    return None
+
+
+def _ends_meet(one: str, other: str) -> bool:
+    return one.endswith(other) or other.endswith(one)
+
+
+def _meet(one: str, first: Target, other: str, second: Target) -> tuple[bool, str | None]:
+    for left in branches(one):
+        for right in branches(other):
+            if left.whole or right.whole:
+                name = _shared(left, first, other, second) or _shared(right, second, one, first)
+                if name:
+                    return True, name
+            elif _begins_meet(first.before + left.literal, second.before + right.literal):
+                return True, None
+    return False, None
+
+
+def _shared(branch: Branch, own: Target, other: str, target: Target) -> str | None:
+    """The central name of a literal branch, if a different topic of the other pattern has it too."""
+    if not branch.whole or not branch.literal:
+        return None
+    name = own.name(branch.literal)
+    topic = target.topic(name)
+    if topic is None or topic == branch.literal or not full_matches(other, [topic])[0]:
+        return None
+    return name
+
+
+def _begins_meet(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)

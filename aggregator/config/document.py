@@ -1,0 +1,126 @@
+"""A YAML document as plain data in which every place still knows its line.
+
+Invariant: scalars stay the text that was written (the model decides what they mean, so `012` and `no` are no traps),
+and no fault quotes a value. Refuses duplicate keys, merge keys, custom tags, several documents and runaway aliases.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Place = tuple[str | int, ...]
+# A hub file has hundreds of nodes; aliases of aliases reach billions in ten lines.
+MAXIMUM_NODES = 50_000
+_KINDS = ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
+_KNOWN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+_NULL = "tag:yaml.org,2002:null"
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, at one place; the text holds no value."""
+
+    place: Place
+    message: str
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Document:
+    """Plain data (dict, list, text, None), the line of each place, and what was wrong with the text itself."""
+
+    data: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def line(self, place: Place) -> int:
+        """Line of a place, or of the nearest thing around it that was written."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+
+def show_place(place: Place) -> str:
+    """`topics[0].match`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return text.removeprefix(".") or "the file"
+
+
+def read_document(text: str) -> Document:
+    """Parse one YAML document; faults are collected, not raised."""
+    document = Document()
+    try:
+        root = YAML(typ="rt").compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        document.faults.append(Fault((), _problem(error), mark.line + 1 if mark else 1))
+        return document
+    except (YAMLError, ValueError):
+        document.faults.append(Fault((), "is not YAML: it holds characters that YAML does not allow"))
+        return document
+    if root is not None:
+        document.data = _Reader(document).read(root, ())
+    return document
+
+
+def _problem(error: MarkedYAMLError) -> str:
+    """What the parser says, without the piece of text that it quotes."""
+    problem = str(error.problem or error.context or "can not be parsed")
+    quoted = ("alias", "anchor", "tag", "escape", "key")
+    if "'" in problem and any(word in problem for word in quoted):
+        problem = problem.partition("'")[0].rstrip()
+    return f"is not YAML: {problem}"
+
+
+class _Reader:
+    """Walks composed nodes once; remembers the lines and the faults in its document."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.left = MAXIMUM_NODES
+        self.above: list[int] = []
+
+    def read(self, node: Node, place: Place) -> Any:
+        self.document.lines.setdefault(place, node.start_mark.line + 1)
+        self.left -= 1
+        if self.left < 0 or id(node) in self.above:
+            if self.left >= 0 or self.left == -1:
+                self.fault(node, place, "aliases grow without bound; write the values out")
+            return None
+        if str(node.tag) not in _KNOWN_TAGS:
+            self.fault(node, place, "custom tags are not read; write plain YAML")
+            return None
+        self.above.append(id(node))
+        try:
+            return self.value(node, place)
+        finally:
+            self.above.pop()
+
+    def value(self, node: Node, place: Place) -> Any:
+        if isinstance(node, MappingNode):
+            return self.mapping(node, place)
+        if isinstance(node, SequenceNode):
+            return [self.read(item, (*place, index)) for index, item in enumerate(node.value)]
+        return None if str(node.tag) == _NULL else str(node.value)
+
+    def mapping(self, node: MappingNode, place: Place) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                self.fault(key, place, "a key is a plain word")
+            elif str(key.tag) == _MERGE:
+                self.fault(key, place, "merge keys (<<) are not read; write the keys out")
+            elif key.value in found:
+                first = self.document.lines[(*place, key.value)]
+                self.fault(key, (*place, key.value), f"is written twice, first in line {first}")
+            else:
+                self.document.lines[(*place, key.value)] = key.start_mark.line + 1
+                found[key.value] = self.read(value, (*place, key.value))
+        return found
+
+    def fault(self, node: Node, place: Place, message: str) -> None:
+        self.document.faults.append(Fault(place, message, node.start_mark.line + 1))

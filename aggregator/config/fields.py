@@ -1,0 +1,120 @@
+"""What single fields refuse: addresses, patterns, names; each check says what to write instead.
+
+Invariant: a check returns the value unchanged or raises ValueError with a text that does not hold the value.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from aggregator.config.client import is_secret_property
+from aggregator.config.patterns import full_matches
+
+_SERVER = re.compile(r"(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+_TOPIC_TEXT = re.compile(r"[A-Za-z0-9._-]*")
+HIGHEST_PORT = 65_535
+
+
+def servers(value: str) -> str:
+    """`host:port`, several with commas."""
+    for server in value.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or not 0 < int(found[1]) <= HIGHEST_PORT:
+            raise ValueError("is one or more `host:port`, separated by commas, without user or password")
+    return value
+
+
+def registry_reference(value: str) -> str:
+    """`directory:<path>` or an http(s) address without credentials."""
+    if value.startswith("directory:") and value != "directory:":
+        return value
+    if value.startswith(("http://", "https://")):
+        address = urlsplit(value)
+        if "@" in address.netloc or address.query:
+            raise ValueError("holds credentials in clear; an address names the registry only")
+        if address.hostname:
+            return value
+    raise ValueError("is `directory:<path>` or an address that begins with http:// or https://")
+
+
+def topic_pattern(value: str) -> str:
+    """A regular expression that RE2 compiles."""
+    if not value:
+        raise ValueError("is empty; `.*` matches every topic")
+    full_matches(value, [])
+    return value
+
+
+def central_pattern(value: str) -> str:
+    """Text of topic characters around exactly one `{topic}` and at most one `{edge}`."""
+    _only_placeholders(value)
+    if value.count("{topic}") != 1:
+        raise ValueError("holds `{topic}` exactly once; two edge topics would become one otherwise")
+    return value
+
+
+def lake_pattern(value: str) -> str:
+    """Name of a table, with or without `{edge}` and `{topic}`."""
+    _only_placeholders(value)
+    if value.startswith(".") or not value:
+        raise ValueError("names a folder below lake.path; it is not empty and does not begin with a dot")
+    return value
+
+
+def _only_placeholders(value: str) -> None:
+    if not set(_PLACEHOLDER.findall(value)) <= {"{edge}", "{topic}"} or value.count("{edge}") > 1:
+        raise ValueError("knows the placeholders `{edge}`, once, and `{topic}`, nothing else in braces")
+    if not _TOPIC_TEXT.fullmatch(_PLACEHOLDER.sub("", value)):
+        raise ValueError("holds letters, digits, dot, underscore and hyphen only, besides `{edge}` and `{topic}`")
+
+
+def lake_path(value: object) -> object:
+    """A folder of this file system."""
+    if isinstance(value, str) and "://" in value:
+        raise ValueError("is a folder on a file system that every executor sees; object stores are not read yet")
+    if value in ("", "."):
+        raise ValueError("names a folder of its own for the tables")
+    return value
+
+
+def lake_format(value: object) -> object:
+    """Delta for now."""
+    if value != "delta":
+        raise ValueError("is `delta`")
+    return value
+
+
+def broker_count(value: int) -> int:
+    """-1 leaves it to the broker's default."""
+    if value != -1 and not 0 < value < 2**15:
+        raise ValueError("is -1 (the broker's default) or at least 1")
+    return value
+
+
+def spark_conf(conf: dict[str, str]) -> dict[str, str]:
+    """Spark shows its settings on its page and in its logs, so that no secret may be one.
+
+    Raises:
+        ValidationError: one entry per refused setting, at its own place.
+    """
+    refused = [
+        InitErrorDetails(type=PydanticCustomError("spark_conf", reason), loc=(name,), input=None)
+        for name in conf
+        if (reason := _spark_refusal(name))
+    ]
+    if refused:
+        raise ValidationError.from_exception_data("conf", refused, hide_input=True)
+    return conf
+
+
+def _spark_refusal(name: str) -> str | None:
+    if is_secret_property(name):
+        return "looks like a secret, and Spark shows its settings; secrets are `env:` or `file:` references elsewhere"
+    if name == "spark.master":
+        return "can not be set here: `spark.master` of the configuration, outside `conf`, is its one home"
+    if name == "spark.speculation":
+        return "can not be set: a second copy of a slot would only fence the first"
+    return None

@@ -1,0 +1,91 @@
+"""`${NAME}`, `${NAME:-default}` and `${file:path}` in the scalars of a document; `$${` is a literal `${`.
+
+Invariant: nothing is filled into a secret field, because the value would then live in the configuration instead of
+behind a reference; a fault names the variable or the file, never what is in it.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.client import is_secret_property
+from aggregator.config.document import Fault, Place
+
+# The body may hold pairs of braces, as in ${PATTERN:-{edge}.{topic}}.
+_EXPRESSION = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*(?:\{[^{}]*\}[^{}]*)*)\}|\$\{")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re.DOTALL)
+_REFUSED = (
+    "is a secret field: write a reference, `env:NAME` or `file:path`; ${…} would put the value into the file's data"
+)
+
+
+class _NotFilled(Exception):  # noqa: N818 - it never leaves this module
+    """Why one expression has no value."""
+
+
+def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[Any, list[Fault]]:
+    """Fill in every scalar.
+
+    Args:
+        data: Plain data of a document.
+        environ: Where variables are looked up.
+        folder: What relative `${file:…}` paths are relative to.
+
+    Returns:
+        The data with values filled in, and the faults; a scalar with a fault becomes None.
+    """
+    faults: list[Fault] = []
+
+    def fill(value: Any, place: Place) -> Any:
+        if isinstance(value, dict):
+            return {key: fill(item, (*place, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [fill(item, (*place, index)) for index, item in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if is_secret_place(place):
+            faults.append(Fault(place, _REFUSED))
+            return None
+        try:
+            return _EXPRESSION.sub(lambda found: _filled(found, environ, folder), value)
+        except _NotFilled as reason:
+            faults.append(Fault(place, str(reason)))
+            return None
+
+    return fill(data, ()), faults
+
+
+def is_secret_place(place: Place) -> bool:
+    """Whether a place holds secrets: everything under `keys`, and secret properties of a `client:` block."""
+    if place[:1] == ("keys",):
+        return True
+    return "client" in place[:-1] and is_secret_property(str(place[-1]))
+
+
+def _filled(found: re.Match[str], environ: Mapping[str, str], folder: Path) -> str:
+    if found[0] == "$${":
+        return "${"
+    body = found["body"]
+    if body is None:
+        raise _NotFilled("an expression ${ is not closed")
+    if body.startswith("file:"):
+        return _file(body.removeprefix("file:"), folder)
+    variable = _VARIABLE.fullmatch(body)
+    if variable is None:
+        raise _NotFilled("an expression is ${NAME}, ${NAME:-default} or ${file:path}")
+    value = environ.get(variable["name"], "")
+    if value:
+        return value
+    if variable["default"] is None:
+        raise _NotFilled(f"the environment variable {variable['name']} is not set")
+    return variable["default"].removeprefix(":-")
+
+
+def _file(name: str, folder: Path) -> str:
+    try:
+        return (folder / name).read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise _NotFilled(f"the file {name} can not be read: {error.strerror}") from None
+    except ValueError:
+        raise _NotFilled(f"the file {name} is not UTF-8 text") from None

@@ -1,0 +1,175 @@
+"""From a YAML file and an environment to the frozen configuration.
+
+Invariant: every fault of the file is told at once, each as `file:line: place: what is wrong`, and no fault holds a
+value. Paths in the result are absolute, so that a worker with another working directory reads the same files.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from aggregator.config.checks import Parts, cross_faults
+from aggregator.config.document import Document, Fault, Place, read_document, show_place
+from aggregator.config.interpolation import interpolate
+from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TopicRule
+from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.errors import ConfigError
+
+Cluster = TypeVar("Cluster", bound=ClusterConfig)
+
+_TEXTS = {
+    "missing": "is missing",
+    "model_type": "is a section of keys",
+    "dict_type": "is a section of keys",
+    "tuple_type": "is a list",
+    "string_type": "is empty, or not plain text",
+    "path_type": "is empty, or not plain text",
+}
+_NAMES = {
+    "hub": "is 1 to 64 letters, digits, dots, underscores and hyphens",
+    "edges": "an edge name is 1 to 32 lower-case letters, digits and hyphens (no dot: it separates edge and topic)",
+}
+
+
+def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
+    """Read, fill in, validate and cross-check one configuration.
+
+    Args:
+        path: The YAML file; relative paths in it are relative to its folder.
+        environ: Where `${NAME}` is looked up.
+
+    Raises:
+        ConfigError: the file can not be read, or the list of all its faults.
+    """
+    folder = path.absolute().parent
+    document = read_document(_text(path))
+    filled, faults = interpolate(document.data, environ, folder)
+    faults = document.faults + faults
+    if document.data is None:
+        raise _error(path, document, faults or [Fault((), "holds nothing")])
+    if not isinstance(filled, dict):
+        raise _error(path, document, [*faults, Fault((), "is a section of keys: hub, central, edges, …")])
+    try:
+        config = HubConfig.model_validate(filled)
+    except ValidationError as error:
+        faults += _unseen(faults, (_fault(details, filled) for details in error.errors()))
+    faults += _unseen(faults, cross_faults(Parts.of(filled), folder))
+    if faults:
+        raise _error(path, document, faults)
+    return _anchored(config, folder)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        hint = "aggregator init writes a first one; --config names another"
+        raise ConfigError(f"{path}: can not be read: {error.strerror}", hint=hint) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
+
+
+def _unseen(before: Iterable[Fault], later: Iterable[Fault]) -> list[Fault]:
+    """Faults at places of which nothing is told yet: a value that could not be filled in is not missing as well."""
+    told = {fault.place for fault in before}
+    return [fault for fault in later if fault.place not in told]
+
+
+def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:
+    placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
+    lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed]
+    hint = f"correct {'it' if len(lines) == 1 else 'them'}, then: aggregator config lint --config {path}"
+    return ConfigError("\n".join(lines), hint=hint)
+
+
+def _fault(details: ErrorDetails, data: Any) -> Fault:
+    """One of pydantic's errors in the words of this project, without the value that it refused."""
+    place = _place(details["loc"], data)
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return Fault(place, _unknown(place))
+    if kind == "string_pattern_mismatch":
+        return Fault(place, _NAMES[str(place[0]) if place[0] in _NAMES else "edges"])
+    message = _TEXTS.get(kind) or details["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+    return Fault(place, message)
+
+
+def _place(loc: tuple[int | str, ...], data: Any) -> Place:
+    """The part of pydantic's location that exists in the document, and a missing key at its end."""
+    place: list[int | str] = []
+    for step in loc:
+        if step == "[key]":
+            break
+        if isinstance(data, dict):
+            place.append(step)
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int):
+            place.append(step)
+            data = data[step]
+        else:
+            break  # names of validators and of union members
+    return tuple(place)
+
+
+def _unknown(place: Place) -> str:
+    known = list(_section(place[:-1]).model_fields)
+    close = difflib.get_close_matches(str(place[-1]), known, n=1)
+    return "is not known; " + (f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}")
+
+
+def _section(place: Place) -> type[BaseModel]:
+    if not place:
+        return HubConfig
+    if place[0] in ("edges", "topics"):
+        return EdgeConfig if place[0] == "edges" else TopicRule
+    field = HubConfig.model_fields[str(place[0])]
+    kinds = (field.annotation, *getattr(field.annotation, "__args__", ()))
+    return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+
+
+def _anchored(config: HubConfig, folder: Path) -> HubConfig:
+    """Every relative path made absolute, seen from the folder of the file that names it."""
+    keys = {
+        name: KeyRing(ring.current, tuple((version, _reference(ref, folder)) for version, ref in ring.versions))
+        for name, ring in config.keys.items()
+    }
+    changes: dict[str, object] = {
+        "central": _cluster(config.central, folder),
+        "edges": {
+            name: _cluster(edge, folder).model_copy(update={"schemas": _registry(edge.schemas, folder)})
+            for name, edge in config.edges.items()
+        },
+        "schemas": _registry(config.schemas, folder),
+        "topics": tuple(rule.model_copy(update={"policy": folder / rule.policy}) for rule in config.topics),
+        "keys": keys,
+    }
+    if config.lake:
+        changes["lake"] = config.lake.model_copy(update={"path": folder / config.lake.path})
+    return config.model_copy(update=changes)
+
+
+def _cluster(cluster: Cluster, folder: Path) -> Cluster:
+    client = {
+        name: _reference(value, folder) if isinstance(value, SecretRef) else _location(name, value, folder)
+        for name, value in cluster.client.items()
+    }
+    return cluster.model_copy(update={"client": client})
+
+
+def _reference(reference: SecretRef, folder: Path) -> SecretRef:
+    return SecretRef("file", str(folder / reference.target)) if reference.scheme == "file" else reference
+
+
+def _location(name: str, value: str, folder: Path) -> str:
+    """Certificates and keytabs are files too: `ssl.ca.location`, except its word `probe`."""
+    return str(folder / value) if name.endswith(".location") and value != "probe" else value
+
+
+def _registry(reference: str | None, folder: Path) -> str | None:
+    if reference is None or not reference.startswith("directory:"):
+        return reference
+    return f"directory:{folder / reference.removeprefix('directory:')}"

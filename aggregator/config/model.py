@@ -1,0 +1,157 @@
+"""The frozen configuration: what every other room reads, never a dict.
+
+Invariant: unknown keys are refused at every level, secrets are references, and no error echoes a value.
+"""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from aggregator.config.client import ClientOption, checked_client_options
+from aggregator.config.fields import (
+    broker_count,
+    central_pattern,
+    lake_format,
+    lake_path,
+    lake_pattern,
+    registry_reference,
+    servers,
+    spark_conf,
+    topic_pattern,
+)
+from aggregator.config.secrets import KeyRing, key_ring
+from aggregator.config.units import duration, size_bytes, start_position
+
+# The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
+_WORD = {"type": ["string", "number", "boolean"]}
+_REFERENCE = {"type": "string", "pattern": "^(env|file):.+"}
+_KEY = {
+    "anyOf": [
+        _REFERENCE,
+        {
+            "type": "object",
+            "properties": {
+                "current": {"type": "integer", "minimum": 1},
+                "versions": {"type": "object", "additionalProperties": _REFERENCE},
+            },
+            "required": ["current", "versions"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_DURATION = {"type": "string", "examples": ["30s", "PT2H"]}
+_SIZE = {"type": "string", "examples": ["16MB", "8MiB"]}
+Duration = Annotated[timedelta, BeforeValidator(duration), WithJsonSchema(_DURATION)]
+SizeBytes = Annotated[int, BeforeValidator(size_bytes), WithJsonSchema(_SIZE)]
+Start = Annotated[
+    Literal["earliest", "latest"] | datetime,
+    BeforeValidator(start_position),
+    WithJsonSchema({"type": "string", "examples": ["earliest", "latest", "2026-11-01T00:00Z"]}),
+]
+Key = Annotated[KeyRing, BeforeValidator(key_ring), WithJsonSchema(_KEY)]
+Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
+Text = Annotated[str, WithJsonSchema(_WORD)]
+RegistryReference = Annotated[str, AfterValidator(registry_reference)]
+EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
+HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+class Model(BaseModel):
+    """Frozen, closed, and silent about the values that it refuses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ClusterConfig(Model):
+    """How to reach one Kafka cluster; `client` holds librdkafka properties (TLS, SASL), secrets by reference."""
+
+    bootstrap_servers: Annotated[str, AfterValidator(servers)]
+    client: Annotated[dict[str, Option], AfterValidator(checked_client_options)] = {}
+
+
+class EdgeConfig(ClusterConfig):
+    """One regional cluster. `schemas` is its registry: `directory:<path>` or an http(s) address."""
+
+    schemas: RegistryReference | None = None
+
+
+class TopicRule(Model):
+    """Which edge topics to replicate, under which policy, to where.
+
+    Attributes:
+        match: Full-match regular expression (RE2) on the edge topic.
+        policy: Policy file.
+        central: Pattern of the central topic; `{edge}` and `{topic}` are filled in.
+        start: `earliest`, `latest`, or a time: where a flow without a ledger record begins.
+        lake: Pattern of the lake table; None for no lake.
+        edges: Edges that the rule speaks of; None for all.
+        partition_by: `source` keeps the partition number, `key` re-partitions by the stripped key.
+        central_config: Topic settings for central topics that the hub creates (`retention.ms`, …).
+    """
+
+    match: Annotated[str, AfterValidator(topic_pattern)]
+    policy: Path
+    central: Annotated[str, AfterValidator(central_pattern)] = "{edge}.{topic}"
+    start: Start = "earliest"
+    lake: Annotated[str, AfterValidator(lake_pattern)] | None = None
+    edges: tuple[EdgeName, ...] | None = None
+    partition_by: Literal["source", "key"] = "source"
+    central_config: dict[str, Text] = {}
+
+
+class LakeConfig(Model):
+    """The lake: tables lie at `<path>/<lake name>`."""
+
+    path: Annotated[Path, BeforeValidator(lake_path)]
+    format: Annotated[Literal["delta"], BeforeValidator(lake_format)] = "delta"
+    commit_interval: Duration = timedelta(seconds=30)
+
+
+class SparkConfig(Model):
+    """Where the slots run. `local` becomes `local[slots+2,4]`; any other master is taken as it is."""
+
+    master: str = "local"
+    conf: Annotated[dict[str, Text], AfterValidator(spark_conf)] = {}
+
+
+class ReplicationConfig(Model):
+    """Cadence and bounds of the slots.
+
+    Attributes:
+        slots: Long Spark tasks that share the edge partitions.
+        commit_interval: Longest time that a transaction stays open under load.
+        commit_bytes: Bytes after which a transaction commits early.
+        fetch_buffer: Prefetch bound per edge and slot, in bytes.
+        drain_patience: How long `--drain` waits for an edge that does not answer.
+    """
+
+    slots: Annotated[int, Field(ge=1, le=256)] = 1
+    commit_interval: Duration = timedelta(milliseconds=500)
+    commit_bytes: SizeBytes = 16 * 1024 * 1024
+    fetch_buffer: SizeBytes = 32 * 1024 * 1024
+    drain_patience: Duration = timedelta(seconds=30)
+
+
+class HeartbeatConfig(Model):
+    """Beats that the hub writes to every edge."""
+
+    emit: bool = True
+    interval: Duration = timedelta(seconds=1)
+
+
+class HubConfig(Model):
+    """One hub: its name, its clusters, what flows, and where to."""
+
+    hub: HubName
+    central: ClusterConfig
+    edges: dict[EdgeName, EdgeConfig]
+    schemas: RegistryReference | None = None
+    topics: tuple[TopicRule, ...] = ()
+    lake: LakeConfig | None = None
+    keys: dict[str, Key] = {}
+    replication_factor: Annotated[int, AfterValidator(broker_count)] = -1
+    replication: ReplicationConfig = ReplicationConfig()
+    heartbeats: HeartbeatConfig = HeartbeatConfig()
+    spark: SparkConfig = SparkConfig()

@@ -1,0 +1,114 @@
+"""Secrets by reference: `env:NAME` or `file:/path`. The reference travels, the value is read where it is used.
+
+Invariant: no value is kept in a model, shown in a repr, or named in an error.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.errors import ConfigError
+
+MINIMUM_KEY_BYTES = 32
+HIGHEST_VERSION = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """`env:NAME` or `file:PATH`; a relative path is made absolute by the loader."""
+
+    scheme: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{self.target}"
+
+    def resolve(self, environ: Mapping[str, str] | None = None) -> str:
+        """Read the secret, without its trailing newline.
+
+        Raises:
+            ConfigError: the variable or the file is not there or is empty.
+        """
+        if self.scheme == "env":
+            value = (os.environ if environ is None else environ).get(self.target, "")
+            if not value:
+                raise ConfigError(f"secret {self}: the variable is not set", hint=f"export {self.target}, or use file:")
+            return value
+        try:
+            value = Path(self.target).read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(f"secret {self}: {error.strerror}", hint="create the file, readable by the hub") from None
+        if not value:
+            raise ConfigError(f"secret {self}: the file is empty", hint="write the secret into it")
+        return value
+
+
+def secret_ref(value: object) -> SecretRef:
+    """Read a reference.
+
+    Raises:
+        ValueError: a value in clear, or an unknown scheme.
+    """
+    if isinstance(value, SecretRef):
+        return value
+    if isinstance(value, str):
+        scheme, separator, target = value.partition(":")
+        if separator and scheme in ("env", "file") and target:
+            return SecretRef(scheme, target)
+    raise ValueError("a secret is a reference, `env:NAME` or `file:path`, never a value in clear")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """Versioned references of one named key; `current` makes new tokens."""
+
+    current: int
+    versions: tuple[tuple[int, SecretRef], ...]
+
+    def material(self, name: str, version: int | None = None) -> bytes:
+        """Key bytes of one version (the current one by default): base64 of at least 32 bytes.
+
+        Raises:
+            ConfigError: missing, not base64, or too short; names the reference, never the value.
+        """
+        reference = dict(self.versions)[self.current if version is None else version]
+        try:
+            key = base64.b64decode(reference.resolve(), validate=True)
+        except binascii.Error:
+            raise ConfigError(f"key {name} ({reference}) is not base64", hint="openssl rand -base64 32") from None
+        if len(key) < MINIMUM_KEY_BYTES:
+            raise ConfigError(
+                f"key {name} ({reference}) has {len(key)} bytes; {MINIMUM_KEY_BYTES} is the least",
+                hint="openssl rand -base64 32",
+            )
+        return key
+
+
+def key_ring(value: object) -> KeyRing:
+    """Read `env:…` (version 1) or `{current: 2, versions: {1: "file:…", 2: "env:…"}}`.
+
+    Raises:
+        ValueError: another shape, or a current version that is not listed.
+    """
+    if isinstance(value, KeyRing):
+        return value
+    if isinstance(value, Mapping):
+        if set(value) != {"current", "versions"} or not isinstance(value["versions"], Mapping):
+            raise ValueError("a versioned key has exactly `current` and `versions`")
+        versions = tuple(sorted((_version(number), secret_ref(ref)) for number, ref in value["versions"].items()))
+        current = _version(value["current"])
+        if current not in dict(versions) or len(dict(versions)) != len(versions):
+            raise ValueError("`current` names one of `versions`, and each version is there once")
+        return KeyRing(current, versions)
+    return KeyRing(1, ((1, secret_ref(value)),))
+
+
+def _version(value: object) -> int:
+    """A key version is part of every token, in one byte."""
+    text = str(value)
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= HIGHEST_VERSION:
+        raise ValueError(f"a key version is a number from 1 to {HIGHEST_VERSION}")
+    return int(text)

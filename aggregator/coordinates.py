@@ -1,0 +1,76 @@
+"""Frozen values that say *where*: edge partitions, offset ranges, positions, origins.
+
+Invariant: ranges are half-open, a position names the *next* offset, and positions compare by (incarnation, offset).
+"""
+
+from typing import NamedTuple, Self
+
+ORIGIN_HEADER = "hub.origin"
+BACKFILL_HEADER = "hub.backfill"
+
+
+class EdgePartition(NamedTuple):
+    """One flow's source: a partition of a topic on an edge. Its text form is the ledger's record key."""
+
+    edge: str
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.edge}/{self.topic}/{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form; edge and topic names hold no slash (Kafka's own rule for topics).
+
+        Raises:
+            ValueError: `text` is not edge/topic/partition.
+        """
+        edge, topic, partition = text.split("/")
+        return cls(edge, topic, int(partition))
+
+
+class OffsetRange(NamedTuple):
+    """Offsets [start, end) of one partition."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+
+class Position(NamedTuple):
+    """Next offset to read, within one life of an edge topic.
+
+    The incarnation grows when the edge topic's id changes or a person accepts a rewind; positions compare by
+    incarnation first.
+    """
+
+    incarnation: int
+    next_offset: int
+
+
+class Origin(NamedTuple):
+    """Where a central record came from; travels as header `hub.origin`, readable with kcat."""
+
+    hub: str
+    edge: str
+    topic: str
+    partition: int
+    offset: int
+    incarnation: int
+
+    def encode(self) -> bytes:
+        """`<hub>/<edge>/<topic>/<partition>/<offset>/<incarnation>` in UTF-8."""
+        return "/".join(map(str, self)).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Read a header's value.
+
+        Raises:
+            ValueError: the bytes are not an origin.
+        """
+        hub, edge, topic, partition, offset, incarnation = value.decode().split("/")
+        return cls(hub, edge, topic, int(partition), int(offset), int(incarnation))

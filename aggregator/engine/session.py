@@ -1,0 +1,63 @@
+"""The Spark session: the one place that names a Spark setting.
+
+Invariant: no secret and no payload in any setting; local masters listen on loopback only; tasks are retried and never
+run speculatively; cores stay free for the lake beside the slots.
+"""
+
+import os
+import re
+import sys
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import ConfigError
+
+TASK_ATTEMPTS = 4
+_SPARE_CORES = 2
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
+
+
+def master_url(master: str, slots: int) -> str:
+    """Spell out a master; `local` gets a core per slot, two to spare, and task retry.
+
+    Raises:
+        ConfigError: a local cluster without a core that stays free of slots.
+    """
+    if master == "local":
+        return f"local[{slots + _SPARE_CORES},{TASK_ATTEMPTS}]"
+    cluster = _LOCAL_CLUSTER.fullmatch(master)
+    if cluster and int(cluster[1]) * int(cluster[2]) <= slots:
+        raise ConfigError(
+            f"spark.master {master} has no core beside {slots} slots, and the lake would wait for ever",
+            hint=f"give it at least {slots + 1} cores, or lower replication.slots",
+        )
+    return master
+
+
+def open_session(config: HubConfig, app: str) -> SparkSession:
+    """Start (or join, under spark-submit) the Spark session.
+
+    Args:
+        config: The hub; `spark.conf` is applied first and can not loosen what correctness needs.
+        app: Application name.
+
+    Raises:
+        ConfigError: the master has too few cores.
+    """
+    # The `.config` of the same name is ignored for Python workers; without this they run another interpreter.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    url = master_url(config.spark.master, config.replication.slots)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    } | config.spark.conf
+    settings |= {"spark.speculation": "false", "spark.task.maxFailures": str(TASK_ATTEMPTS)}
+    if url.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.appName(app).master(url)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,124 @@
+"""The error tree. The family of an error is the action that it asks for, and every error says where and what to do next.
+
+    AggregatorError
+    ├── RetryError            try again with backoff; nothing is decided
+    │   ├── Unreachable           a broker or a registry does not answer
+    │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
+    │   └── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
+    ├── DeadLetterError       this one record can not be delivered; the rest goes on
+    ├── HoldError             stop this flow or edge, keep the others, report it
+    └── ExitError             the process ends; `exit_code` is the contract with supervisors
+        ├── ConfigError           78: the configuration can not be used
+        ├── AnotherHub            6: another hub runs or took over
+        ├── Fenced                an id of ours was taken by a newer producer
+        └── Failed                1: everything else
+
+Invariant: no error carries a payload, a key or a secret; coordinates, sizes and reason codes only.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a record became a dead letter; the codes are a contract with whoever reads the dead-letter topic."""
+
+    WRONG_MAGIC = "wrong_magic"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    UNDECODABLE = "undecodable"
+    TOO_DEEP = "too_deep"
+    TOO_LARGE = "too_large"
+    BAD_KEY = "bad_key"
+    OPERATOR_FAILED = "operator_failed"
+    BAD_HEARTBEAT = "bad_heartbeat"
+    SCHEMA_REFUSED = "schema_refused"
+
+
+class AggregatorError(Exception):
+    """Root of the tree.
+
+    Args:
+        message: What happened, naming the thing and where it is.
+        hint: What the reader should do next; one sentence.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Cross process borders whole: Spark pickles what a task raises."""
+        return _rebuild, (type(self), self.message, self.hint, dict(self.__dict__))
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  next: {self.hint}" if self.hint else self.message
+
+
+def _rebuild(kind: type[AggregatorError], message: str, hint: str, state: dict[str, object]) -> AggregatorError:
+    error = kind.__new__(kind)
+    AggregatorError.__init__(error, message, hint=hint)
+    error.__dict__.update(state)
+    return error
+
+
+class RetryError(AggregatorError):
+    """Family: try again with backoff."""
+
+
+class Unreachable(RetryError):
+    """A broker or a registry does not answer."""
+
+
+class TransactionAborted(RetryError):
+    """The broker refused the transaction, definitely; the producer stays usable after an abort."""
+
+
+class OutcomeUnknown(RetryError):
+    """A commit or abort got no definite answer; only a new producer's fencing decides it (protocol, rule F)."""
+
+
+class DeadLetterError(AggregatorError):
+    """Family: this record can not be delivered.
+
+    Args:
+        reason: The code written into the dead letter.
+        message: For logs; never the payload.
+        schema_id: Writer schema id, when the record showed one.
+    """
+
+    def __init__(self, reason: Reason, message: str, *, schema_id: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        self.schema_id = schema_id
+
+
+class HoldError(AggregatorError):
+    """Family: stop this flow or edge and report it; the others go on. `--drain` ends with 4 for it, 5 for a gap."""
+
+    exit_code = 4
+
+
+class ExitError(AggregatorError):
+    """Family: the process ends with `exit_code`."""
+
+
+class ConfigError(ExitError):
+    """The configuration can not be used; the message lists every fault with file and line."""
+
+    exit_code = 78
+
+
+class AnotherHub(ExitError):
+    """Another hub of this name runs, or took over."""
+
+    exit_code = 6
+
+
+class Fenced(ExitError):
+    """A newer producer took this transactional id."""
+
+
+class Failed(ExitError):
+    """Anything that ends the process and has no code of its own."""

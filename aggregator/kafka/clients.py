@@ -1,0 +1,110 @@
+"""Client options for every role, and the only constructors of librdkafka clients.
+
+Invariant: the properties that exactly-once rests on are set here, last, and never by a user's `client:` block.
+"""
+
+import functools
+import logging
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from aggregator.config.model import ClusterConfig
+from aggregator.config.secrets import SecretRef
+
+# A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach.
+FETCH_OPTIONS = {
+    "fetch.message.max.bytes": 8 * 1024 * 1024,
+    "queued.min.messages": 300_000,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 100,
+}
+TRANSACTION_TIMEOUT_MS = 15_000
+
+# librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
+log = logging.getLogger("librdkafka")
+
+
+def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
+    """Bootstrap servers and the `client:` block with its secrets resolved, here and now.
+
+    Raises:
+        ConfigError: a secret's reference can not be read.
+    """
+    options: dict[str, Any] = {
+        name: value.resolve() if isinstance(value, SecretRef) else value for name, value in cluster.client.items()
+    }
+    options["bootstrap.servers"] = cluster.bootstrap_servers
+    options.setdefault("client.id", "aggregator")
+    options.setdefault("reconnect.backoff.max.ms", 2000)
+    options.setdefault("log_level", 3)
+    return options
+
+
+def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **options: Any) -> Consumer:
+    """A read_committed consumer for `assign()`: no group, no commits, no reset, end-of-partition events.
+
+    Args:
+        cluster: Where to read.
+        buffer_bytes: Bound of the prefetch queue over all its partitions.
+        options: Further librdkafka properties.
+    """
+    return Consumer(
+        connection_options(cluster)
+        | FETCH_OPTIONS
+        | options
+        | {
+            "group.id": "aggregator-unused",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": max(1024, buffer_bytes // 1024),
+        },
+        logger=log,
+    )
+
+
+def transactional_producer(cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int) -> Producer:
+    """A producer with a fencing identity; the caller runs `init_transactions`."""
+    return Producer(
+        connection_options(cluster)
+        | {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.size": batch_bytes,
+            "message.max.bytes": 64 * 1024 * 1024,
+            "partitioner": "murmur2_random",
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 64 * 1024,
+        },
+        logger=log,
+    )
+
+
+def plain_producer(cluster: ClusterConfig) -> Producer:
+    """An idempotent producer without transactions, for telemetry and heartbeats."""
+    return Producer(
+        connection_options(cluster) | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000},
+        logger=log,
+    )
+
+
+@functools.cache
+def _admins() -> dict[str, AdminClient]:
+    return {}
+
+
+def admin(cluster: ClusterConfig) -> AdminClient:
+    """The process's admin client of this cluster; kept, because a collected one cancels its pending futures."""
+    kept = _admins()
+    key = cluster.model_dump_json()
+    if key not in kept:
+        kept[key] = AdminClient(connection_options(cluster), logger=log)
+    return kept[key]

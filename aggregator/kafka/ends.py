@@ -1,0 +1,98 @@
+"""Ends and starts of partitions, asked through the admin client and never guessed from what a consumer has seen.
+
+Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka import clients
+
+Partition = tuple[str, int]
+TIMEOUT_S = 10.0
+
+
+def _listed(
+    cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
+) -> dict[Partition, Any]:
+    if not partitions:
+        return {}
+    futures = clients.admin(cluster).list_offsets(
+        {TopicPartition(topic, partition): spec for topic, partition in partitions},
+        isolation_level=level,
+        request_timeout=timeout_s,
+    )
+    try:
+        return {(at.topic, at.partition): future.result(timeout_s + 5) for at, future in futures.items()}
+    except (KafkaException, TimeoutError) as error:
+        raise Unreachable(
+            f"offsets of {len(partitions)} partitions at {cluster.bootstrap_servers} can not be listed: {error}",
+            hint="check that the broker runs and that the principal may describe these topics",
+        ) from None
+
+
+def _offsets(found: dict[Partition, Any]) -> dict[Partition, int]:
+    return {at: result.offset for at, result in found.items()}
+
+
+def start_offsets(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, int]:
+    """First offset that each partition still has.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    return _offsets(_listed(cluster, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s))
+
+
+def stable_end_offsets(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, int]:
+    """Last stable offset of each partition: the end that a read_committed reader can reach.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    return _offsets(_listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, timeout_s))
+
+
+def log_end_offsets(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, int]:
+    """High watermark of each partition, open transactions included.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    return _offsets(_listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s))
+
+
+def offsets_at(cluster: ClusterConfig, partitions: Collection[Partition], when: datetime) -> dict[Partition, int]:
+    """First offset whose timestamp is at or after `when`; the end where every record is older.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    spec = OffsetSpec.for_timestamp(int(when.timestamp() * 1000))
+    found = _offsets(_listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S))
+    return found | stable_end_offsets(cluster, [at for at, offset in found.items() if offset < 0])
+
+
+def first_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Timestamp in ms of each partition's first record; partitions without one are left out.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    spec = OffsetSpec.for_timestamp(0)
+    found = _listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S)
+    return {at: result.timestamp for at, result in found.items() if result.offset >= 0}
+
+

@@ -1,0 +1,99 @@
+"""The ledger: where each flow stands, committed in the same transaction as the records that it moves past.
+
+Invariant (protocol, rules A and D): a slot writes its own partition only; for one flow the record of the highest
+epoch, last in log order, wins; a damaged record is refused by name, never skipped.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.errors import Failed
+from aggregator.kafka import topics
+from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.names import HubNames
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """One flow's committed position and its cumulative counters.
+
+    Always consumed = delivered + dead + suppressed, because the counters commit with the records.
+    `stripped` counts field values that an operator removed or changed.
+    """
+
+    incarnation: int
+    topic_id: str
+    next_offset: int
+    epoch: int
+    slot: int
+    delivered: int = 0
+    dead: int = 0
+    suppressed: int = 0
+    stripped: int = 0
+
+    @property
+    def position(self) -> Position:
+        """Where the flow goes on."""
+        return Position(self.incarnation, self.next_offset)
+
+    def encode(self) -> bytes:
+        """JSON with a CRC-32 over itself: against accident, not against malice."""
+        body = {"v": VERSION} | asdict(self)
+        return _dump(body | {"crc": zlib.crc32(_dump(body))})
+
+
+def _dump(body: dict[str, object]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode(record: LogRecord, topic: str) -> LedgerRecord:
+    """Read one ledger record.
+
+    Raises:
+        Failed: not JSON, another version, or a CRC that does not match; names partition, offset and flow.
+    """
+    try:
+        body = json.loads(record.value or b"")
+        crc, version = body.pop("crc"), body["v"]
+        if crc == zlib.crc32(_dump(body)) and version == VERSION:
+            del body["v"]
+            return LedgerRecord(**body)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise Failed(
+        f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is damaged",
+        hint="compare edge and central for this flow, then write a corrected record; nothing was read past it",
+    )
+
+
+def winners(records: Iterable[LogRecord], topic: str) -> dict[EdgePartition, LedgerRecord]:
+    """For each flow the record of the highest epoch, last in log order.
+
+    Raises:
+        Failed: a damaged record.
+    """
+    best: dict[EdgePartition, LedgerRecord] = {}
+    for record in records:
+        if record.value is None:
+            continue
+        flow, entry = EdgePartition.parse(record.key), decode(record, topic)
+        if flow not in best or entry.epoch >= best[flow].epoch:
+            best[flow] = entry
+    return best
+
+
+def read_ledger(cluster: ClusterConfig, names: HubNames) -> dict[EdgePartition, LedgerRecord]:
+    """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
+
+    Raises:
+        Failed: a damaged record, or an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    count = topics.partition_count(cluster, names.ledger)
+    return winners(read_to_end(cluster, names.ledger, range(count)), names.ledger) if count else {}

@@ -1,0 +1,99 @@
+"""Reading an internal topic *to its end*: every record that was committed when the read began, or an error.
+
+Invariant (protocol, "to its end"): the end is taken with read_uncommitted, the read_committed end must reach it, and
+only then is the log read up to there. `commit_transaction` returns before its marker is written, so what is visible
+to a read_committed reader right now may miss a commit that has already succeeded.
+"""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Failed, Unreachable
+from aggregator.kafka import clients, ends
+
+# A hanging transaction is aborted after its time-out (15 s) plus the broker's sweep interval (10 s).
+END_BOUND_S = 40.0
+_POLL_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record of an internal topic."""
+
+    partition: int
+    offset: int
+    key: str
+    value: bytes | None
+
+
+def read_to_end(
+    cluster: ClusterConfig, topic: str, partitions: Collection[int], *, bound_s: float = END_BOUND_S
+) -> list[LogRecord]:
+    """Read partitions of an internal topic from their beginning to their end.
+
+    Args:
+        cluster: Central.
+        topic: An internal topic.
+        partitions: Which partitions.
+        bound_s: Seconds until a stuck end is an error; the read never goes on with what is merely visible.
+
+    Returns:
+        Records in log order within each partition.
+
+    Raises:
+        Failed: the last stable offset did not reach the end within the bound.
+        Unreachable: central does not answer.
+    """
+    deadline = time.monotonic() + bound_s
+    wanted = [(topic, partition) for partition in partitions]
+    targets = ends.log_end_offsets(cluster, wanted)
+    while True:
+        stable = ends.stable_end_offsets(cluster, wanted)
+        if all(stable[at] >= targets[at] for at in wanted):
+            break
+        if time.monotonic() > deadline:
+            stuck = sorted(at[1] for at in wanted if stable[at] < targets[at])
+            raise Failed(
+                f"{topic} partitions {stuck}: an open transaction holds the last stable offset for over {bound_s:.0f} s",
+                hint="look for a hanging producer with kafka-transactions.sh find-hanging, then start again",
+            )
+        time.sleep(_POLL_S)
+    begin = ends.start_offsets(cluster, wanted)
+    pending = {at: end for at, end in targets.items() if end > begin[at]}
+    return _read(cluster, pending, deadline) if pending else []
+
+
+def _read(cluster: ClusterConfig, targets: dict[ends.Partition, int], deadline: float) -> list[LogRecord]:
+    reader = clients.consumer(cluster)
+    records: list[LogRecord] = []
+    left = dict(targets)
+    try:
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in left])
+        while left:
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"{len(left)} partitions at {cluster.bootstrap_servers} could not be read to their end in time",
+                    hint="check the broker's health and start again",
+                )
+            for message in reader.consume(10_000, 0.02):
+                at = (message.topic(), message.partition())
+                error = message.error()
+                if error is None:
+                    key, value = message.key() or b"", message.value()
+                    records.append(LogRecord(at[1], message.offset(), key.decode(), value))
+                    reached = message.offset() + 1
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public code has this name
+                    reached = message.offset()
+                else:
+                    continue
+                if at in left and reached >= left[at]:
+                    del left[at]
+    except KafkaException as error:
+        raise Unreachable(f"{cluster.bootstrap_servers}: {error}", hint="check the broker and its rights") from None
+    finally:
+        reader.close()
+    return records

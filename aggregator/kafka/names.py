@@ -1,0 +1,62 @@
+"""Every name that a hub owns at central: internal topics and transactional ids. No other module spells one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HubNames:
+    """Names of the hub `hub`; a backfill is the same protocol under another prefix."""
+
+    hub: str
+
+    @property
+    def ledger(self) -> str:
+        """Compacted; partition k belongs to slot k."""
+        return f"{self.hub}.ledger"
+
+    @property
+    def control(self) -> str:
+        """Compacted, one partition, written by the driver's producer only."""
+        return f"{self.hub}.control"
+
+    @property
+    def requests(self) -> str:
+        """Compacted; written by the command line, carried out by the driver."""
+        return f"{self.hub}.requests"
+
+    @property
+    def dead_letters(self) -> str:
+        """Coordinates and reasons of what could not be delivered; never a payload."""
+        return f"{self.hub}.dead-letters"
+
+    @property
+    def edge_status(self) -> str:
+        """Availability states."""
+        return f"{self.hub}.edge-status"
+
+    @property
+    def telemetry(self) -> str:
+        """One JSON per slot and second, kept for an hour, not transactional."""
+        return f"{self.hub}.telemetry"
+
+    @property
+    def driver_id(self) -> str:
+        """Transactional id of the driver."""
+        return f"{self.hub}.driver"
+
+    def slot_id(self, slot: int) -> str:
+        """Transactional id of slot `slot`."""
+        return f"{self.hub}.slot-{slot}"
+
+
+def central_topic(pattern: str, edge: str, topic: str) -> str:
+    """Fill `{edge}` and `{topic}` of a rule's `central:` (or `lake:`) pattern."""
+    return pattern.replace("{edge}", edge).replace("{topic}", topic)
+
+
+HEARTBEATS = "heartbeats"
+
+
+def central_heartbeats(edge: str) -> str:
+    """Where an edge's heartbeats arrive; MirrorMaker 2's default naming."""
+    return f"{edge}.{HEARTBEATS}"

@@ -1,0 +1,27 @@
+"""The outlet for what may be missing: telemetry and heartbeats, without a transaction and without waiting.
+
+Invariant: never blocks and never raises for a cluster that does not answer; what it can not deliver is dropped.
+"""
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka import clients
+
+
+class Outlet:
+    """An idempotent producer that drops what it can not queue or deliver within ten seconds."""
+
+    def __init__(self, cluster: ClusterConfig) -> None:
+        self._producer = clients.plain_producer(cluster)
+
+    def offer(self, topic: str, value: bytes, *, key: bytes | None = None, partition: int = 0) -> None:
+        """Queue one record."""
+        try:
+            self._producer.produce(topic, value, key, partition)
+        except BufferError:
+            pass
+        self._producer.poll(0)
+
+    def close(self, patience_s: float = 1.0) -> None:
+        """Give what is queued a moment, then leave."""
+        self._producer.flush(patience_s)
+        self._producer.close()

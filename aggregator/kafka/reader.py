@@ -1,0 +1,152 @@
+"""The edge reader: polls whole chunks of one edge's partitions, with positions, end-of-partition moves and faults.
+
+Invariant: a position moves past markers and aborted records only by end-of-partition; a position that the edge no
+longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import Unreachable
+from aggregator.kafka import clients
+from aggregator.kafka.ends import Partition
+
+_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
+_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
+_GONE = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
+)
+_DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of one partition in log order, as parallel lists of equal length."""
+
+    topic: str
+    partition: int
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[list[tuple[str, bytes | None]] | None]
+    timestamps_ms: list[int]
+    offsets: list[int]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class Fault(NamedTuple):
+    """Why a partition can not be read on: `position_lost`, `topic_gone` or `denied`."""
+
+    at: Partition
+    kind: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Polled:
+    """What one poll brought.
+
+    Attributes:
+        chunks: Records, at most one chunk per run of messages of one partition.
+        ends: Partitions whose end was reached, with the position behind markers.
+        faults: Partitions that can not be read on.
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+class EdgeReader:
+    """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`."""
+
+    def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
+        self._consumer: Consumer = clients.consumer(cluster, buffer_bytes=buffer_bytes)
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Read from these positions on; drops whatever was prefetched, so it is also the rewind."""
+        self._consumer.assign([TopicPartition(topic, part, offset) for (topic, part), offset in positions.items()])
+
+    def resume(self, at: Partition, offset: int) -> None:
+        """Read a released partition again, from `offset`."""
+        self._consumer.incremental_assign([TopicPartition(at[0], at[1], offset)])
+
+    def release(self, at: Partition) -> None:
+        """Stop reading one partition; the others go on."""
+        self._consumer.incremental_unassign([TopicPartition(at[0], at[1])])
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        """Take what is there, waiting at most `wait_s` seconds for the first record."""
+        polled = Polled()
+        try:
+            messages = self._consumer.consume(most, 0)
+            if not messages and wait_s > 0:
+                first = self._consumer.poll(wait_s)
+                messages = [first, *self._consumer.consume(most, 0)] if first is not None else []
+        except KafkaException as failure:
+            polled.faults.append(Fault(("", -1), "failed", failure.args[0].str()))
+            return polled
+        run: list[Message] = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._note(message, error, polled)
+            elif run and (run[-1].partition() != message.partition() or run[-1].topic() != message.topic()):
+                polled.chunks.append(_chunk(run))
+                run = [message]
+            else:
+                run.append(message)
+        if run:
+            polled.chunks.append(_chunk(run))
+        return polled
+
+    @staticmethod
+    def _note(message: Message, error: KafkaError, polled: Polled) -> None:
+        code = error.code()
+        topic, partition = message.topic(), message.partition()
+        if topic is None or partition is None:
+            return  # a broker's trouble; librdkafka reconnects by itself
+        at = (topic, partition)
+        if code == _EOF:
+            polled.ends[at] = message.offset() or 0
+        elif code in _LOST:
+            polled.faults.append(Fault(at, "position_lost", error.str()))
+        elif code in _GONE:
+            polled.faults.append(Fault(at, "topic_gone", error.str()))
+        elif code in _DENIED:
+            polled.faults.append(Fault(at, "denied", error.str()))
+
+    def log_range(self, at: Partition) -> OffsetRange:
+        """What the edge has of a partition: [first offset, high watermark).
+
+        Raises:
+            Unreachable: the edge does not answer within three seconds.
+        """
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=3.0)
+        except KafkaException as failure:
+            raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
+        return OffsetRange(low, high)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+
+def _chunk(run: list[Message]) -> Chunk:
+    first = run[0]
+    return Chunk(
+        first.topic() or "",
+        first.partition() or 0,
+        [message.key() for message in run],
+        [message.value() for message in run],
+        [message.headers() for message in run],
+        [message.timestamp()[1] for message in run],
+        [message.offset() or 0 for message in run],
+    )

@@ -1,0 +1,145 @@
+"""Topics: what exists, with ids and settings, and the creation of what a hub needs.
+
+Invariant: creation is idempotent, partitions are only ever added, and nothing is deleted here.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka import clients
+
+TIMEOUT_S = 10.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as its cluster shows it; the id changes when the topic is deleted and created again."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic that must be there with at least this many partitions."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
+    try:
+        return future.result(TIMEOUT_S + 5)
+    except (KafkaException, TimeoutError) as error:
+        raise Unreachable(
+            f"{what} at {cluster.bootstrap_servers}: {error}", hint="check that the broker runs and the principal's rights"
+        ) from None
+
+
+def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
+    """Every topic's name and partition count.
+
+    Raises:
+        Unreachable: no broker answers within `timeout_s` seconds.
+    """
+    try:
+        listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        raise Unreachable(
+            f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
+            hint="check the address, the network and whether the broker runs",
+        ) from None
+    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+
+
+def partition_count(cluster: ClusterConfig, topic: str) -> int:
+    """Partitions of one topic, 0 where it does not exist.
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    return topic_names(cluster).get(topic, 0)
+
+
+def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic]:
+    """Ids and partition counts; a topic that is gone is left out.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    if not names:
+        return {}
+    futures = clients.admin(cluster).describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
+    found: dict[str, Topic] = {}
+    for name, future in futures.items():
+        try:
+            topic = future.result(TIMEOUT_S + 5)
+        except KafkaException as error:
+            if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                continue
+            raise Unreachable(f"{name} at {cluster.bootstrap_servers}: {error}", hint="check the broker") from None
+        except TimeoutError:
+            raise Unreachable(f"{name} at {cluster.bootstrap_servers}: no answer", hint="check the broker") from None
+        found[name] = Topic(name, str(topic.topic_id), len(topic.partitions))
+    return found
+
+
+def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Effective topic settings by topic name.
+
+    Raises:
+        Unreachable: no answer, or no right to describe configs.
+    """
+    if not names:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S)
+    return {
+        resource.name: {key: entry.value for key, entry in _result(future, resource.name, cluster).items()}
+        for resource, future in futures.items()
+    }
+
+
+def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1) -> None:
+    """Create what is missing and add partitions where there are too few.
+
+    Raises:
+        Unreachable: the cluster refused or did not answer; names the topic.
+    """
+    have = topic_names(cluster)
+    missing = [spec for spec in specs if spec.name not in have]
+    short = [spec for spec in specs if 0 < have.get(spec.name, 0) < spec.partitions]
+    if missing:
+        created = clients.admin(cluster).create_topics(
+            [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing],
+            request_timeout=TIMEOUT_S,
+        )
+        _all_settled(created, cluster)
+    if short:
+        _all_settled(
+            clients.admin(cluster).create_partitions([NewPartitions(s.name, s.partitions) for s in short]), cluster
+        )
+
+
+def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> None:
+    for name, future in futures.items():
+        try:
+            future.result(TIMEOUT_S + 5)
+        except KafkaException as error:
+            if error.args[0].code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS):
+                continue  # another starter was quicker
+            raise Unreachable(
+                f"topic {name} can not be created at {cluster.bootstrap_servers}: {error.args[0].str()}",
+                hint="create it by hand or give the central principal the right to create topics",
+            ) from None

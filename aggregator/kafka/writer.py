@@ -1,0 +1,155 @@
+"""The transactional writer: produce, commit, abort, with every librdkafka error turned into one of three answers.
+
+Invariant (protocol, rules E and F): a definite refusal is TransactionAborted, a newer producer is Fenced, and
+everything without a definite answer is OutcomeUnknown, after which this writer is discarded and never used again.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.kafka import clients
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+# Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
+INIT_TIMEOUT_S = 45.0
+COMMIT_TIMEOUT_S = 30.0
+_INIT_BACKOFF_S = 0.05
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001 - librdkafka's public code has this name
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+class TransactionalWriter:
+    """One transactional id at central. Not thread-safe: a slot or a driver owns it."""
+
+    def __init__(self, cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int = 1_000_000) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._producer: Producer = clients.transactional_producer(cluster, transactional_id, batch_bytes=batch_bytes)
+
+    def open(self) -> None:
+        """Take the id and fence whoever had it; waits until an open transaction of the predecessor is aborted.
+
+        Raises:
+            Fenced: a newer producer took the id at the same moment.
+            Unreachable: no answer within the bound.
+        """
+        deadline = time.monotonic() + INIT_TIMEOUT_S
+        while True:
+            try:
+                self._producer.init_transactions(max(1.0, deadline - time.monotonic()))
+            except KafkaException as failure:
+                error = failure.args[0]
+                if self._is_fenced(error):
+                    raise Fenced(f"{self._id}: {error.str()}") from None
+                if not error.retriable() or time.monotonic() > deadline:
+                    raise Unreachable(
+                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: {error.str()}",
+                        hint="check central's brokers and the principal's right on this transactional id",
+                    ) from None
+                time.sleep(_INIT_BACKOFF_S)
+            else:
+                return
+
+    def begin(self) -> None:
+        """Open a transaction.
+
+        Raises:
+            Fenced: the id was taken.
+            OutcomeUnknown: the producer is in no state to go on.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as failure:
+            self._refuse(failure)
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | None,
+        *,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Queue one record of the open transaction; waits while the queue is full.
+
+        Args:
+            topic: Central topic.
+            key: Record key.
+            value: Record value; None is a tombstone.
+            partition: -1 lets the murmur2 partitioner choose by key.
+            timestamp_ms: 0 means now.
+            headers: Record headers.
+
+        Raises:
+            Fenced: the id was taken.
+            TransactionAborted: the transaction can only be aborted.
+            OutcomeUnknown: the producer is in no state to go on.
+        """
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+            except BufferError:
+                self._producer.poll(0.05)
+            except KafkaException as failure:
+                self._refuse(failure)
+            else:
+                return
+
+    def commit(self) -> None:
+        """Flush and commit.
+
+        Raises:
+            TransactionAborted: refused definitely; call `abort`, then rewind.
+            Fenced: the id was taken.
+            OutcomeUnknown: no definite answer; discard this writer.
+        """
+        try:
+            self._producer.commit_transaction(COMMIT_TIMEOUT_S)
+        except KafkaException as failure:
+            self._refuse(failure)
+
+    def abort(self) -> None:
+        """Abort the open transaction.
+
+        Raises:
+            Fenced: the id was taken.
+            OutcomeUnknown: no definite answer; discard this writer.
+        """
+        try:
+            self._producer.abort_transaction(COMMIT_TIMEOUT_S)
+        except KafkaException as failure:
+            self._refuse(failure)
+
+    def close(self) -> None:
+        """Drop what is queued and leave; the next owner of the id aborts whatever is still open."""
+        self._producer.purge()
+        self._producer.close()
+
+    @staticmethod
+    def _is_fenced(error: KafkaError) -> bool:
+        return error.code() in _FENCED
+
+    def _refuse(self, failure: KafkaException) -> NoReturn:
+        error = failure.args[0]
+        raise self._translated(error) from None
+
+    def _translated(self, error: KafkaError) -> AggregatorError:
+        if self._is_fenced(error):
+            return Fenced(f"{self._id}: {error.str()}")
+        if error.txn_requires_abort():
+            return TransactionAborted(f"{self._id}: {error.str()}")
+        return OutcomeUnknown(f"{self._id}: {error.str()}")

@@ -1,0 +1,170 @@
+"""Columns of a lake table: eleven fixed ones in front, then one per field of the central schemas, and how they grow.
+
+Invariant: every table has the fixed columns, a field never takes one's name, and a table's column keeps its type; a
+schema that asks for another is refused with the difference.
+"""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from aggregator.errors import HoldError
+from aggregator.lake.lift import arrow_type, named_parts
+from aggregator.lake.plain import holds_union
+from aggregator.lake.shape import Record, Shape, read_shape
+
+FIXED_COLUMNS = pa.schema(
+    [
+        ("_edge", pa.string()),
+        ("_topic", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_incarnation", pa.int32()),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+        ("_key", pa.binary()),
+        ("_deleted", pa.bool_()),
+        ("_central_topic", pa.string()),
+        ("_central_partition", pa.int32()),
+        ("_central_offset", pa.int64()),
+    ]
+)
+_FIXED_NAMES = frozenset(name.casefold() for name in FIXED_COLUMNS.names)
+# Avro's own promotions, and what decoded values of the narrower type may be written as.
+_WIDER = {
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    (pa.string(), pa.binary()),
+}
+
+
+class Column(NamedTuple):
+    """One column of a central schema's records: its name in the table, and what it holds."""
+
+    name: str
+    shape: Shape
+
+
+def columns_of(record: Record) -> tuple[Column, ...]:
+    """The columns of a record's fields; a field named like a fixed column becomes `f_<name>`.
+
+    Raises:
+        HoldError: two fields differ in case only, and table formats compare names without case.
+    """
+    columns = [Column(_column_name(name), shape) for name, shape in named_parts(record)]
+    seen: dict[str, str] = {}
+    for column in columns:
+        folded = column.name.casefold()
+        if folded in seen:
+            raise HoldError(
+                f"the lake can not hold columns {seen[folded]} and {column.name} side by side: tables ignore case",
+                hint="drop one of the two fields in the policy",
+            )
+        seen[folded] = column.name
+    return tuple(columns)
+
+
+def _column_name(name: str) -> str:
+    return f"f_{name}" if name.casefold() in _FIXED_NAMES else name
+
+
+def decoder_for(schema: str) -> str:
+    """Which decoder reads a central schema's values: `polars`, or `fastavro` where a union has several branches.
+
+    Raises:
+        HoldError: no table can hold the schema.
+    """
+    return "fastavro" if holds_union(read_shape(schema)) else "polars"
+
+
+def arrow_schema(schema: str) -> pa.Schema:
+    """Arrow schema of a table that holds this central schema: the fixed columns, then its fields, all nullable.
+
+    Raises:
+        HoldError: no table can hold the schema.
+    """
+    fields = [pa.field(name, arrow_type(shape)) for name, shape in columns_of(read_shape(schema))]
+    return pa.schema([*FIXED_COLUMNS, *fields])
+
+
+def merged(table: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The table's schema widened by what another schema adds: new columns, and new fields inside of nested ones.
+
+    Args:
+        table: What the table holds; its types stay.
+        other: What is to be written.
+
+    Raises:
+        HoldError: a column changed its type in a way that the table can not hold; the message is the difference.
+    """
+    conflicts: list[str] = []
+    fields = _merged_fields(list(table), list(other), "", conflicts)
+    if conflicts:
+        raise HoldError(
+            "the schema does not fit the table: " + "; ".join(conflicts),
+            hint="send it to another table (`lake:`), or drop the field in the policy",
+        )
+    return pa.schema(fields)
+
+
+def _merged_fields(ours: list[pa.Field], theirs: list[pa.Field], place: str, conflicts: list[str]) -> list[pa.Field]:
+    incoming = {field.name: field for field in theirs}
+    spelled = {field.name.casefold(): field.name for field in ours}
+    fields = [
+        pa.field(field.name, _merged_type(field.type, incoming[field.name].type, f"{place}{field.name}", conflicts))
+        if field.name in incoming
+        else field
+        for field in ours
+    ]
+    for name, field in incoming.items():
+        spelling = spelled.get(name.casefold())
+        if spelling is None:
+            fields.append(pa.field(name, field.type))
+        elif spelling != name:
+            conflicts.append(f"{place}{name} differs from {place}{spelling} in case only")
+    return fields
+
+
+def _merged_type(ours: pa.DataType, theirs: pa.DataType, place: str, conflicts: list[str]) -> pa.DataType:
+    if ours == theirs or (theirs, ours) in _WIDER:
+        return ours
+    if pa.types.is_struct(ours) and pa.types.is_struct(theirs):
+        return pa.struct(_merged_fields(list(ours), list(theirs), f"{place}.", conflicts))
+    if pa.types.is_list(ours) and pa.types.is_list(theirs):
+        return pa.list_(_merged_type(ours.value_type, theirs.value_type, f"{place}[]", conflicts))
+    if pa.types.is_map(ours) and pa.types.is_map(theirs):
+        return pa.map_(pa.string(), _merged_type(ours.item_type, theirs.item_type, f"{place}{{}}", conflicts))
+    conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema")
+    return ours
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows under a schema that `merged` made wider: missing columns and nested fields are null."""
+    columns = [
+        _conformed(table.column(field.name).combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(wanted):
+        have = {field.name: index for index, field in enumerate(array.type)}
+        children = [
+            _conformed(array.field(have[field.name]), field.type)
+            if field.name in have
+            else pa.nulls(len(array), field.type)
+            for field in wanted
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    if pa.types.is_map(wanted):
+        items = _conformed(array.items, wanted.item_type)
+        return pa.MapArray.from_arrays(array.offsets, array.keys, items, mask=mask).cast(wanted)
+    if pa.types.is_list(wanted):
+        return pa.ListArray.from_arrays(array.offsets, _conformed(array.values, wanted.value_type), mask=mask).cast(wanted)
+    return array.cast(wanted)

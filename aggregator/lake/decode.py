@@ -1,0 +1,285 @@
+"""Central records to columns: one batch of one partition in, one Arrow table out, rows in central order.
+
+Records of one schema share their five frame bytes (magic, schema id). A group is decoded as one Avro block in which
+each body is followed by the *next* record's frame, read as a last field of the record: where a body is too long or too
+short for its schema, the frame is not where it must be, and the group is refused instead of shifted.
+Invariant: both decoders give the same table. Refuses a record that does not decode, by its coordinates alone.
+"""
+
+import io
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import fastavro
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aggregator.errors import HoldError
+from aggregator.kafka.committed import Committed
+from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, merged
+from aggregator.lake.lift import lift
+from aggregator.lake.plain import FRAME_BYTES, FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
+from aggregator.lake.shape import Nothing, Record, read_shape
+
+_SYNC = bytes(range(16))
+_ORIGIN_PARTS = 6
+
+
+class Undecodable(Exception):  # noqa: N818 - it never leaves this module
+    """A group of bodies is not what its schema says; carries no text, because a library's text may quote the value."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Reads the values of one central schema.
+
+    Args:
+        record: The schema's shape.
+        engine: `polars`, or `fastavro`; both read every shape that `polars` can.
+    """
+
+    record: Record
+    engine: str
+
+    @classmethod
+    def of(cls, schema: str, engine: str | None = None) -> "Decoder":
+        """The decoder of a schema text, by the engine that suits its shape unless one is named.
+
+        Raises:
+            HoldError: no table can hold the schema.
+        """
+        record = read_shape(schema)
+        columns_of(record)
+        return cls(record, engine or ("fastavro" if holds_union(record) else "polars"))
+
+    def columns(self, values: Sequence[bytes]) -> pa.Table:
+        """Native columns of values that share one frame.
+
+        Args:
+            values: Framed values; at least one.
+
+        Raises:
+            Undecodable: one of them is not of this schema, or holds what its column can not.
+        """
+        frame = values[0][:FRAME_BYTES]
+        data = b"".join(values)[FRAME_BYTES:] + frame
+        plain = (self._by_polars if self.engine == "polars" else self._by_fastavro)(data, len(values), frame)
+        parts = [(index, f.shape) for index, f in enumerate(self.record.fields) if not isinstance(f.shape, Nothing)]
+        try:
+            lifted = [lift(shape, plain[numbered(index)]) for index, shape in parts]
+        except (pa.ArrowException, ValueError):
+            raise Undecodable from None
+        return pa.table(lifted, names=[column.name for column in columns_of(self.record)])
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        return plain_schema(self.record)
+
+    @cached_property
+    def _header(self) -> bytes:
+        """Header of an Object Container File without compression (Avro 1.12, "Object Container Files")."""
+        schema = json.dumps(self._plain).encode()
+        return b"Obj\x01" + _long(1) + _bytes(b"avro.schema") + _bytes(schema) + _long(0) + _SYNC
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return fastavro.parse_schema(self._plain)
+
+    @cached_property
+    def _unwrap(self) -> Callable[[Any], Any]:
+        return unwrapped(self.record)
+
+    def _by_polars(self, data: bytes, count: int, frame: bytes) -> dict[str, Any]:
+        block = b"".join((self._header, _long(count), _long(len(data)), data, _SYNC))
+        try:
+            read = pl.read_avro(io.BytesIO(block)).to_arrow()
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+            # A Rust panic is a BaseException; the values may still be right (a decimal padded beyond 16 bytes).
+            return self._by_fastavro(data, count, frame)
+        if read.num_rows != count or not pc.all(pc.equal(read[FRAME_FIELD], pa.scalar(frame, pa.large_binary()))).as_py():
+            raise Undecodable
+        return {name: read.column(name).combine_chunks() for name in read.column_names}
+
+    def _by_fastavro(self, data: bytes, count: int, frame: bytes) -> dict[str, Any]:
+        source = io.BytesIO(data)
+        try:
+            rows = [
+                fastavro.schemaless_reader(
+                    source, self._parsed, None, return_record_name=True, return_record_name_override=True
+                )
+                for _ in range(count)
+            ]
+        except Exception:  # noqa: BLE001 - fastavro raises what its C code meets: IndexError, EOFError, UnicodeError, …
+            raise Undecodable from None
+        if source.tell() != len(data) or any(row.pop(FRAME_FIELD) != frame for row in rows):
+            raise Undecodable
+        try:
+            struct = pa.array(map(self._unwrap, rows), type=wire_arrow(self.record), size=count)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            raise Undecodable from None
+        return {struct.type.field(index).name: struct.field(index) for index in range(struct.type.num_fields)}
+
+
+@dataclass
+class Decoding:
+    """Decodes batches; keeps one decoder per schema id.
+
+    Args:
+        schema_text: Central schema text by id; what it raises is translated into a held range.
+    """
+
+    schema_text: Callable[[int], str]
+    decoders: dict[bytes, Decoder] = field(default_factory=dict)
+
+    def table(self, batch: Committed) -> pa.Table:
+        """Rows of a batch: the fixed columns, then the fields of all its schemas.
+
+        Raises:
+            RecordHeld: a record does not decode; names topic, partition and offset.
+            RetryError: the registry does not answer.
+        """
+        groups: dict[bytes, list[int]] = {}
+        for index, value in enumerate(batch.values):
+            if value is not None:
+                groups.setdefault(value[:FRAME_BYTES], []).append(index)
+        fixed = _fixed_columns(batch)
+        if not groups:
+            return fixed
+        if len(groups) == 1 and sum(map(len, groups.values())) == len(batch):
+            (frame,) = groups
+            columns = self._group(batch, frame, range(len(batch)))
+            return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
+        return self._woven(batch, groups, fixed)
+
+    def _woven(self, batch: Committed, groups: dict[bytes, list[int]], fixed: pa.Table) -> pa.Table:
+        """Several schemas, or tombstones between values: decode each group, then put the rows back in order."""
+        decoded = [self._group(batch, frame, indices) for frame, indices in groups.items()]
+        schema = decoded[0].schema
+        for table in decoded[1:]:
+            schema = _merged_at(schema, table.schema, batch)
+        stacked = pa.concat_tables([conformed(table, schema) for table in decoded])
+        rows: list[int | None] = [None] * len(batch)
+        for row, index in enumerate(itertools.chain.from_iterable(groups.values())):
+            rows[index] = row
+        columns = stacked.combine_chunks().take(pa.array(rows, pa.int64()))
+        return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
+
+    def _group(self, batch: Committed, frame: bytes, indices: Sequence[int]) -> pa.Table:
+        decoder = self._decoder(batch, frame, indices[0])
+        values = [batch.values[index] or b"" for index in indices]
+        try:
+            return decoder.columns(values)
+        except Undecodable:
+            raise _held(batch, _first_bad(decoder, values, indices), "does not decode under its schema") from None
+
+    def _decoder(self, batch: Committed, frame: bytes, index: int) -> Decoder:
+        known = self.decoders.get(frame)
+        if known is not None:
+            return known
+        if len(frame) < FRAME_BYTES or frame[0] != 0:
+            raise _held(batch, index, "is not framed as Avro with a schema id")
+        schema_id = int.from_bytes(frame[1:], "big")
+        try:
+            decoder = Decoder.of(self.schema_text(schema_id))
+        except HoldError as error:
+            raise _held(batch, index, f"has schema {schema_id}: {error.message}", error.hint) from None
+        return self.decoders.setdefault(frame, decoder)
+
+
+class RecordHeld(HoldError):
+    """The table can not go past one record.
+
+    Args:
+        offset: Its central offset; everything before it can be committed.
+        message: Where it is and what is wrong with it.
+    """
+
+    def __init__(self, offset: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.offset = offset
+
+
+def _held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
+    offset = batch.offsets[index]
+    return RecordHeld(
+        offset,
+        f"central {batch.topic}-{batch.partition} offset {offset} {what}",
+        hint=hint or "the table waits before this record; central holds it unchanged",
+    )
+
+
+def _merged_at(schema: pa.Schema, other: pa.Schema, batch: Committed) -> pa.Schema:
+    try:
+        return merged(schema, other)
+    except HoldError as error:
+        raise _held(batch, 0, f"and its neighbours: {error.message}", error.hint) from None
+
+
+def _first_bad(decoder: Decoder, values: list[bytes], indices: Sequence[int]) -> int:
+    """Which record spoils its group; they are tried one by one, because this happens once and then holds."""
+    for value, index in zip(values, indices, strict=True):
+        try:
+            decoder.columns([value])
+        except Undecodable:
+            return index
+    return indices[0]
+
+
+def _fixed_columns(batch: Committed) -> pa.Table:
+    """The fixed columns; without a readable `hub.origin` the origin's columns are null."""
+    count = len(batch)
+    edge, topic, partition, offset, incarnation = _origins(batch.origins)
+    arrays = [
+        edge,
+        topic,
+        partition,
+        offset,
+        incarnation,
+        pa.array(batch.timestamps_ms, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        pa.array(batch.keys, pa.binary()),
+        pa.array([value is None for value in batch.values], pa.bool_()),
+        pa.repeat(batch.topic, count),
+        pa.repeat(pa.scalar(batch.partition, pa.int32()), count),
+        pa.array(batch.offsets, pa.int64()),
+    ]
+    return pa.Table.from_arrays(arrays, schema=FIXED_COLUMNS)
+
+
+def _origins(headers: list[bytes | None]) -> tuple[Any, ...]:
+    """Edge, topic, partition, offset, incarnation of `hub.origin` headers, as `coordinates.Origin` writes them."""
+    parts = pl.Series(headers, dtype=pl.Binary).cast(pl.String, strict=False).str.split("/")
+    whole = parts.list.len() == _ORIGIN_PARTS
+    parts = pl.select(pl.when(whole).then(parts)).to_series()
+
+    def text(index: int) -> Any:
+        return parts.list.get(index, null_on_oob=True)
+
+    def number(index: int, kind: type[pl.DataType]) -> Any:
+        return text(index).cast(kind, strict=False).to_arrow()
+
+    return (
+        text(1).to_arrow().cast(pa.string()),
+        text(2).to_arrow().cast(pa.string()),
+        number(3, pl.Int32),
+        number(4, pl.Int64),
+        number(5, pl.Int32),
+    )
+
+
+def _long(number: int) -> bytes:
+    """Avro's zig-zag varint of a count or a length."""
+    number, encoded = number << 1, bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _bytes(content: bytes) -> bytes:
+    return _long(len(content)) + content

@@ -1,0 +1,75 @@
+"""From the plain columns that a decoder delivers to the native columns that a table holds.
+
+Invariant: a value changes its type, never its meaning; one that the type can not hold raises instead of wrapping round.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+from aggregator.lake.plain import kept_branches
+from aggregator.lake.shape import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
+
+
+def arrow_type(shape: Shape) -> pa.DataType:
+    """The native Arrow type of a shape."""
+    match shape:
+        case Leaf(casts=casts):
+            return casts[-1] if casts else shape.wire_arrow
+        case Enumeration():
+            return pa.string()
+        case Nullable(item):
+            return arrow_type(item)
+        case Array(item):
+            return pa.list_(arrow_type(item))
+        case Map(value):
+            return pa.map_(pa.string(), arrow_type(value))
+        case Union() | Record():
+            return pa.struct([(name, arrow_type(inner)) for name, inner in named_parts(shape)])
+        case Nothing():
+            raise AssertionError("nothing has no column")
+
+
+def named_parts(shape: Union | Record) -> list[tuple[str, Shape]]:
+    """Names and shapes of what a struct holds; what holds nothing is not in it."""
+    if isinstance(shape, Union):
+        return [(branch.name, branch.shape) for _, branch in kept_branches(shape.branches)]
+    return [(field.name, field.shape) for field in shape.fields if not isinstance(field.shape, Nothing)]
+
+
+def lift(shape: Shape, array: Any) -> Any:
+    """The native array of a plain one.
+
+    Args:
+        shape: What the values are.
+        array: Arrow array of type `plain.wire_arrow(shape)`, without an offset.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value is outside its native type. Its text may hold the value: never log it.
+    """
+    match shape:
+        case Leaf(casts=casts):
+            for step in casts:
+                array = array.cast(step)
+            return array
+        case Enumeration(symbols):
+            return pa.DictionaryArray.from_arrays(array.cast(pa.int32()), pa.array(symbols, pa.string())).cast(pa.string())
+        case Nullable(item):
+            return lift(item, array)
+        case Array(item):
+            values = lift(item, array.values)
+            return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, mask=_nulls(array))
+        case Map(value):
+            entries = array.values
+            keys, values = entries.field(0).cast(pa.string()), lift(value, entries.field(1))
+            return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()), keys, values, mask=_nulls(array))
+        case Union() | Record():
+            parts = named_parts(shape)
+            children = [lift(inner, array.field(index)) for index, (_, inner) in enumerate(parts)]
+            return pa.StructArray.from_arrays(children, names=[name for name, _ in parts], mask=_nulls(array))
+        case Nothing():
+            raise AssertionError("nothing has no column")
+
+
+def _nulls(array: Any) -> Any:
+    return array.is_null() if array.null_count else None

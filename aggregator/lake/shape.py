@@ -1,0 +1,207 @@
+"""An Avro schema as a small tree of shapes: how its bytes lie on the wire, and which Arrow type holds each value.
+
+Invariant: nothing about a type is decided anywhere else in the lake. Refuses what no table format can hold, with a sentence that names the place: recursion, decimals beyond 38
+digits, arrays and maps of nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from aggregator.errors import DeadLetterError, HoldError
+from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
+
+MAXIMUM_DECIMAL_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value.
+
+    Attributes:
+        wire: The bare Avro type, or the attributes of a fixed or a decimal.
+        wire_arrow: What a decoder delivers for it.
+        casts: Checked casts, in order, that lead to the type that a table holds.
+    """
+
+    wire: str | tuple[tuple[str, Any], ...]
+    wire_arrow: pa.DataType
+    casts: tuple[pa.DataType, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """`null`, or a record without fields: no bytes, no information, and so no column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """An enum; the table holds its symbols as strings."""
+
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """A union of null and one other shape."""
+
+    item: "Shape"
+    null_first: bool
+
+
+class Branch(NamedTuple):
+    """One branch of a union, under its Avro type's name."""
+
+    name: str
+    shape: "Shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Any other union; the table holds a struct with one nullable field per branch."""
+
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array."""
+
+    item: "Shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A map from strings."""
+
+    value: "Shape"
+
+
+class Field(NamedTuple):
+    """A record's field."""
+
+    name: str
+    shape: "Shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record."""
+
+    fields: tuple[Field, ...]
+
+
+Shape = Leaf | Nothing | Enumeration | Nullable | Union | Array | Map | Record
+
+_INT = (pa.int32(),)
+_PRIMITIVES = {
+    "boolean": Leaf("boolean", pa.bool_()),
+    # Read as long and narrowed with a check: polars truncates an overlong int in silence.
+    "int": Leaf("long", pa.int64(), _INT),
+    "long": Leaf("long", pa.int64()),
+    "float": Leaf("float", pa.float32()),
+    "double": Leaf("double", pa.float64()),
+    "string": Leaf("string", pa.large_string(), (pa.string(),)),
+    "bytes": Leaf("bytes", pa.large_binary(), (pa.binary(),)),
+}
+# Logical types that are numbers on the wire, read as numbers: polars makes null of a time that is out of range.
+# timestamp-nanos stays a long, because tables hold microseconds.
+_LOGICAL = {
+    ("int", "date"): (*_INT, pa.date32()),
+    ("int", "time-millis"): (*_INT, pa.time32("ms"), pa.time64("us")),
+    ("long", "time-micros"): (pa.time64("us"),),
+    ("long", "timestamp-millis"): (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),
+    ("long", "timestamp-micros"): (pa.timestamp("us", "UTC"),),
+    ("long", "local-timestamp-millis"): (pa.timestamp("ms"), pa.timestamp("us")),
+    ("long", "local-timestamp-micros"): (pa.timestamp("us"),),
+}
+
+
+def read_shape(text: str) -> Record:
+    """The shape of a record's value; a schema that is no record becomes a record with one field `value`.
+
+    Args:
+        text: Avro schema, as the registry has it.
+
+    Raises:
+        HoldError: no table can hold it; the message says where and why.
+    """
+    try:
+        schema = parse(text)
+    except DeadLetterError as error:
+        raise _refused("value", error.message) from None
+    shape = _shape(schema, schema.root, "value", ())
+    return shape if isinstance(shape, Record) else Record((Field("value", shape),))
+
+
+def _shape(schema: Schema, number: int, place: str, around: tuple[int, ...]) -> Shape:
+    """Shape of node `number`; `place` names it in refusals, `around` are the nodes that it lies in."""
+    node = schema.nodes[number]
+    if number in around:
+        raise _refused(place, f"type {node.name} contains itself, and a column has a fixed depth")
+    around = (*around, number)
+    if node.kind in CONTAINERS:
+        return _container(schema, node, place, around)
+    if node.kind is Kind.NULL:
+        return Nothing()
+    if node.kind is Kind.ENUM:
+        return Enumeration(node.symbols)
+    return _leaf(node, place)
+
+
+def _container(schema: Schema, node: Node, place: str, around: tuple[int, ...]) -> Shape:
+    if node.kind is Kind.UNION:
+        return _union(schema, node, place, around)
+    if node.kind is Kind.RECORD:
+        fields = tuple(Field(one.name, _shape(schema, one.node, f"{place}.{one.name}", around)) for one in node.fields)
+        return Record(fields) if any(not isinstance(field.shape, Nothing) for field in fields) else Nothing()
+    inside = f"{place}[]" if node.kind is Kind.ARRAY else f"{place}{{}}"
+    item = _shape(schema, node.children[0], inside, around)
+    if isinstance(item, Nothing):
+        raise _refused(inside, "items that hold nothing")
+    return Array(item) if node.kind is Kind.ARRAY else Map(item)
+
+
+def _union(schema: Schema, node: Node, place: str, around: tuple[int, ...]) -> Shape:
+    shapes = [_shape(schema, child, place, around) for child in node.children]
+    kinds = [schema.nodes[child].kind for child in node.children]
+    if len(shapes) == 2 and Kind.NULL in kinds:  # noqa: PLR2004 - null and one other
+        item = shapes[1 - kinds.index(Kind.NULL)]
+        if not isinstance(item, Nothing):
+            return Nullable(item, null_first=kinds[0] is Kind.NULL)
+    if all(isinstance(shape, Nothing) for shape in shapes):
+        raise _refused(place, "a union of branches that hold nothing")
+    names = [(schema.nodes[child].name or schema.nodes[child].kind).rpartition(".")[2] for child in node.children]
+    return Union(tuple(Branch(name, shape) for name, shape in zip(_distinct(names), shapes, strict=True)))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Two named types may share their last name; a number keeps the fields apart."""
+    folded = [name.casefold() for name in names]
+    return [
+        f"{name}_{index}" if folded[index] in folded[:index] else name for index, name in enumerate(names)
+    ]
+
+
+def _leaf(node: Node, place: str) -> Leaf:
+    logical = node.logical.name if node.logical else ""
+    wire: tuple[tuple[str, Any], ...] = (("type", str(node.kind)),)
+    if node.kind is Kind.FIXED:
+        wire = (*wire, ("size", node.size))
+    if logical == "decimal" and node.logical and node.kind in (Kind.BYTES, Kind.FIXED):
+        digits, scale = node.logical.precision or 0, node.logical.scale or 0
+        if digits > MAXIMUM_DECIMAL_DIGITS:
+            raise _refused(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
+        attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
+        return Leaf(attributes, pa.decimal128(digits, scale))
+    if node.kind is Kind.FIXED:
+        return Leaf(wire, pa.large_binary(), (pa.binary(), pa.binary(node.size)))
+    plain = _PRIMITIVES[node.kind]
+    return Leaf(plain.wire, plain.wire_arrow, _LOGICAL.get((str(node.kind), logical), plain.casts))
+
+
+def _refused(place: str, reason: str) -> HoldError:
+    return HoldError(
+        f"the lake can not hold {place}: {reason}", hint="drop the field in the policy, or leave `lake:` off this topic"
+    )

@@ -1,0 +1,40 @@
+"""The type of a leaf, before and after an operator, and the Python values that operators see.
+
+Invariant: an operator sees text as `str`, integers as `int`, enums as their symbol, everything else as raw `bytes`
+of the Avro encoding; nothing that could lose a bit on the way.
+"""
+
+from typing import NamedTuple
+
+from aggregator.schema.avro import Kind, Logical, Node
+
+Value = str | int | bytes
+INTEGERS = frozenset((Kind.INT, Kind.LONG))
+
+
+class Leaf(NamedTuple):
+    """A type without parts.
+
+    Attributes:
+        kind: Avro type; never a container.
+        logical: Logical type.
+        size: Bytes of a fixed.
+        symbols: Of an enum.
+        nullable: The type is `["null", T]`; only operators make it so.
+    """
+
+    kind: Kind
+    logical: Logical | None = None
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    nullable: bool = False
+
+    @property
+    def is_uuid(self) -> bool:
+        """Whether values are uuids, in either encoding."""
+        return self.logical is not None and self.logical.name == "uuid"
+
+
+def leaf_of(node: Node) -> Leaf:
+    """The leaf type of a schema's node."""
+    return Leaf(node.kind, node.logical, node.size, node.symbols)

@@ -1,0 +1,62 @@
+"""`pseudonymize`: a keyed token of the value; see `tokens` for the exact bytes.
+
+Invariant: one identifier gives one token whatever type carries it. Booleans, floating point numbers and nothing-types
+are not identifiers and are not taken.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import ConfigError
+from aggregator.privacy.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.rules import Encode, Pseudonymize
+from aggregator.privacy.tokens import Tokenizer
+from aggregator.schema.avro import Kind, Logical
+
+_TAKEN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM}
+_UUID_BYTES = 16
+
+
+def encoded_type(encode: Encode) -> Leaf:
+    """The type of a token."""
+    if encode == "bytes":
+        return Leaf(Kind.BYTES)
+    return Leaf(Kind.STRING, Logical("uuid") if encode == "uuid" else None)
+
+
+def result(rule: Pseudonymize, leaf: Leaf) -> Leaf | None:
+    """String, uuid or bytes, as the rule encodes."""
+    return encoded_type(rule.encode) if leaf.kind in _TAKEN else None
+
+
+def tokenizer(rule: Pseudonymize, keys: Mapping[str, KeyRing]) -> Tokenizer:
+    """The rule's tokenizer under the current version of its key.
+
+    Raises:
+        ConfigError: the key is not configured, or its reference can not be read.
+    """
+    ring = keys.get(rule.key)
+    if ring is None:
+        raise ConfigError(f"key {rule.key} is not configured", hint=f"add `{rule.key}:` under `keys:`")
+    try:
+        return Tokenizer(ring.material(rule.key), ring.current, rule.domain, rule.normalize, rule.encode)
+    except ValueError as error:
+        raise ConfigError(f"key {rule.key}: {error}", hint="number the versions of a key from 1 to 255") from None
+
+
+def build(
+    rule: Pseudonymize, leaf: Leaf, keys: Mapping[str, KeyRing]
+) -> Callable[[Sequence[Value]], list[Value | None]]:
+    """Tokens for values of one leaf type."""
+    token = tokenizer(rule, keys).token
+    if not leaf.is_uuid:
+        return lambda values: [token(value) for value in values]
+    return lambda values: [token(_uuid_text(value)) for value in values]
+
+
+def _uuid_text(value: Value) -> Value:
+    """Lower-case text, from text or from the sixteen bytes of a fixed."""
+    if isinstance(value, bytes):
+        return str(uuid.UUID(bytes=value)) if len(value) == _UUID_BYTES else value
+    return str(value).lower()

@@ -1,0 +1,54 @@
+"""`redact`: a constant of the type, the same for every value: `[REDACTED]`, 0, false, empty bytes, the zero uuid.
+
+Invariant: the constant never depends on a value, and an enum's symbols, which could be data, leave with the values.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from aggregator.privacy.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.rules import Redact
+from aggregator.schema.avro import Kind
+
+REDACTED = "[REDACTED]"
+# Symbols are names, so that brackets are not allowed.
+REDACTED_SYMBOL = "REDACTED"
+_BITS = {Kind.INT: 32, Kind.LONG: 64}
+_RAW_ZERO = {Kind.BOOLEAN: b"\0", Kind.FLOAT: bytes(4), Kind.DOUBLE: bytes(8)}
+
+
+def closed_symbols(leaf: Leaf) -> Leaf:
+    """An enum that tells nothing; every other type unchanged."""
+    return leaf._replace(symbols=(REDACTED_SYMBOL,)) if leaf.kind is Kind.ENUM else leaf
+
+
+def result(leaf: Leaf) -> Leaf:
+    """The same type."""
+    return closed_symbols(leaf)
+
+
+def constant(rule: Redact, leaf: Leaf) -> Value:
+    """The rule's own value where it fits the type, else the type's zero."""
+    if leaf.kind in INTEGERS:
+        return _integer(rule.value, _BITS[leaf.kind]) if leaf.logical is None else 0
+    if leaf.kind is Kind.STRING:
+        return str(uuid.UUID(int=0)) if leaf.is_uuid else REDACTED if rule.value is None else rule.value
+    if leaf.kind is Kind.ENUM:
+        return REDACTED_SYMBOL
+    if leaf.kind is Kind.BYTES:
+        # A decimal of no bytes is no number.
+        return b"\0" if leaf.logical is not None else (rule.value or "").encode()
+    return _RAW_ZERO.get(leaf.kind, bytes(leaf.size))
+
+
+def _integer(text: str | None, bits: int) -> int:
+    if text is None or not text.removeprefix("-").isdecimal() or not text.isascii():
+        return 0
+    number = int(text)
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else 0
+
+
+def build(rule: Redact, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+    """The constant for everything."""
+    value = constant(rule, leaf)
+    return lambda values: [value] * len(values)

@@ -1,0 +1,116 @@
+"""Which rule decides a leaf: explicit path, then tag, then default; at one level the most restrictive.
+
+Invariant: a tagged leaf is opened only by a `keep` with reason, owner and a future expiry. A `keep` that may not open
+is void, as if it were not written, and an undeclared tag closes.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import NamedTuple
+
+from aggregator.privacy import paths
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, most_restrictive, privacy_class
+
+
+class PathRule(NamedTuple):
+    """A rule under `fields:`, or the key's rule with no path."""
+
+    path: str
+    rule: AnyRule
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The path taken apart; empty for the value as a whole."""
+        return paths.steps(self.path) if self.path else ()
+
+    @property
+    def covers_below(self) -> bool:
+        """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only."""
+        return not (isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,))
+
+
+class Decision(NamedTuple):
+    """The rule that fired, and where it stands."""
+
+    rule: AnyRule
+    because: str
+
+    @property
+    def privacy_class(self) -> str:
+        """The class's name in lower case."""
+        return privacy_class(self.rule).name.lower()
+
+
+class Scope(NamedTuple):
+    """What a policy says about the values, or the keys, of one edge topic.
+
+    Attributes:
+        topic: Edge topic.
+        policy: Name, version and hash, for whatever is derived.
+        rules: Rules by path.
+        tags: Rules by tag.
+        default: For leaves without tag and path.
+        closed: For undeclared tags and expired rules; never `keep`.
+    """
+
+    topic: str
+    policy: tuple[str, int, str]
+    rules: tuple[PathRule, ...]
+    tags: Mapping[str, AnyRule]
+    default: AnyRule
+    closed: AnyRule
+
+    def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
+        """The decision for a leaf.
+
+        Args:
+            rules: Numbers of the path rules that reach it.
+            tags: Its own and inherited tags.
+            today: Decides what has expired.
+        """
+        reaching = [self.rules[number] for number in sorted(rules)]
+        void = [item for item in reaching if isinstance(item.rule, Keep) and not _opens(item.rule, tags, today)]
+        valid = [item for item in reaching if item not in void]
+        note = "".join(f" (keep of {item.path or 'the key'} is void: {_why(item.rule, today)})" for item in void)
+        if valid:
+            winner = most_restrictive([item.rule for item in valid])
+            path = min(item.path for item in valid if item.rule == winner)
+            return Decision(winner, f"path {path}{note}" if path else f"key{note}")
+        if tags:
+            by_tag = {tag: self._of_tag(tag, today) for tag in sorted(tags)}
+            winner = most_restrictive(list(by_tag.values()))
+            tag = next(tag for tag, rule in by_tag.items() if rule == winner)
+            return Decision(winner, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
+        return Decision(self.default, f"default{note}")
+
+    def _of_tag(self, tag: str, today: date) -> AnyRule:
+        rule = self.tags.get(tag, self.closed)
+        return rule if not isinstance(rule, Keep) or rule.justified(today) else self.closed
+
+
+def _opens(rule: Keep, tags: frozenset[str], today: date) -> bool:
+    return rule.justified(today) if tags else not rule.expired(today)
+
+
+def _why(rule: Model, today: date) -> str:
+    if isinstance(rule, Keep) and rule.expired(today):
+        return f"expired on {rule.expires}"
+    return "a tagged field needs reason, owner and expires"
+
+
+def value_scope(policy: Policy, topic: str) -> Scope:
+    """What holds for the values of a topic."""
+    view = policy.view(topic)
+    rules = tuple(PathRule(path, rule) for path, rule in view.fields)
+    return _scope(policy, topic, rules, view.default)
+
+
+def key_scope(policy: Policy, topic: str) -> Scope:
+    """What holds for the keys of a topic: the key's operator for all of it, and the tags of a key's schema."""
+    return _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
+
+
+def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], default: AnyRule) -> Scope:
+    identity = (policy.policy, policy.version, policy.hash)
+    return Scope(topic, identity, rules, policy.tags, default, policy.default)

@@ -1,0 +1,151 @@
+"""Delivery: strip one chunk and put its records, its dead letters and its counts into the open transaction.
+
+Invariant (protocol, rule A): a record's central copy or its dead letter is produced in the transaction whose ledger
+record moves past it; what is neither is counted as suppressed. Nothing here decides when to commit.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aggregator.coordinates import ORIGIN_HEADER, EdgePartition
+from aggregator.errors import Reason
+from aggregator.kafka.reader import Chunk
+from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.flow import Flow
+from aggregator.replicate.ports import Writer
+
+# Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
+RECORD_OVERHEAD_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPlan:
+    """What delivery needs to know of the hub.
+
+    Attributes:
+        hub: Name in `hub.origin`.
+        dead_letters: Topic of the dead letters.
+        written: Central topics of this hub; a record of ours found in an edge topic of such a name is a cycle.
+        digest_key: Key of the dead letters' hash; None leaves the hash out.
+    """
+
+    hub: str
+    dead_letters: str
+    written: frozenset[str]
+    digest_key: bytes | None
+
+
+class Delivery:
+    """Strips and produces; one per slot."""
+
+    def __init__(self, plan: DeliveryPlan, strip_for: Callable[[EdgePartition], Strip]) -> None:
+        self._plan = plan
+        self._strip_for = strip_for
+        self._strips: dict[tuple[str, str], Strip] = {}
+
+    def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None]) -> int:
+        """Produce a chunk and move the flow's cursor past it.
+
+        Args:
+            writer: The slot's producer.
+            flow: Whose records these are.
+            chunk: Records in log order.
+            begin: Opens the transaction when none is open; called after the strip, which may refuse.
+
+        Returns:
+            Bytes produced.
+
+        Raises:
+            RetryError: the registry is away; nothing was produced.
+            HoldError: this flow can not go on; nothing was produced.
+        """
+        source = flow.plan.source
+        stripped = self._strip(source).strip(Batch(chunk.keys, chunk.values, chunk.headers))
+        self._suppress_cycles(source.topic, chunk, stripped)
+        begin()
+        produced = self._produce(writer, flow, chunk, stripped)
+        dead = len(stripped.rejected)
+        suppressed = len(stripped.suppressed)
+        flow.counts[0] += len(chunk) - dead - suppressed
+        flow.counts[1] += dead
+        flow.counts[2] += suppressed
+        flow.counts[3] += stripped.counts.total()
+        flow.next_offset = chunk.offsets[-1] + 1
+        return produced
+
+    def _strip(self, source: EdgePartition) -> Strip:
+        at = (source.edge, source.topic)
+        if at not in self._strips:
+            self._strips[at] = self._strip_for(source)
+        return self._strips[at]
+
+    def _suppress_cycles(self, topic: str, chunk: Chunk, stripped: Stripped) -> None:
+        if topic not in self._plan.written:
+            return
+        ours = f"{self._plan.hub}/".encode()
+        for index, headers in enumerate(chunk.headers):
+            if any(name == ORIGIN_HEADER and (value or b"").startswith(ours) for name, value in headers or ()):
+                stripped.suppressed.add(index)
+                stripped.rejected.pop(index, None)
+
+    def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
+        plan, source = flow.plan, flow.plan.source
+        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/"
+        suffix = f"/{flow.incarnation}"
+        partition = -1 if plan.by_key else source.partition
+        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(prefix) - len(suffix) - 40
+        rejected, suppressed = stripped.rejected, stripped.suppressed
+        total = 0
+        produce = writer.produce
+        for index, (key, value, headers, timestamp, offset) in enumerate(
+            zip(stripped.keys, stripped.values, stripped.headers, chunk.timestamps_ms, chunk.offsets, strict=True)
+        ):
+            if index in rejected or index in suppressed:
+                continue
+            size = (len(key) if key else 0) + (len(value) if value else 0)
+            if headers:
+                size += sum(len(name) + len(data or b"") + 10 for name, data in headers)
+            if size > limit:
+                rejected[index] = Rejection(Reason.TOO_LARGE)
+                continue
+            total += size
+            origin = (ORIGIN_HEADER, f"{prefix}{offset}{suffix}".encode())
+            produce(
+                plan.central,
+                key,
+                value,
+                partition=partition,
+                timestamp_ms=timestamp,
+                headers=[*headers, origin] if headers else [origin],
+            )
+        for index, rejection in sorted(rejected.items()):
+            letter = self._dead_letter(flow, chunk, index, rejection)
+            produce(self._plan.dead_letters, f"{source}/{chunk.offsets[index]}/{flow.incarnation}", letter)
+            total += len(letter)
+        return total
+
+    def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
+        """Coordinates, reason, schema id, size and a keyed hash; never the payload."""
+        source = flow.plan.source
+        value = chunk.values[index]
+        digest = hmac.new(self._plan.digest_key, value or b"", hashlib.sha256) if self._plan.digest_key else None
+        return json.dumps(
+            {
+                "v": 1,
+                "edge": source.edge,
+                "topic": source.topic,
+                "partition": source.partition,
+                "offset": chunk.offsets[index],
+                "incarnation": flow.incarnation,
+                "timestamp_ms": chunk.timestamps_ms[index],
+                "reason": rejection.reason,
+                "schema_id": rejection.schema_id,
+                "key_bytes": len(chunk.keys[index] or b""),
+                "value_bytes": len(value or b""),
+                "value_hmac": digest.hexdigest() if digest else None,
+            }
+        ).encode()
+

@@ -1,0 +1,158 @@
+"""Discovery: what an edge shows of the topics that the configuration wants, one watching thread per edge.
+
+Invariant: an edge that does not answer delays nobody; its last snapshot stays true until a newer one arrives.
+Internal topics are never replicated (MirrorMaker 2's rule).
+"""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.errors import AggregatorError
+from aggregator.kafka import ends, topics
+from aggregator.kafka.names import HEARTBEATS
+
+_INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
+_SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTopic:
+    """One wanted edge topic, as it was when its id and partition count were first seen.
+
+    Attributes:
+        name: Topic.
+        topic_id: Changes when the topic is created again.
+        starts: First offset per partition.
+        firsts: Offset per partition at which the rule's `start` begins.
+        ends: Last stable offset per partition at that moment: what `--drain` must reach.
+        oldest_ms: Timestamp of each partition's first record, None where it is empty.
+        settings: Topic settings that central must respect.
+    """
+
+    name: str
+    topic_id: str
+    starts: tuple[int, ...]
+    firsts: tuple[int, ...]
+    ends: tuple[int, ...]
+    oldest_ms: tuple[int | None, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What makes an epoch end when it changes."""
+        return self.topic_id, len(self.starts)
+
+
+def is_internal(topic: str) -> bool:
+    """Whether MirrorMaker 2 would never copy this topic either."""
+    return _INTERNAL.fullmatch(topic) is not None
+
+
+def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | None:
+    """Where a flow of this topic begins, or None when nothing wants the topic."""
+    if topic == HEARTBEATS:
+        return "earliest"
+    rule = None if is_internal(topic) else rule_for(config, edge, topic)
+    return rule.start if rule else None
+
+
+def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+    """Ask an edge what it has; offsets and settings only for topics whose id or partition count is new.
+
+    Raises:
+        Unreachable: the edge does not answer.
+    """
+    cluster = config.edges[edge]
+    wanted = {name for name in topics.topic_names(cluster) if start_of(config, edge, name) is not None}
+    shown = topics.described(cluster, wanted)
+    fresh = {
+        name: topic
+        for name, topic in shown.items()
+        if name not in known or known[name].shape != (topic.topic_id, topic.partitions)
+    }
+    found = {name: known[name] for name in shown if name not in fresh}
+    if fresh:
+        settings = topics.settings(cluster, fresh)
+        for name, topic in fresh.items():
+            start = start_of(config, edge, name) or "earliest"
+            chosen = {key: settings[name][key] for key in _SETTINGS if key in settings[name]}
+            found[name] = _detailed(cluster, topic, start, chosen)
+    return found
+
+
+def _detailed(
+    cluster: ClusterConfig, topic: topics.Topic, start: str | datetime, settings: Mapping[str, str]
+) -> EdgeTopic:
+    at = [(topic.name, partition) for partition in range(topic.partitions)]
+    starts, stable = ends.start_offsets(cluster, at), ends.stable_end_offsets(cluster, at)
+    if isinstance(start, datetime):
+        firsts = ends.offsets_at(cluster, at, start)
+    else:
+        firsts = starts if start == "earliest" else ends.log_end_offsets(cluster, at)
+    oldest = ends.first_timestamps(cluster, at)
+    return EdgeTopic(
+        topic.name,
+        topic.topic_id,
+        tuple(starts[p] for p in at),
+        tuple(firsts[p] for p in at),
+        tuple(stable[p] for p in at),
+        tuple(oldest.get(p) for p in at),
+        settings,
+    )
+
+
+class EdgeWatch:
+    """Looks at one edge once a second, in its own thread, and keeps the last answer."""
+
+    def __init__(self, config: HubConfig, edge: str, *, every_s: float = 1.0) -> None:
+        self.edge = edge
+        self.topics: dict[str, EdgeTopic] | None = None
+        self.trouble: str | None = None
+        self._config = config
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"edge-{edge}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; does not wait for an answer that is under way."""
+        self._stop.set()
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                self._look()
+            except AggregatorError as error:
+                if self.trouble is None:
+                    log.warning("edge %s: %s", self.edge, error.message)
+                self.trouble = error.message
+            self._stop.wait(max(0.1, self._every_s - (time.monotonic() - began)))
+
+    def _look(self) -> None:
+        if self.topics is None and self._config.heartbeats.emit:
+            self._ensure_heartbeats()
+        self.topics = snapshot(self._config, self.edge, self.topics or {})
+        if self.trouble is not None:
+            log.info("edge %s answers again", self.edge)
+        self.trouble = None
+
+    def _ensure_heartbeats(self) -> None:
+        cluster = self._config.edges[self.edge]
+        spec = topics.TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact"})
+        try:
+            topics.ensure(cluster, [spec])
+        except AggregatorError as error:
+            topics.topic_names(cluster)  # an edge that does not answer is trouble; a missing right is not
+            log.warning("edge %s: heartbeats can not be written: %s", self.edge, error.message)

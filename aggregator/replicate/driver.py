@@ -1,0 +1,208 @@
+"""The driver: takes the lease, watches the edges, runs epoch after epoch, and ends cleanly.
+
+Invariants (protocol): B, `init_transactions` once per process; E, a fenced slot leads to a new epoch only after an
+own lease write succeeded, and a fenced driver ends with 6 when it sees another one, else with 1; the lease is read
+*before* the id is taken, so that starting twice harms nobody.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import AggregatorError, AnotherHub, Failed, Fenced
+from aggregator.kafka import topics
+from aggregator.kafka.names import HubNames
+from aggregator.privacy.policy import Policy
+from aggregator.replicate.beats import HeartbeatEmitter
+from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.epochs import EpochResult, EpochRunner
+from aggregator.replicate.flow import Hold
+from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.lease import Verdict, verdict
+from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+
+_FIRST_LOOK_S = 5.0
+_TICK_S = 0.1
+_FAILURES_MOST = 5
+_TAKEN_OVER_S = 10.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a finished run leaves to say.
+
+    Attributes:
+        holds: Flows that stood still at the end.
+        undrained: Flows whose edge stayed silent during `--drain`.
+        silent: Edges that never answered, with the reason.
+    """
+
+    holds: tuple[Hold, ...] = ()
+    undrained: tuple[EdgePartition, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+class Driver:
+    """One driver process of a hub.
+
+    Args:
+        config: The hub.
+        spark: Where the slots run.
+        policies: Policies of the rules, by path.
+        identity: Unique name of this process, shown to whoever starts a second one.
+        drain: End when everything that existed at the start is at central.
+        stop: Set from outside (SIGTERM) to end cleanly.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        spark: SparkSession,
+        policies: Mapping[Path, Policy],
+        *,
+        identity: str,
+        drain: bool,
+        stop: threading.Event,
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._policies = policies
+        self._identity = identity
+        self._drain = drain
+        self._stop = stop
+        self._names = HubNames(config.hub)
+        self._watches = [EdgeWatch(config, edge) for edge in config.edges]
+
+    def run(self, *, standby: bool = False, take_over: bool = False) -> Report:
+        """Replicate until stopped, or until drained.
+
+        Args:
+            standby: Wait for a running hub to stop.
+            take_over: Replace a running hub at once.
+
+        Raises:
+            AnotherHub: another hub of this name runs, or took over.
+            Failed: slots failed again and again, or the driver lost its id for no visible reason.
+            Unreachable: central does not answer.
+        """
+        topics.ensure(
+            self._config.central,
+            internal_topics(self._names, self._config.replication.slots),
+            replication_factor=self._config.replication_factor,
+        )
+        central = KafkaDriverCentral(self._config, self._names)
+        try:
+            if not take_over:
+                self._await_lease(central, standby=standby)
+            return Report() if self._stop.is_set() else self._lead(central)
+        finally:
+            central.close()
+
+    def _await_lease(self, central: KafkaDriverCentral, *, standby: bool) -> None:
+        first, began = central.control().lease, time.monotonic()
+        while not self._stop.is_set():
+            latest = central.control().lease
+            match verdict(first, latest, time.monotonic() - began):
+                case Verdict.FREE:
+                    return
+                case Verdict.HELD if standby:
+                    first, began = latest, time.monotonic()
+                case Verdict.HELD:
+                    raise AnotherHub(
+                        f"another hub named {self._config.hub} is running ({latest.driver if latest else ''})",
+                        hint="stop it, wait for it with --standby, or replace it with --take-over",
+                    )
+            self._stop.wait(_TICK_S)
+
+    def _lead(self, central: KafkaDriverCentral) -> Report:
+        before = central.control().newest
+        keeper = LeaseKeeper(central, self._identity)
+        emitter = HeartbeatEmitter(self._config)
+        runner = EpochRunner(
+            self._config,
+            self._spark,
+            self._policies,
+            central,
+            keeper,
+            self._watches,
+            identity=self._identity,
+            drain=self._drain,
+            stop=self._stop,
+        )
+        try:
+            central.take_id()
+            keeper.start()
+            for watch in self._watches:
+                watch.start()
+            emitter.start()
+            result = self._epochs(runner, keeper)
+            keeper.release()
+        except Fenced as error:
+            raise self._overtaken(central, runner.opened.epoch if runner.opened else before, error) from None
+        finally:
+            emitter.stop()
+            for watch in self._watches:
+                watch.stop()
+        undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
+        return Report(result.holds, undrained, tuple(self._unseen()))
+
+    def _overtaken(self, central: KafkaDriverCentral, newest: int, error: AggregatorError) -> AggregatorError:
+        """Fenced: look for whoever did it, for up to ten seconds; a coordinator's time-out looks the same."""
+        deadline = time.monotonic() + _TAKEN_OVER_S
+        while time.monotonic() < deadline:
+            state = central.control()
+            epoch, lease = state.epoch, state.lease
+            other = lease.driver if lease else ""
+            if epoch and epoch.epoch > newest:
+                other = epoch.driver
+            if other not in ("", self._identity):
+                return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
+            time.sleep(0.2)
+        return Failed(f"the driver lost its transactional id: {error.message}", hint="start it again")
+
+    def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
+        began = time.monotonic()
+        while self._unseen() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
+            time.sleep(_TICK_S)
+        failures = 0
+        result = EpochResult((), ())
+        while not self._stop.is_set():
+            result = runner.run()
+            if not result.all("stopped", "drained"):
+                failures += 1
+                self._recover(keeper, result, failures)
+                continue
+            failures = 0
+            if self._drain and result.all("drained") and self._waited_for_edges(began):
+                break
+        return result
+
+    def _recover(self, keeper: LeaseKeeper, result: EpochResult, failures: int) -> None:
+        """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
+        keeper.beat()
+        said = "; ".join(f"slot {o.slot} {o.result} {o.detail}".strip() for o in result.outcomes)
+        if failures >= _FAILURES_MOST:
+            raise Failed(f"the slots failed {failures} times in a row: {said}", hint="mend the cause, then start again")
+        log.warning("epoch ended early (%s); the next one follows", said)
+        self._stop.wait(min(10.0, 0.25 * 2**failures))
+
+    def _waited_for_edges(self, began: float) -> bool:
+        """With `--drain`: give an edge that has not answered the rest of the patience; False when one came."""
+        patience_s = self._config.replication.drain_patience.total_seconds()
+        unseen = self._unseen()
+        while unseen and time.monotonic() - began < patience_s and not self._stop.is_set():
+            time.sleep(_TICK_S)
+            if self._unseen() != unseen:
+                return False
+        return True
+
+    def _unseen(self) -> list[str]:
+        return [watch.edge for watch in self._watches if watch.topics is None]

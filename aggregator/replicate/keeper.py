@@ -1,0 +1,63 @@
+"""The lease keeper: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
+
+Invariant: `lost` is set once and never cleared; an empty transaction tells nothing, so every beat is a real record.
+"""
+
+import threading
+
+from aggregator.errors import AggregatorError, TransactionAborted
+from aggregator.kafka.control import Lease
+from aggregator.replicate.lease import BEAT_S
+from aggregator.replicate.world import KafkaDriverCentral
+
+
+class LeaseKeeper:
+    """Beats in its own thread until it is released or lost."""
+
+    def __init__(self, central: KafkaDriverCentral, driver: str) -> None:
+        self.lost: AggregatorError | None = None
+        self._central = central
+        self._driver = driver
+        self._beat = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    def start(self) -> None:
+        """Write the first beat, then keep beating.
+
+        Raises:
+            Fenced: another driver was quicker.
+        """
+        self.beat()
+        self._thread.start()
+
+    def beat(self, *, released: bool = False) -> None:
+        """Move the lease once.
+
+        Raises:
+            Fenced: another driver took the id.
+            OutcomeUnknown: no definite answer.
+        """
+        self._beat += 1
+        self._central.publish(Lease(self._driver, self._beat, released=released))
+
+    def release(self) -> None:
+        """Stop beating and say so, so that the next driver need not wait.
+
+        Raises:
+            AggregatorError: central did not take the last beat; the next driver watches for six seconds.
+        """
+        self._stop.set()
+        self._thread.join()
+        if self.lost is None:
+            self.beat(released=True)
+
+    def _keep(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            try:
+                self.beat()
+            except TransactionAborted:
+                continue
+            except AggregatorError as error:
+                self.lost = error
+                return

@@ -1,0 +1,37 @@
+"""The lease: how a starting driver learns whether another one lives, without comparing clocks.
+
+Invariant: pure; a lease lives when its record *moves* while it is watched, whatever any clock says.
+"""
+
+from enum import StrEnum
+
+from aggregator.kafka.control import Lease
+
+BEAT_S = 2.0
+WATCH_S = 6.0
+
+
+class Verdict(StrEnum):
+    """What watching the lease has shown so far."""
+
+    FREE = "free"
+    HELD = "held"
+    WATCHING = "watching"
+
+
+def verdict(first: Lease | None, latest: Lease | None, watched_s: float) -> Verdict:
+    """Judge a lease.
+
+    Args:
+        first: The lease when watching began; None if there was none.
+        latest: The lease now.
+        watched_s: Seconds between the two.
+
+    Returns:
+        FREE when there is none, it was released, or it did not move for six seconds; HELD when it moved.
+    """
+    if latest is None or latest.released:
+        return Verdict.FREE
+    if first is not None and (first.driver, first.beat) != (latest.driver, latest.beat):
+        return Verdict.HELD
+    return Verdict.FREE if watched_s >= WATCH_S else Verdict.WATCHING

@@ -1,0 +1,95 @@
+"""What a slot needs of the world: central's logs and writer, and a reader per edge. The rooms above implement it.
+
+Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.kafka.control import ControlState
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.reader import Polled
+from aggregator.kafka.writer import Headers
+
+
+class Writer(Protocol):
+    """A transactional producer; raises Fenced, TransactionAborted or OutcomeUnknown and nothing else."""
+
+    def open(self) -> None:
+        """Take the transactional id."""
+
+    def begin(self) -> None:
+        """Open a transaction."""
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | None,
+        *,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Queue one record."""
+
+    def commit(self) -> None:
+        """Flush and commit."""
+
+    def abort(self) -> None:
+        """Abort."""
+
+    def close(self) -> None:
+        """Discard this producer."""
+
+
+class Reader(Protocol):
+    """Reads assigned partitions of one edge; never waits longer than asked."""
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Read from these positions on."""
+
+    def resume(self, at: Partition, offset: int) -> None:
+        """Read a released partition again, from an offset."""
+
+    def release(self, at: Partition) -> None:
+        """Stop reading one partition."""
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        """Take what is there."""
+
+    def log_range(self, at: Partition) -> OffsetRange:
+        """What the edge has of a partition: [first offset, high watermark)."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class SlotWorld(Protocol):
+    """Central and the edges, as one slot sees them."""
+
+    def look(self) -> ControlState:
+        """What the control topic shows right now; a courtesy, not a proof."""
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """The slot's own ledger partition, read to its end, winners only."""
+
+    def writer(self) -> Writer:
+        """A new producer under the slot's transactional id, not yet opened."""
+
+    def reader(self, edge: str) -> Reader:
+        """A reader of one edge."""
+
+    def telemetry(self, body: dict[str, object]) -> None:
+        """Publish numbers, best effort."""
+
+    def now(self) -> float:
+        """Seconds on a clock that only goes forward."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""

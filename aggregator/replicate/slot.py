@@ -1,0 +1,317 @@
+"""The slot: one long task that owns edge partitions for an epoch and delivers each of their records exactly once.
+
+Invariants (protocol): C, a slot looks, takes its id, reads control *to its end*, then its own ledger partition, and
+counts a ledger record only if it carries this epoch; D, it writes its own ledger partition only, and a first position
+before the first poll; E, fenced ends normally; F, a definite refusal rewinds, an unknown outcome discards the
+producer and goes back to C.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.reader import Chunk, Fault, Polled
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.delivery import Delivery
+from aggregator.replicate.flow import Flow, FlowPlan, Hold
+from aggregator.replicate.gaps import gap, sentence
+from aggregator.replicate.ports import Reader, SlotWorld, Writer
+
+POLL_RECORDS = 4000
+_LOOK_EVERY_S = 0.1
+_TELL_EVERY_S = 1.0
+_WAIT_ALONE_S = 0.02
+_WAIT_SHARED_S = 0.004
+_RETRY_MOST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """What one slot does in one epoch; travels to the executor."""
+
+    names: HubNames
+    epoch: int
+    slot: int
+    flows: tuple[FlowPlan, ...]
+    cadence: Cadence
+    drain: bool
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOutcome:
+    """How a slot ended: `superseded`, `stopped`, `drained`, `fenced`, or `failed` with a sentence in `detail`.
+
+    Attributes:
+        slot: Its number.
+        result: One of these words.
+        undrained: Flows of an edge that stayed silent for the patience of `--drain`.
+        holds: Flows that stand still, with reasons.
+        detail: The error that ended it.
+    """
+
+    slot: int
+    result: str
+    undrained: tuple[EdgePartition, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    detail: str = ""
+
+
+class Slot:
+    """Runs one SlotPlan against a SlotWorld."""
+
+    def __init__(self, plan: SlotPlan, world: SlotWorld, delivery: Delivery) -> None:
+        self._plan = plan
+        self._world = world
+        self._delivery = delivery
+        self._attempt = 0
+
+    def run(self) -> SlotOutcome:
+        """Deliver until the epoch ends, the drain is done, or the id is taken."""
+        while True:
+            if self._world.look().newest > self._plan.epoch:
+                return SlotOutcome(self._plan.slot, "superseded")
+            writer = self._world.writer()
+            try:
+                writer.open()
+                if self._world.control().newest > self._plan.epoch:
+                    return SlotOutcome(self._plan.slot, "superseded")
+                flows = self._flows(self._world.ledger())
+                return _Turn(self._plan, self._world, self._delivery, writer, flows).run()
+            except Fenced:
+                return SlotOutcome(self._plan.slot, "fenced")
+            except (OutcomeUnknown, Unreachable):
+                self._attempt += 1
+                self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
+            finally:
+                writer.close()
+
+    def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
+        flows = {}
+        for plan in self._plan.flows:
+            found = ledger.get(plan.source)
+            current = found is not None and found.epoch == self._plan.epoch
+            flows[plan.source] = Flow(plan, found if current and found else plan.entry, persisted=current)
+        return flows
+
+
+class _Turn:
+    """One life of a producer: from a fresh `init_transactions` to a stop or an error."""
+
+    def __init__(
+        self, plan: SlotPlan, world: SlotWorld, delivery: Delivery, writer: Writer, flows: dict[EdgePartition, Flow]
+    ) -> None:
+        self._plan = plan
+        self._world = world
+        self._delivery = delivery
+        self._writer = writer
+        self._flows = flows
+        self._readers: dict[str, Reader] = {}
+        self._heard: dict[str, float] = {}
+        self._open_since: float | None = None
+        self._pending_bytes = 0
+        self._last_commit = self._last_look = self._last_told = world.now()
+        self._aborts = 0
+        self._transactions = 0
+
+    def run(self) -> SlotOutcome:
+        try:
+            self._persist_first_positions()
+            self._assign()
+            return self._loop()
+        finally:
+            for reader in self._readers.values():
+                reader.close()
+
+    def _persist_first_positions(self) -> None:
+        fresh = [flow for flow in self._flows.values() if flow.plan.fresh and not flow.persisted]
+        while fresh:
+            self._writer.begin()
+            try:
+                for flow in fresh:
+                    self._write_entry(flow)
+                self._writer.commit()
+            except TransactionAborted:
+                self._writer.abort()
+                self._world.sleep(0.2)
+            else:
+                return
+
+    def _write_entry(self, flow: Flow) -> None:
+        self._writer.produce(
+            self._plan.names.ledger, str(flow.plan.source), flow.entry().encode(), partition=self._plan.slot
+        )
+
+    def _assign(self) -> None:
+        """(Re)assign every readable flow at its cursor; the rewind after an abort too."""
+        wanted: dict[str, dict[Partition, int]] = {}
+        for source, flow in self._flows.items():
+            if flow.reading:
+                wanted.setdefault(source.edge, {})[source.topic, source.partition] = flow.next_offset
+        for edge, positions in wanted.items():
+            if edge not in self._readers:
+                self._readers[edge] = self._world.reader(edge)
+                self._heard[edge] = self._world.now()
+            self._readers[edge].assign(positions)
+
+    def _loop(self) -> SlotOutcome:
+        while True:
+            try:
+                ended = self._step(self._world.now())
+            except TransactionAborted:
+                self._abort()
+            else:
+                if ended:
+                    return self._outcome(ended)
+
+    def _step(self, now: float) -> str:
+        """One round: look, poll, deliver, commit when due. Returns how the slot ends, or nothing."""
+        if now - self._last_look >= _LOOK_EVERY_S:
+            state = self._world.look()
+            if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
+                self._commit_if_moved()
+                return "stopped"
+            self._last_look = now
+        busy = self._round(now)
+        self._commit_when_due(busy=busy)
+        self._wake_retries(now)
+        self._tell(now)
+        if self._plan.drain and not busy and self._all_drained(now):
+            self._commit_if_moved()
+            return "drained"
+        return ""
+
+    def _round(self, now: float) -> bool:
+        """Poll every edge once; whether anything came."""
+        busy = False
+        waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
+        if self._open_since is not None:
+            waiting = min(waiting, self._plan.cadence.linger_s / 2)
+        if not self._readers:
+            self._world.sleep(waiting)
+        for edge, reader in self._readers.items():
+            polled = reader.poll(POLL_RECORDS, waiting / len(self._readers))
+            if polled.chunks or polled.ends:
+                self._heard[edge] = now
+            busy = busy or bool(polled.chunks)
+            self._take(edge, reader, polled)
+        return busy
+
+    def _take(self, edge: str, reader: Reader, polled: Polled) -> None:
+        for chunk in polled.chunks:
+            flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
+            if flow.reading:
+                self._deliver(reader, flow, chunk)
+        for (topic, partition), position in polled.ends.items():
+            flow = self._flows[EdgePartition(edge, topic, partition)]
+            if flow.reading:
+                flow.next_offset = max(flow.next_offset, position)
+        for fault in polled.faults:
+            self._fault(edge, reader, fault)
+
+    def _deliver(self, reader: Reader, flow: Flow, chunk: Chunk) -> None:
+        at = (chunk.topic, chunk.partition)
+        try:
+            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
+            flow.retry_wait_s = 0.0
+        except HoldError as error:
+            reader.release(at)
+            flow.held = Hold(flow.plan.source, "refused", str(error))
+        except Unreachable:
+            reader.release(at)
+            flow.retry_wait_s = min(_RETRY_MOST_S, max(0.5, flow.retry_wait_s * 2))
+            flow.retry_at = self._world.now() + flow.retry_wait_s
+
+    def _fault(self, edge: str, reader: Reader, fault: Fault) -> None:
+        flow = self._flows.get(EdgePartition(edge, *fault.at))
+        if flow is None or not flow.reading:
+            return
+        if fault.kind == "position_lost":
+            try:
+                lost = gap(flow.next_offset, *reader.log_range(fault.at))
+            except RetryError:
+                lost = None
+            reader.release(fault.at)
+            if lost is None:
+                flow.retry_at = self._world.now() + 1.0
+            else:
+                flow.held = Hold(flow.plan.source, "gap", sentence(lost, flow.next_offset), lost)
+        elif fault.kind == "denied":
+            reader.release(fault.at)
+            flow.held = Hold(flow.plan.source, "denied", fault.detail)
+
+    def _wake_retries(self, now: float) -> None:
+        for source, flow in self._flows.items():
+            if flow.retry_at is not None and now >= flow.retry_at:
+                flow.retry_at = None
+                self._readers[source.edge].resume((source.topic, source.partition), flow.next_offset)
+
+    def _begin(self) -> None:
+        if self._open_since is None:
+            self._writer.begin()
+            self._open_since = self._world.now()
+
+    def _commit_when_due(self, *, busy: bool) -> None:
+        now = self._world.now()
+        cadence = self._plan.cadence
+        if self._open_since is None:
+            if cadence.idle_due(since_commit_s=now - self._last_commit):
+                self._commit_if_moved()
+        elif cadence.due(pending_bytes=self._pending_bytes, open_s=now - self._open_since, drained=not busy):
+            self._commit_if_moved()
+
+    def _commit_if_moved(self) -> None:
+        moved = [flow for flow in self._flows.values() if flow.moved]
+        if moved:
+            self._begin()
+            for flow in moved:
+                self._write_entry(flow)
+            self._writer.commit()
+            for flow in moved:
+                flow.committed = flow.entry()
+            self._transactions += 1
+            self._aborts = 0
+            self._open_since, self._pending_bytes = None, 0
+        self._last_commit = self._world.now()
+
+    def _abort(self) -> None:
+        """Rule F: abort, rewind the readers to the last committed positions, go on with backoff."""
+        self._writer.abort()
+        self._aborts += 1
+        self._open_since, self._pending_bytes = None, 0
+        for flow in self._flows.values():
+            flow.rewind()
+        self._world.sleep(min(5.0, 0.05 * 2**self._aborts))
+        self._assign()
+
+    def _all_drained(self, now: float) -> bool:
+        return all(
+            flow.drained or flow.held is not None or now - self._heard[source.edge] > self._plan.patience_s
+            for source, flow in self._flows.items()
+        )
+
+    def _outcome(self, result: str) -> SlotOutcome:
+        return SlotOutcome(
+            self._plan.slot,
+            result,
+            tuple(s for s, flow in self._flows.items() if self._plan.drain and not flow.drained and not flow.held),
+            tuple(flow.held for flow in self._flows.values() if flow.held),
+        )
+
+    def _tell(self, now: float) -> None:
+        if now - self._last_told >= _TELL_EVERY_S:
+            self._last_told = now
+            self._world.telemetry(
+                {
+                    "epoch": self._plan.epoch,
+                    "slot": self._plan.slot,
+                    "transactions": self._transactions,
+                    "delivered": sum(flow.committed.delivered for flow in self._flows.values()),
+                    "held": [f"{flow.held.source}: {flow.held.reason}" for flow in self._flows.values() if flow.held],
+                    "waiting": [str(source) for source, flow in self._flows.items() if flow.retry_at is not None],
+                }
+            )

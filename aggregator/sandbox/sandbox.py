@@ -1,0 +1,175 @@
+"""Real Kafka clusters on loopback, one per edge and one as central, in one folder that a `hub.yaml` describes.
+
+Invariant: what `up` started `down` ends, from any process; addresses and data stay over down and up. Refuses: a second
+`up` on a running folder, other edges than the folder was made for, and a machine that is too small.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from aggregator.errors import Failed
+from aggregator.sandbox.cluster import STOP_PATIENCE_S, Cluster, Kafka
+from aggregator.sandbox.hubfile import HUB_FILE, RESERVED, WRITTEN, write_hub
+from aggregator.sandbox.jars import Say, cache_dir, ensure_jars, silent
+from aggregator.sandbox.java import find_java
+from aggregator.sandbox.lock import exclusive
+from aggregator.sandbox.machine import available_memory, check_disk, check_memory
+from aggregator.sandbox.process import stop_all
+from aggregator.sandbox.state import CENTRAL, SandboxState
+
+DEFAULT_EDGES = ("ewr", "jfk", "lga")
+STATE_FILE = "sandbox.json"
+_LOCK_FILE = ".lock"
+_EDGE = re.compile(r"[a-z0-9-]{1,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The clusters of one folder.
+
+    Attributes:
+        dir: The folder, absolute.
+        central: Where everything arrives.
+        edges: Regional clusters by name.
+    """
+
+    dir: Path
+    central: Cluster
+    edges: dict[str, Cluster]
+
+    @property
+    def config(self) -> Path:
+        """`hub.yaml` that points at the clusters."""
+        return self.dir / HUB_FILE
+
+    @property
+    def clusters(self) -> list[Cluster]:
+        """Central and all edges."""
+        return [self.central, *self.edges.values()]
+
+    @classmethod
+    def up(
+        cls,
+        folder: Path,
+        edges: Sequence[str] | None = None,
+        *,
+        say: Say = silent,
+        settings: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Self:
+        """Start all clusters of `folder`, together, and wait until they are ready.
+
+        Args:
+            folder: Made if it is not there.
+            edges: Edge names; None for those of the folder, or EWR, JFK and LGA in a new one.
+            say: Takes progress lines.
+            settings: Cluster name to further broker settings, for this start only.
+
+        Raises:
+            Failed: it runs already, no Java, no jars, no memory, no disk, a port in use, a broker that does not start.
+        """
+        folder = folder.absolute()
+        _check_names(folder, edges)
+        java = find_java()
+        with exclusive(folder / _LOCK_FILE):
+            state = _state(folder, edges)
+            sandbox = cls._of(folder, state, Kafka(java, ensure_jars(say)))
+            _refuse_running(sandbox)
+            for cluster in sandbox.clusters:
+                cluster.check_ports()
+            check_disk(folder)
+            check_memory(len(sandbox.clusters), available_memory())
+            state.write(folder / STATE_FILE)
+            write_hub(folder, sandbox.central.bootstrap, {name: edge.bootstrap for name, edge in sandbox.edges.items()})
+            say(f"starting {len(sandbox.clusters)} Kafka clusters in {folder} …")
+            try:
+                _start(sandbox.clusters, settings or {}, say)
+            except BaseException:
+                sandbox.down()
+                raise
+        return sandbox
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The clusters of a folder, running or not.
+
+        Raises:
+            Failed: no sandbox was ever started there.
+        """
+        folder = folder.absolute()
+        state = SandboxState.read(folder / STATE_FILE)
+        if state is None:
+            raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
+        return cls._of(folder, state, Kafka(find_java(), cache_dir()))
+
+    def down(self, *, delete: bool = False) -> None:
+        """End every process; `delete` also removes all that the sandbox wrote: clusters, lake, schemas, hub.yaml."""
+        stop_all([cluster.daemon for cluster in self.clusters], patience_s=STOP_PATIENCE_S)
+        if delete:
+            for name in (*(cluster.name for cluster in self.clusters), *WRITTEN, STATE_FILE, _LOCK_FILE):
+                path = self.dir / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            if not any(self.dir.iterdir()):
+                self.dir.rmdir()
+
+    def running(self) -> list[Cluster]:
+        """Clusters whose broker process lives."""
+        return [cluster for cluster in self.clusters if cluster.pid is not None]
+
+    @classmethod
+    def _of(cls, folder: Path, state: SandboxState, kafka: Kafka) -> Self:
+        clusters = {
+            name: Cluster(name, folder / name, ports.port, ports.controller_port, ports.cluster_id, kafka)
+            for name, ports in state.clusters.items()
+        }
+        return cls(folder, clusters.pop(CENTRAL), clusters)
+
+
+def _refuse_running(sandbox: Sandbox) -> None:
+    running = sandbox.running()
+    if running:
+        raise Failed(
+            f"the sandbox in {sandbox.dir} is already running ({', '.join(cluster.name for cluster in running)})",
+            hint=f"use it, or stop it first: aggregator sandbox down --dir {sandbox.dir}",
+        )
+
+
+def _start(clusters: Sequence[Cluster], settings: Mapping[str, Mapping[str, str]], say: Say) -> None:
+    def start(cluster: Cluster) -> None:
+        cluster.start(settings.get(cluster.name))
+        say(f"  {cluster.name} is ready on {cluster.bootstrap}")
+
+    with ThreadPoolExecutor(len(clusters)) as pool:
+        for done in [pool.submit(start, cluster) for cluster in clusters]:
+            done.result()
+
+
+def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
+    if "," in str(folder):
+        raise Failed(
+            f"the folder {folder} has a comma in its path, which Kafka takes for two", hint="choose another --dir"
+        )
+    for name in edges or ():
+        if not _EDGE.fullmatch(name) or name in RESERVED:
+            raise Failed(
+                f"an edge can not be named {name!r}",
+                hint=f"lower-case letters, digits and dashes, at most 32, and none of {', '.join(sorted(RESERVED))}",
+            )
+    if edges is not None and (not edges or len(set(edges)) != len(edges)):
+        raise Failed("edges are named once each, and there is at least one", hint="--edges ewr,jfk,lga")
+
+
+def _state(folder: Path, edges: Sequence[str] | None) -> SandboxState:
+    state = SandboxState.read(folder / STATE_FILE)
+    if state is None:
+        return SandboxState.fresh(edges or DEFAULT_EDGES)
+    if edges is not None and set(edges) != set(state.edges):
+        raise Failed(
+            f"the sandbox in {folder} was made for the edges {','.join(state.edges)}",
+            hint=f"take another --dir, or remove it first: aggregator sandbox down --delete --dir {folder}",
+        )
+    return state

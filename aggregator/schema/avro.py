@@ -1,0 +1,273 @@
+"""An Avro schema as a graph: numbered nodes, so that recursion, shared types and contexts need no names.
+
+Invariants: every reference is resolved, node numbers follow the order of the text, and free text (doc, unknown
+properties) is not taken in, so that it can not travel on. Refuses references to other subjects and names that Avro
+does not allow.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple
+
+from aggregator.errors import DeadLetterError, Reason
+
+# Python's own recursion limit is near; no honest schema nests so deep.
+MAXIMUM_DEPTH = 100
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+TAGS = "confluent:tags"
+# No record holds more, and the limit keeps a hostile schema from asking for memory.
+MAXIMUM_FIXED_BYTES = 2**24
+
+
+class Kind(StrEnum):
+    """Avro's types."""
+
+    NULL = "null"
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    BYTES = "bytes"
+    STRING = "string"
+    FIXED = "fixed"
+    ENUM = "enum"
+    ARRAY = "array"
+    MAP = "map"
+    RECORD = "record"
+    UNION = "union"
+
+
+PRIMITIVES = frozenset(list(Kind)[:8])
+CONTAINERS = frozenset((Kind.ARRAY, Kind.MAP, Kind.RECORD, Kind.UNION))
+_LOGICAL = frozenset(
+    ("decimal", "uuid", "date", "duration")
+    + ("time-millis", "time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos")
+    + ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos")
+)
+
+
+class Missing(Enum):
+    """Stands for a field without a default, because null is a default."""
+
+    MISSING = "missing"
+
+
+class Logical(NamedTuple):
+    """A logical type that Avro defines, with a decimal's two numbers."""
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+
+
+class Field(NamedTuple):
+    """A record's field; `node` is the number of its type's node."""
+
+    name: str
+    node: int
+    tags: frozenset[str]
+    aliases: tuple[str, ...] = ()
+    default: Any = Missing.MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One type at one place.
+
+    Attributes:
+        kind: What it is.
+        name: Full name of a record, enum or fixed.
+        children: Nodes of an array's items, a map's values, or a union's branches.
+        fields: A record's fields.
+        tags: Tags on the type itself.
+        aliases: Full names.
+        logical: Logical type, where Avro defines it.
+        symbols: An enum's.
+        default: An enum's default symbol.
+        size: A fixed's.
+    """
+
+    kind: Kind
+    name: str = ""
+    children: tuple[int, ...] = ()
+    fields: tuple[Field, ...] = ()
+    tags: frozenset[str] = frozenset()
+    aliases: tuple[str, ...] = ()
+    logical: Logical | None = None
+    symbols: tuple[str, ...] = ()
+    default: str | None = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Nodes by number; `root` is where a value begins."""
+
+    nodes: tuple[Node, ...]
+    root: int
+
+
+def parse(text: str) -> Schema:
+    """Read a schema's text.
+
+    Raises:
+        DeadLetterError: SCHEMA_REFUSED, with the place and what is wrong, never a value of the text.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _refused("the schema is not JSON") from None
+    reader = _Reader()
+    root = reader.read(data, "", 0)
+    for copy, original in reader.copies:  # only now are the fields of recursive records known
+        node = reader.nodes[original]
+        reader.nodes[copy] = replace(node, tags=node.tags | reader.nodes[copy].tags)
+    return Schema(tuple(reader.nodes), root)
+
+
+def _refused(message: str) -> DeadLetterError:
+    return DeadLetterError(
+        Reason.SCHEMA_REFUSED, f"writer schema refused: {message}", hint="register a valid Avro schema under a new id"
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    nodes: list[Node] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+
+    def read(self, data: Any, namespace: str, depth: int) -> int:
+        if depth > MAXIMUM_DEPTH:
+            raise _refused(f"it nests deeper than {MAXIMUM_DEPTH}")
+        if isinstance(data, str):
+            return self.reference(data, namespace)
+        if isinstance(data, list):
+            return self.union(data, namespace, depth)
+        if not isinstance(data, dict) or "type" not in data:
+            raise _refused("a type is a name, a list or an object with `type`")
+        kind = data["type"]
+        if not isinstance(kind, str):
+            return self.tagged(data, namespace, depth)
+        if kind in PRIMITIVES:
+            return self.add(Node(Kind(kind), tags=_tags(data), logical=_logical(data)))
+        reader = getattr(self, {"error": "record"}.get(kind, kind), None) if kind in _COMPLEX else None
+        return self.tagged(data, namespace, depth) if reader is None else int(reader(data, namespace, depth))
+
+    def add(self, node: Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def reference(self, name: str, namespace: str) -> int:
+        if name in PRIMITIVES:
+            return self.add(Node(Kind(name)))
+        for full in ([name] if "." in name else [_full(name, namespace), name]):
+            if full in self.named:
+                return self.named[full]
+        raise _refused("it names a type that it does not define (references to other subjects are not supported yet)")
+
+    def tagged(self, data: dict[str, Any], namespace: str, depth: int) -> int:
+        """`{"type": <a type>, …}`: a wrapper that may add tags to a type or to a reference."""
+        index = self.read(data["type"], namespace, depth + 1)
+        tags = _tags(data)
+        if not tags:
+            return index
+        copy = self.add(Node(self.nodes[index].kind, name=self.nodes[index].name, tags=tags))
+        self.copies.append((copy, index))
+        return copy
+
+    def union(self, data: list[Any], namespace: str, depth: int) -> int:
+        branches = tuple(self.read(item, namespace, depth + 1) for item in data)
+        kinds = [(self.nodes[branch].kind, self.nodes[branch].name) for branch in branches]
+        if not branches or len(set(kinds)) != len(kinds) or any(kind is Kind.UNION for kind, _ in kinds):
+            raise _refused("a union is empty, holds a union, or holds one type twice")
+        return self.add(Node(Kind.UNION, children=branches))
+
+    def array(self, data: dict[str, Any], namespace: str, depth: int) -> int:
+        items = self.read(data.get("items"), namespace, depth + 1)
+        return self.add(Node(Kind.ARRAY, children=(items,), tags=_tags(data)))
+
+    def map(self, data: dict[str, Any], namespace: str, depth: int) -> int:
+        values = self.read(data.get("values"), namespace, depth + 1)
+        return self.add(Node(Kind.MAP, children=(values,), tags=_tags(data)))
+
+    def define(self, data: dict[str, Any], namespace: str, node: Node) -> tuple[int, str]:
+        """Number a named type before its fields are read, so that they can name it."""
+        name = data.get("name")
+        if not isinstance(name, str) or not _FULL_NAME.fullmatch(name) or name in PRIMITIVES:
+            raise _refused("a named type has no name that Avro allows")
+        space = data.get("namespace")
+        if space is not None and (not isinstance(space, str) or (space and not _FULL_NAME.fullmatch(space))):
+            raise _refused("a namespace is not one that Avro allows")
+        full = _full(name, namespace if space is None else space)
+        if full in self.named:
+            raise _refused("one name is defined twice")
+        space = full.rpartition(".")[0]
+        aliases = tuple(_full(alias, space) for alias in _names(data.get("aliases"), _FULL_NAME))
+        index = self.add(replace(node, name=full, tags=_tags(data), aliases=aliases))
+        self.named[full] = index
+        return index, space
+
+    def fixed(self, data: dict[str, Any], namespace: str, _depth: int) -> int:
+        size = data.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAXIMUM_FIXED_BYTES:
+            raise _refused("a fixed has no size")
+        return self.define(data, namespace, Node(Kind.FIXED, size=size, logical=_logical(data)))[0]
+
+    def enum(self, data: dict[str, Any], namespace: str, _depth: int) -> int:
+        symbols = _names(data.get("symbols"), _NAME)
+        default = data.get("default")
+        if len(set(symbols)) != len(symbols) or (default is not None and default not in symbols):
+            raise _refused("an enum names a symbol twice, or a default that is none of its symbols")
+        return self.define(data, namespace, Node(Kind.ENUM, symbols=symbols, default=default))[0]
+
+    def record(self, data: dict[str, Any], namespace: str, depth: int) -> int:
+        index, space = self.define(data, namespace, Node(Kind.RECORD))
+        items = data.get("fields")
+        if not isinstance(items, list) or not all(isinstance(item, dict) and "type" in item for item in items):
+            raise _refused("a record has no list of fields, or a field has no type")
+        fields = []
+        for item in items:
+            (name,) = _names([item.get("name")], _NAME)
+            node = self.read(item["type"], space, depth + 1)
+            default = item.get("default", Missing.MISSING)
+            fields.append(Field(name, node, _tags(item), _names(item.get("aliases"), _NAME), default))
+        if len({item.name for item in fields}) != len(fields):
+            raise _refused("a record names a field twice")
+        self.nodes[index] = replace(self.nodes[index], fields=tuple(fields))
+        return index
+
+
+_COMPLEX = frozenset(("record", "error", "enum", "fixed", "array", "map"))
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _names(data: Any, pattern: re.Pattern[str]) -> tuple[str, ...]:
+    if data is None:
+        return ()
+    if not isinstance(data, list) or not all(isinstance(name, str) and pattern.fullmatch(name) for name in data):
+        raise _refused("a name is not one that Avro allows")
+    return tuple(data)
+
+
+def _tags(data: dict[str, Any]) -> frozenset[str]:
+    tags = data.get(TAGS, [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise _refused(f"{TAGS} is not a list of names")
+    return frozenset(tags)
+
+
+def _logical(data: dict[str, Any]) -> Logical | None:
+    name = data.get("logicalType")
+    if not isinstance(name, str) or name not in _LOGICAL:
+        return None
+    numbers = [data.get(key) for key in ("precision", "scale")]
+    precision, scale = (number if isinstance(number, int) and name == "decimal" else None for number in numbers)
+    return Logical(name, precision, scale)

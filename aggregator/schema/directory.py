@@ -1,0 +1,178 @@
+"""A registry in a folder: `<url-encoded subject>/<version>-<id>.avsc`, shared by every process that sees the folder.
+
+Invariants: a file appears whole and never changes; ids are given under one lock, the same text gets the same id in
+every subject, and a new id is the highest plus one. Refuses an id that stands for two texts, and schemas with
+references to other subjects.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from aggregator.errors import HoldError, Unreachable
+from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.wire import MAXIMUM_ID
+
+_FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
+_LOCK = ".lock"
+# Unknown ids make the folder be listed again; a flood of them may spend a tenth of the time on that.
+_SCAN_SHARE = 10
+
+
+class _Entry(NamedTuple):
+    """One schema file, by what its name says."""
+
+    subject: str
+    version: int
+    schema_id: int
+    path: Path
+
+
+class DirectoryRegistry:
+    """The folder as a registry.
+
+    Args:
+        root: Absolute path; created by the first `register` if its parent is there.
+        clock: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(self, root: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._entries: list[_Entry] = []
+        self._texts: dict[int, str] = {}
+        self._next_scan = float("-inf")
+
+    def schema(self, schema_id: int) -> str:
+        """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
+        if schema_id not in self._texts:
+            found = [entry for entry in self._entries if entry.schema_id == schema_id]
+            if not found and self._clock() >= self._next_scan:
+                self._scan()
+                found = [entry for entry in self._entries if entry.schema_id == schema_id]
+            if not found:
+                raise UnknownSchema(schema_id, f"directory:{self._root}")
+            self._texts[schema_id] = _one_meaning(found)
+        return self._texts[schema_id]
+
+    def register(self, subject: str, text: str) -> int:
+        """Give the text an id, under the lock of the folder; idempotent."""
+        with self._locked():
+            self._scan()
+            same = [entry for entry in self._entries if _text(entry.path) == text]
+            own = [entry.version for entry in self._entries if entry.subject == subject]
+            kept = [entry.schema_id for entry in same if entry.subject == subject]
+            if kept:
+                return min(kept)
+            ids = [entry.schema_id for entry in self._entries]
+            schema_id = min((entry.schema_id for entry in same), default=max(ids, default=0) + 1)
+            if schema_id > MAXIMUM_ID:
+                raise HoldError(f"directory:{self._root} has no free schema id", hint="remove the file of the highest id")
+            self._write(subject, max(own, default=0) + 1, schema_id, text)
+            return schema_id
+
+    def subjects(self) -> list[str]:
+        """Every subject that has a version."""
+        self._scan()
+        return sorted({entry.subject for entry in self._entries})
+
+    def versions(self, subject: str) -> list[Registered]:
+        """Every version of a subject, oldest first."""
+        self._scan()
+        return [
+            Registered(subject, entry.version, entry.schema_id, _text(entry.path))
+            for entry in sorted(self._entries, key=lambda entry: entry.version)
+            if entry.subject == subject
+        ]
+
+    def _scan(self) -> None:
+        started = self._clock()
+        try:
+            self._entries = sorted(_list(self._root))
+        except OSError as error:
+            raise self._away(error) from None
+        now = self._clock()
+        self._next_scan = now + _SCAN_SHARE * (now - started)
+
+    def _away(self, error: OSError) -> Unreachable:
+        return Unreachable(
+            f"registry directory:{self._root}: {error.strerror}",
+            hint="create the folder, or mount it on every host that runs the hub",
+        )
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            # Never the parents: below an unmounted share, ids would be given a second time.
+            self._root.mkdir(exist_ok=True)
+            handle = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise self._away(error) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _write(self, subject: str, version: int, schema_id: int, text: str) -> None:
+        """Write aside, then link: readers see the whole file or none, and an existing one is never replaced."""
+        folder = self._root / quote(subject, safe="")
+        aside = folder / f".{version}-{schema_id}.{os.getpid()}"
+        try:
+            folder.mkdir(exist_ok=True)
+            with aside.open("w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(aside, folder / f"{version}-{schema_id}.avsc")
+            finally:
+                aside.unlink()
+        except OSError as error:
+            raise self._away(error) from None
+
+
+def _list(root: Path) -> Iterator[_Entry]:
+    with os.scandir(root) as folders:
+        subjects = [folder for folder in folders if folder.is_dir() and not folder.name.startswith(".")]
+    for folder in subjects:
+        for name in os.listdir(folder.path):
+            found = _FILE.fullmatch(name)
+            if found and int(found[2]) <= MAXIMUM_ID:
+                yield _Entry(unquote(folder.name), int(found[1]), int(found[2]), Path(folder.path, name))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise Unreachable(f"schema file {path}: {error.strerror}", hint="make the file readable for the hub") from None
+    except UnicodeDecodeError:
+        raise HoldError(f"schema file {path} is not UTF-8", hint="write the schema as JSON in UTF-8") from None
+
+
+def _one_meaning(entries: list[_Entry]) -> str:
+    """The text of one id; files of one id may differ in white space only."""
+    texts = {entry.path: _text(entry.path) for entry in entries}
+    first = entries[0]
+    for entry in entries[1:]:
+        if texts[entry.path] != texts[first.path] and _meaning(texts[entry.path]) != _meaning(texts[first.path]):
+            raise HoldError(
+                f"schema id {first.schema_id} has two meanings: {first.path} and {entry.path}",
+                hint="give one of them a free id; which one the records mean can not be guessed",
+            )
+    return texts[first.path]
+
+
+def _meaning(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,80 @@
+"""The port of schema registries: ids to schema texts, and registration.
+
+Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
+"""
+
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from aggregator.errors import ConfigError, DeadLetterError, Reason
+
+
+class UnknownSchema(DeadLetterError):
+    """The registry answers, and has no schema of this id."""
+
+    def __init__(self, schema_id: int, where: str) -> None:
+        super().__init__(
+            Reason.UNKNOWN_SCHEMA,
+            f"schema id {schema_id} is not in {where}",
+            schema_id=schema_id,
+            hint="register the writer's schema at this edge's registry, then replay the dead letter",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuilt like every other error of the tree."""
+        return super().__reduce__()
+
+
+class Registered(NamedTuple):
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    schema_id: int
+    text: str
+
+
+class Registry(Protocol):
+    """What every registry can do."""
+
+    def schema(self, schema_id: int) -> str:
+        """The schema's text.
+
+        Raises:
+            UnknownSchema: the registry answers and has no such id.
+            Unreachable: the registry does not answer.
+            HoldError: the id has two meanings.
+        """
+
+    def register(self, subject: str, text: str) -> int:
+        """Make `text` the newest version of `subject` unless it is a version already; returns its id.
+
+        Raises:
+            Unreachable: the registry does not answer.
+            HoldError: the registry refuses.
+        """
+
+    def subjects(self) -> list[str]:
+        """Every subject's name, sorted."""
+
+    def versions(self, subject: str) -> list[Registered]:
+        """Every version of a subject, oldest first; none for an unknown subject."""
+
+
+def open_registry(reference: str) -> Registry:
+    """The registry that a configuration names.
+
+    Args:
+        reference: `directory:<absolute path>`.
+
+    Raises:
+        ConfigError: another kind of reference.
+    """
+    from aggregator.schema.directory import DirectoryRegistry  # noqa: PLC0415 - the adapter imports this port
+
+    scheme, _, target = reference.partition(":")
+    if scheme == "directory" and Path(target).is_absolute():
+        return DirectoryRegistry(Path(target))
+    if scheme in ("http", "https"):
+        raise ConfigError("registries over http are not supported yet", hint="use directory:<path>")
+    raise ConfigError("a registry is named as directory:<absolute path>", hint="correct `schemas:` in the configuration")
