@@ -1,4 +1,4 @@
-"""The error tree. The family of an error is the action that it asks for, and every error says where and what to do next.
+"""The error tree: the family of an error is the action that it asks for, and each says where and what to do next.
 
     AggregatorError
     ├── RetryError            try again with backoff; nothing is decided

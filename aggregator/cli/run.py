@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ def run(
     standby: bool,
     take_over: bool,
 ) -> None:
-    """Run the hub: edges to central, central to the lake.
+    r"""Run the hub: edges to central, central to the lake.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ def decode(key: bytes | None, value: bytes | None) -> Heartbeat:
     """
     if key is None or value is None or len(value) != _VALUE.size:
         raise ValueError("not a heartbeat")
-    aliases = []
+    aliases: list[str] = []
     rest = key
     while rest and len(aliases) < 2:  # noqa: PLR2004 - source and target
         if len(rest) < _LENGTH.size:

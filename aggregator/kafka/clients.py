@@ -91,7 +91,8 @@ def transactional_producer(cluster: ClusterConfig, transactional_id: str, *, bat
 def plain_producer(cluster: ClusterConfig) -> Producer:
     """An idempotent producer without transactions, for telemetry and heartbeats."""
     return Producer(
-        connection_options(cluster) | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000},
+        connection_options(cluster)
+        | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000},
         logger=log,
     )
 

@@ -96,3 +96,11 @@ def first_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) 
     return {at: result.timestamp for at, result in found.items() if result.offset >= 0}
 
 
+def last_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Largest record timestamp in ms of each partition; partitions without a record are left out.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    found = _listed(cluster, partitions, OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S)
+    return {at: result.timestamp for at, result in found.items() if result.timestamp >= 0}

@@ -58,7 +58,7 @@ def read_to_end(
         if time.monotonic() > deadline:
             stuck = sorted(at[1] for at in wanted if stable[at] < targets[at])
             raise Failed(
-                f"{topic} partitions {stuck}: an open transaction holds the last stable offset for over {bound_s:.0f} s",
+                f"{topic} partitions {stuck}: a transaction holds the last stable offset for over {bound_s:.0f} s",
                 hint="look for a hanging producer with kafka-transactions.sh find-hanging, then start again",
             )
         time.sleep(_POLL_S)

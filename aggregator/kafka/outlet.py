@@ -3,6 +3,8 @@
 Invariant: never blocks and never raises for a cluster that does not answer; what it can not deliver is dropped.
 """
 
+import contextlib
+
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients
 
@@ -15,10 +17,8 @@ class Outlet:
 
     def offer(self, topic: str, value: bytes, *, key: bytes | None = None, partition: int = 0) -> None:
         """Queue one record."""
-        try:
+        with contextlib.suppress(BufferError):
             self._producer.produce(topic, value, key, partition)
-        except BufferError:
-            pass
         self._producer.poll(0)
 
     def close(self, patience_s: float = 1.0) -> None:

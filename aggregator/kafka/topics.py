@@ -43,7 +43,8 @@ def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
         return future.result(TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:
         raise Unreachable(
-            f"{what} at {cluster.bootstrap_servers}: {error}", hint="check that the broker runs and the principal's rights"
+            f"{what} at {cluster.bootstrap_servers}: {error}",
+            hint="check that the broker runs and the principal's rights",
         ) from None
 
 

@@ -19,12 +19,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.errors import HoldError
+from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, merged
 from aggregator.lake.lift import lift
-from aggregator.lake.plain import FRAME_BYTES, FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
+from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.lake.shape import Nothing, Record, read_shape
+from aggregator.schema.wire import HEADER_BYTES
 
 _SYNC = bytes(range(16))
 _ORIGIN_PARTS = 6
@@ -66,8 +67,8 @@ class Decoder:
         Raises:
             Undecodable: one of them is not of this schema, or holds what its column can not.
         """
-        frame = values[0][:FRAME_BYTES]
-        data = b"".join(values)[FRAME_BYTES:] + frame
+        frame = values[0][:HEADER_BYTES]
+        data = b"".join(values)[HEADER_BYTES:] + frame
         plain = (self._by_polars if self.engine == "polars" else self._by_fastavro)(data, len(values), frame)
         parts = [(index, f.shape) for index, f in enumerate(self.record.fields) if not isinstance(f.shape, Nothing)]
         try:
@@ -146,7 +147,7 @@ class Decoding:
         groups: dict[bytes, list[int]] = {}
         for index, value in enumerate(batch.values):
             if value is not None:
-                groups.setdefault(value[:FRAME_BYTES], []).append(index)
+                groups.setdefault(value[:HEADER_BYTES], []).append(index)
         fixed = _fixed_columns(batch)
         if not groups:
             return fixed
@@ -181,12 +182,12 @@ class Decoding:
         known = self.decoders.get(frame)
         if known is not None:
             return known
-        if len(frame) < FRAME_BYTES or frame[0] != 0:
+        if len(frame) < HEADER_BYTES or frame[0] != 0:
             raise _held(batch, index, "is not framed as Avro with a schema id")
         schema_id = int.from_bytes(frame[1:], "big")
         try:
             decoder = Decoder.of(self.schema_text(schema_id))
-        except HoldError as error:
+        except (HoldError, DeadLetterError) as error:
             raise _held(batch, index, f"has schema {schema_id}: {error.message}", error.hint) from None
         return self.decoders.setdefault(frame, decoder)
 

@@ -24,16 +24,16 @@ from aggregator.lake.shape import (
     Shape,
     Union,
 )
+from aggregator.schema.wire import HEADER_BYTES
 
 FRAME_FIELD = "frame"  # the last field: a shape's own fields are numbered, so no name collides
-FRAME_BYTES = 5
 
 
 def plain_schema(record: Record) -> dict[str, Any]:
     """The plain schema of `record`, followed by the next record's five frame bytes (see `decode`)."""
     names = (f"t{number}" for number in itertools.count())
     plain: dict[str, Any] = _plain(record, names)
-    frame = {"type": "fixed", "name": next(names), "size": FRAME_BYTES}
+    frame = {"type": "fixed", "name": next(names), "size": HEADER_BYTES}
     return plain | {"fields": [*plain["fields"], {"name": FRAME_FIELD, "type": frame}]}
 
 

@@ -193,8 +193,9 @@ def _leaf(node: Node, place: str) -> Leaf:
         digits, scale = node.logical.precision or 0, node.logical.scale or 0
         if digits > MAXIMUM_DECIMAL_DIGITS:
             raise _refused(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
-        attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
-        return Leaf(attributes, pa.decimal128(digits, scale))
+        if 0 <= scale <= digits and digits:  # else it is bytes, as the specification says of an invalid logical type
+            attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
+            return Leaf(attributes, pa.decimal128(digits, scale))
     if node.kind is Kind.FIXED:
         return Leaf(wire, pa.large_binary(), (pa.binary(), pa.binary(node.size)))
     plain = _PRIMITIVES[node.kind]

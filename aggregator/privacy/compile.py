@@ -7,8 +7,7 @@ Invariants: every leaf is decided by exactly one rule; a container lives only if
 recursive shell of nothing remains; the result depends on the arguments only.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
@@ -18,9 +17,9 @@ from aggregator.privacy.derived import derive
 from aggregator.privacy.leaf import Leaf, leaf_of
 from aggregator.privacy.plan import Action, Call, Plan, PlanNode, Row
 from aggregator.privacy.precedence import Decision, Scope
-from aggregator.privacy.rules import Drop, Keep
-from aggregator.privacy.unions import Branch, merged
-from aggregator.schema.avro import Kind, Node, parse
+from aggregator.privacy.rules import AnyRule, Drop, Keep, Pseudonymize
+from aggregator.privacy.settle import settle
+from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
 
 # Places that get nodes and report lines of their own; beyond, equal contexts share them.
 MAXIMUM_PLACES = 20_000
@@ -53,26 +52,119 @@ def compile_plan(text: str, scope: Scope, today: date) -> Plan:
         raise DeadLetterError(
             Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
         ) from None
-    nodes = compiler.settled(root)
     calls = tuple(compiler.calls)
+    nodes = settle(compiler.nodes, root, calls)
+    rows = tuple(_final(row, nodes[number]) for number, row in compiler.rows.items())
     schema = derive(compiler.schema, nodes, root, calls, scope.policy)
-    return Plan(scope.topic, scope.policy, nodes, root, calls, tuple(compiler.rows), schema)
+    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema)
 
 
-@dataclass(slots=True)
+def _final(row: Row, node: PlanNode) -> Row:
+    """A leaf may be lost with its container, whatever its own rule says: a map without keys, for example."""
+    if node.action is not Action.DROP or row.operator == "drop":
+        return row
+    return row._replace(because=f"{row.because}; its container is dropped", operator="drop", privacy_class="removed")
+
+
 class _Compiler:
-    text: str
-    scope: Scope
-    today: date
+    """Walks schema and patterns together; every node gets its number before its children."""
 
-    def __post_init__(self) -> None:
-        self.schema = parse(self.text)
-        self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(self.scope.rules))
-        covering = (number for number, rule in enumerate(self.scope.rules) if rule.covers_below)
-        self.covering = frozenset(covering)
+    def __init__(self, text: str, scope: Scope, today: date) -> None:
+        self.scope = scope
+        self.today = today
+        self.schema = parse(text)
+        self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
+        self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
         self.nodes: list[PlanNode] = []
         self.calls: dict[Call, int] = {}
-        self.rows: list[Row] = []
+        self.rows: dict[int, Row] = {}
         self.known: dict[_Context, int] = {}
         self.above: dict[_Context, int] = {}
         self.decided: dict[tuple[frozenset[int], frozenset[str]], Decision] = {}
+
+    def visit(self, at: _Context, path: str) -> int:
+        node = self.schema.nodes[at.node]
+        shared = self.above.get(at, self.known.get(at) if len(self.nodes) > MAXIMUM_PLACES else None)
+        if shared is not None:
+            return shared
+        here = self.matcher.matched(at.alive)
+        tags = at.tags | node.tags
+        if node.kind not in CONTAINERS or (node.kind is Kind.RECORD and not node.fields):
+            return self.leaf(leaf_of(node), at._replace(rules=at.rules | here, tags=tags), path)
+        number = self.add(PlanNode(node.kind, Action.WALK, path, at.node))
+        inside = at._replace(rules=at.rules | (here & self.covering), tags=tags)
+        if node.kind is Kind.RECORD:  # every cycle passes through one
+            self.above[at] = self.known[at] = number
+        children = self.children(node, inside, path)
+        self.above.pop(at, None)
+        self.nodes[number] = replace(self.nodes[number], children=children)
+        return number
+
+    def children(self, node: Node, inside: _Context, path: str) -> tuple[int, ...]:
+        match node.kind:
+            case Kind.RECORD:
+                return tuple(
+                    self.step(inside._replace(node=item.node, tags=inside.tags | item.tags), path, item.name)
+                    for item in node.fields
+                )
+            case Kind.UNION:
+                return tuple(self.branch(inside._replace(node=branch), path) for branch in node.children)
+            case Kind.ARRAY:
+                return (self.step(inside._replace(node=node.children[0]), path, paths.ITEMS),)
+            case _:
+                return (
+                    self.key(inside, paths.join(path, paths.KEYS)),
+                    self.step(inside._replace(node=node.children[0]), path, paths.VALUES),
+                )
+
+    def step(self, inside: _Context, path: str, step: str) -> int:
+        return self.visit(inside._replace(alive=self.matcher.advance(inside.alive, step)), paths.join(path, step))
+
+    def branch(self, inside: _Context, path: str) -> int:
+        """A branch has no step of its own; a null beside others says nothing that the others do not."""
+        if self.schema.nodes[inside.node].kind is Kind.NULL:
+            return self.add(PlanNode(Kind.NULL, Action.KEEP, path, inside.node))
+        return self.visit(inside, path)
+
+    def key(self, inside: _Context, path: str) -> int:
+        alive = self.matcher.advance(inside.alive, paths.KEYS)
+        return self.leaf(
+            Leaf(Kind.STRING), inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive)), path, of_map=True
+        )
+
+    def leaf(self, leaf: Leaf, at: _Context, path: str, *, of_map: bool = False) -> int:
+        decision = self.decide(at)
+        rule, because = decision.rule, decision.because
+        call = None
+        if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
+            result = operators.result(rule, leaf)
+            if result is None or (of_map and not _fits_map_key(rule, result)):
+                because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind} so"
+                rule = Drop()
+            else:
+                call = self.calls.setdefault(Call(rule, leaf, result), len(self.calls))
+        action = Action.DROP if isinstance(rule, Drop) else Action.KEEP if call is None else Action.APPLY
+        published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""
+        node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)
+        number = self.add(node if call is None else replace(node, call=call))
+        decision = Decision(rule, because)
+        shown = leaf.kind if leaf.logical is None else f"{leaf.kind} ({leaf.logical.name})"
+        self.rows[number] = Row(
+            path, shown, tuple(sorted(at.tags)), because, rule.operator, decision.privacy_class
+        )
+        return number
+
+    def decide(self, at: _Context) -> Decision:
+        asked = (at.rules, at.tags)
+        if asked not in self.decided:
+            self.decided[asked] = self.scope.decide(at.rules, at.tags, self.today)
+        return self.decided[asked]
+
+    def add(self, node: PlanNode) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+
+def _fits_map_key(rule: AnyRule, result: Leaf) -> bool:
+    """A key is a string, and a constant would make all entries one."""
+    return isinstance(rule, Pseudonymize) and result.kind is Kind.STRING

@@ -148,4 +148,3 @@ class Delivery:
                 "value_hmac": digest.hexdigest() if digest else None,
             }
         ).encode()
-

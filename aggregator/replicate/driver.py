@@ -132,7 +132,7 @@ class Driver:
             self._policies,
             central,
             keeper,
-            self._watches,
+            watches=self._watches,
             identity=self._identity,
             drain=self._drain,
             stop=self._stop,

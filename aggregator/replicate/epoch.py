@@ -29,7 +29,9 @@ class DriverCentral(Protocol):
         """Every ledger partition, read to its end, winners only."""
 
 
-def open_epoch(central: DriverCentral, *, slots: int, driver: str) -> tuple[Epoch, Mapping[EdgePartition, LedgerRecord]]:
+def open_epoch(
+    central: DriverCentral, *, slots: int, driver: str
+) -> tuple[Epoch, Mapping[EdgePartition, LedgerRecord]]:
     """Open the next epoch.
 
     Args:

@@ -48,7 +48,17 @@ class Hold:
 class Flow:
     """The moving part of a flow within one run of a slot."""
 
-    __slots__ = ("committed", "counts", "held", "incarnation", "next_offset", "persisted", "plan", "retry_at", "retry_wait_s")
+    __slots__ = (
+        "committed",
+        "counts",
+        "held",
+        "incarnation",
+        "next_offset",
+        "persisted",
+        "plan",
+        "retry_at",
+        "retry_wait_s",
+    )
 
     def __init__(self, plan: FlowPlan, committed: LedgerRecord, *, persisted: bool) -> None:
         self.plan = plan
@@ -62,7 +72,12 @@ class Flow:
     def rewind(self) -> None:
         """Go back to what is committed."""
         self.incarnation, self.next_offset = self.committed.position
-        self.counts = [self.committed.delivered, self.committed.dead, self.committed.suppressed, self.committed.stripped]
+        self.counts = [
+            self.committed.delivered,
+            self.committed.dead,
+            self.committed.suppressed,
+            self.committed.stripped,
+        ]
 
     @property
     def reading(self) -> bool:

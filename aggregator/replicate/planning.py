@@ -61,7 +61,9 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
     return list(specs.values())
 
 
-def entry_of(ledger: Ledger, source: EdgePartition, topic: EdgeTopic, *, epoch: int, slot: int) -> tuple[LedgerRecord, bool]:
+def entry_of(
+    ledger: Ledger, source: EdgePartition, topic: EdgeTopic, *, epoch: int, slot: int
+) -> tuple[LedgerRecord, bool]:
     """Where a flow goes on in this epoch, and whether that position is new."""
     found = ledger.get(source)
     if found is not None and found.topic_id == topic.topic_id:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from aggregator.replicate.discovery import EdgeTopic
 
 
-def refusal(topic: EdgeTopic, partition: int, central: Mapping[str, str], *, now_ms: int, central_name: str) -> str | None:
+def refusal(
+    topic: EdgeTopic, partition: int, central: Mapping[str, str], *, now_ms: int, central_name: str
+) -> str | None:
     """Why a new flow must not start, or None.
 
     An edge deletes whole segments, so its oldest records may be one segment older than its retention; those it has

@@ -63,7 +63,7 @@ def _slots(work: EpochWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     try:
         return _run(work, plan)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - see below
         # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"

@@ -66,9 +66,7 @@ class KafkaSlotWorld:
 
     def writer(self) -> TransactionalWriter:
         """A new producer under the slot's id."""
-        return TransactionalWriter(
-            self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes
-        )
+        return TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
     def reader(self, edge: str) -> EdgeReader:
         """A reader of one edge."""
@@ -156,4 +154,3 @@ class KafkaDriverCentral:
         """Leave central."""
         with self._lock:
             self._writer.close()
-

@@ -1,0 +1,67 @@
+"""`aggregator status`: edges, flows, dead letters and the lake, once.
+
+Invariant: reads only; the JSON names are a contract.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.config.load import load_config
+
+if TYPE_CHECKING:
+    from aggregator.observe.status import HubStatus
+
+
+@click.command()
+@config_option
+@output_option
+def status(config: Path, output: str) -> None:
+    """Show edges, flows, lag, dead letters and the lake."""
+    from aggregator.observe.status import hub_status  # noqa: PLC0415 - `--help` needs none of its imports
+
+    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    emit(seen.plain(), output, lambda: _text(seen))
+
+
+def _text(seen: "HubStatus") -> Iterator[str]:
+    columns = ("edge", "state", "last beat", "lag records", "lag", "dead", "why")
+    yield from table(
+        columns,
+        [
+            (e.edge, e.state, _ago(e.heartbeat_age_ms), e.lag_records, _ago(e.lag_ms), e.dead, e.reason)
+            for e in seen.edges
+        ],
+    )
+    yield ""
+    columns = ("flow", "next", "end", "lag records", "lag", "delivered", "dead", "suppressed", "gap")
+    yield from table(
+        columns,
+        [
+            (
+                f"{f.edge}/{f.topic}/{f.partition}",
+                f.next_offset,
+                f.end_offset,
+                f.lag_records,
+                _ago(f.lag_ms),
+                f.delivered,
+                f.dead,
+                f.suppressed,
+                f"[{f.gap.start}, {f.gap.end if f.gap.end >= 0 else 'unknown'})" if f.gap else "",
+            )
+            for f in seen.flows
+        ],
+    )
+    if seen.lake:
+        yield ""
+        rows = [(t.table, t.version, t.rows, t.lag_records) for t in seen.lake]
+        yield from table(("lake table", "version", "rows", "lag records"), rows)
+
+
+def _ago(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1000:.1f}s"

@@ -1,0 +1,107 @@
+"""Bringing staged outcomes into a table: settle, create or widen, commit, and after a conflict all of it again.
+
+Invariant (protocol, rule G): positions are read from the handle that commits, every attempt has a handle of its own,
+and outcomes that another writer's commit overtook are dropped. Refuses an outcome whose columns do not fit.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from aggregator.errors import HoldError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.columns import FIXED_COLUMNS, merged
+from aggregator.lake.ranges import Outcome, Settlement, settle
+from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
+
+_ATTEMPTS = 10
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit brought; without a version nothing was worth one.
+
+    Attributes:
+        version: The table's version, None if nothing was committed.
+        positions: The table's next offsets now, of the partitions that were asked about.
+        settled: What was taken and what was dropped.
+        held: Outcomes that do not fit the table's columns.
+    """
+
+    version: int | None
+    positions: Mapping[CentralPartition, int]
+    settled: Settlement
+    held: tuple[str, ...] = ()
+
+
+@dataclass
+class Commit:
+    """One attempt after another to bring outcomes into table `name`.
+
+    Args:
+        tables: The format.
+        name: Table name.
+        outcomes: In the order of the plan.
+        force: Commit positions that moved over nothing but markers, too.
+    """
+
+    tables: Tables
+    name: str
+    outcomes: Sequence[Outcome]
+    force: bool = False
+    attempts: int = field(default=0)
+
+    def run(self, handle: TableHandle | None) -> CommitResult:
+        """Commit, at first with the handle whose positions the plan was made from.
+
+        Raises:
+            RetryError: too many conflicts, or the storage does not answer.
+        """
+        while True:
+            self.attempts += 1
+            try:
+                done = self._attempt(handle)
+            except CommitConflict as conflict:
+                if self.attempts >= _ATTEMPTS:
+                    raise
+                log.info("%s", conflict.message)
+            else:
+                if done is not None:
+                    return done
+            handle = self.tables.open(self.name)
+
+    def _attempt(self, handle: TableHandle | None) -> CommitResult | None:
+        """Take one step; None when the table was created or widened and the next handle must be opened."""
+        partitions = {one.span.partition for outcome in self.outcomes for one in outcome.reached}
+        schema = handle.schema() if handle else self.tables.narrowed(FIXED_COLUMNS)
+        wider, fitting, held = _fitting(schema, self.outcomes)
+        positions = handle.positions(partitions) if handle else {}
+        settled = settle(fitting, positions)
+        if not settled.positions or not (self.force or settled.worth_a_commit()):
+            return CommitResult(None, positions, settled, held)
+        if handle is None:
+            self.tables.create(self.name, wider)
+            return None
+        if wider != schema:
+            handle.widen(wider)
+            return None
+        version = handle.commit(settled.files, settled.positions)
+        return CommitResult(version, {**positions, **settled.positions}, settled, held)
+
+
+def _fitting(schema: pa.Schema, outcomes: Sequence[Outcome]) -> tuple[pa.Schema, list[Outcome], tuple[str, ...]]:
+    """The schema that holds the table and what fits it, what fits, and why the rest does not."""
+    fitting, held = [], []
+    for outcome in outcomes:
+        try:
+            for file in outcome.files:
+                schema = merged(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)))
+        except HoldError as error:
+            topics = ", ".join(sorted({one.span.partition.topic for one in outcome.reached}))
+            held.append(f"central {topics}: {error}")
+        else:
+            fitting.append(outcome)
+    return schema, fitting, tuple(held)

@@ -1,0 +1,306 @@
+"""The lake's driver: cycles of plan, Spark job, commit, for every table, until stopped or drained.
+
+Invariant: all state is in the tables and at central, so a driver may die anywhere and two may run: what one commits the
+other drops. A table that is held or does not answer does not stop another.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import ConfigError, HoldError, RetryError
+from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.ledger import read_ledger
+from aggregator.kafka.names import HubNames
+from aggregator.lake.commit import Commit, CommitResult
+from aggregator.lake.files import remove
+from aggregator.lake.job import run_job
+from aggregator.lake.leftovers import sweep
+from aggregator.lake.ranges import Backlog, Outcome, Span, backlog, tasks
+from aggregator.lake.sources import lake_sources
+from aggregator.lake.tables.formats import lake_config, open_tables
+from aggregator.lake.tables.port import TableHandle
+from aggregator.lake.task import StagingTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeBounds:
+    """How much one cycle takes on.
+
+    Attributes:
+        parallel: Spark tasks that run at a time; the session keeps two cores free of slots.
+        task_records: Offsets of one task.
+        cycle_records: Offsets of one table's cycle, so that a long backlog is committed piece by piece.
+        patience_s: How long a drain goes on while nothing moves.
+    """
+
+    parallel: int = 2
+    task_records: int = 500_000
+    cycle_records: int = 4_000_000
+    patience_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What one cycle did for one table.
+
+    Attributes:
+        table: Its name.
+        rows: Committed records.
+        files: Committed files.
+        version: The new version, None where nothing was committed.
+        next_offsets: The table's position in each central partition after the cycle.
+        end_offsets: Last stable offsets when the cycle began.
+        held: Why some of it can not go on.
+        failed: What did not answer; the next cycle tries again.
+    """
+
+    table: str
+    rows: int = 0
+    files: int = 0
+    version: int | None = None
+    next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    held: tuple[str, ...] = ()
+    failed: RetryError | None = None
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets between the table and the ends, an upper bound of records."""
+        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What one cycle did."""
+
+    tables: tuple[TableReport, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Committed records of all tables."""
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def files(self) -> int:
+        """Committed files of all tables."""
+        return sum(table.files for table in self.tables)
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Everything that can not go on, named."""
+        return tuple(reason for table in self.tables for reason in table.held)
+
+    @property
+    def behind(self) -> bool:
+        """Whether another cycle would find work that this one left by its bounds."""
+        return any(table.lag_records > 0 and table.rows > 0 for table in self.tables)
+
+
+class LakeDriver:
+    """Runs one hub's lake.
+
+    Args:
+        config: The hub; `lake:` and `schemas:` must be there.
+        spark: A session whose executors reach central, the registry and the lake.
+        names: The hub's names at central.
+        bounds: How much one cycle takes on.
+        clock: Seconds since 1970; ages of staged files are judged by it.
+        flows: What the hub replicates; by default the keys of its ledger.
+
+    Raises:
+        ConfigError: no lake, or no central registry.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        spark: "SparkSession",
+        names: HubNames,
+        *,
+        bounds: LakeBounds | None = None,
+        clock: Callable[[], float] = time.time,
+        flows: Callable[[], Mapping[EdgePartition, object]] | None = None,
+    ) -> None:
+        if config.schemas is None:
+            raise ConfigError("the lake needs central's registry", hint="add `schemas: directory:<path>`")
+        self._config = config
+        self._registry = config.schemas
+        self._lake = lake_config(config)
+        self._tables = open_tables(config)
+        self._spark = spark
+        self._bounds = bounds or LakeBounds()
+        self._clock = clock
+        self._flows = flows or (lambda: read_ledger(config.central, names))
+        self._swept: set[str] = set()
+
+    def cycle(self, *, force: bool = False) -> CycleReport:
+        """Bring every table up to what is committed now, within the bounds.
+
+        Args:
+            force: Commit positions over markers, too, as a drain needs them.
+
+        Raises:
+            Unreachable: central does not answer when asked for the flows.
+        """
+        sources = lake_sources(self._config, self._flows())
+        return CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
+
+    def run(self, stop: threading.Event) -> None:
+        """Cycle until `stop` is set: at once while there is a backlog, else once per commit interval."""
+        interval_s = self._lake.commit_interval.total_seconds()
+        while not stop.is_set():
+            try:
+                behind = self.cycle().behind
+            except RetryError as error:
+                log.warning("the lake waits: %s", error)
+                behind = False
+            if not behind:
+                stop.wait(interval_s)
+
+    def drain(
+        self, until: Mapping[tuple[str, int], int] | None = None, *, stop: threading.Event | None = None
+    ) -> CycleReport:
+        """Cycle until everything before `until` is committed or held.
+
+        Args:
+            until: End offset by central topic and partition; None for what is committed now.
+            stop: Ends the drain early.
+
+        Returns:
+            The sums of all cycles, with the positions and the held ranges of the last.
+
+        Raises:
+            RetryError: what did not answer, once nothing has moved for the patience of the bounds.
+        """
+        done: dict[str, TableReport] = {}
+        moved_at = time.monotonic()
+        while True:
+            report = self.cycle(force=True)
+            wanted = until if until is not None else _ends(report)
+            until = wanted
+            moved = any(table.version is not None for table in report.tables)
+            done = {table.table: _added(done.get(table.table), table) for table in report.tables}
+            if (stop and stop.is_set()) or not any(_open(table, wanted) for table in report.tables):
+                return CycleReport(tuple(done.values()))
+            if moved:
+                moved_at = time.monotonic()
+            elif time.monotonic() - moved_at > self._bounds.patience_s:
+                raise _stuck(report)
+            else:
+                (stop or threading.Event()).wait(0.5)
+
+    def _table(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
+        try:
+            return self._table_cycle(name, topics, force=force)
+        except HoldError as error:
+            log.warning("table %s is held: %s", name, error)
+            return TableReport(name, held=(str(error),))
+        except RetryError as error:
+            log.warning("table %s waits: %s", name, error)
+            return TableReport(name, failed=error)
+
+    def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
+        partitions = central_partitions(self._config.central, topics)
+        limits = offset_bounds(self._config.central, partitions)
+        handle = self._tables.open(name)
+        self._sweep(name)
+        positions = handle.positions(partitions) if handle else {}
+        todo = backlog(positions, limits, records=self._bounds.cycle_records)
+        ends = {one: end for one, (_, end) in limits.items()}
+        for reason in todo.held:
+            log.warning("table %s is held: %s", name, reason)
+        if not todo.spans:
+            return TableReport(name, next_offsets=_known(positions, limits), end_offsets=ends, held=todo.held)
+        result = self._commit(name, handle, self._stage(name, handle, todo.spans), force=force)
+        return _report(name, result, todo, _known({**positions, **result.positions}, limits), ends)
+
+    def _stage(self, name: str, handle: TableHandle | None, spans: tuple[Span, ...]) -> list[Outcome]:
+        columns = handle.schema().serialize().to_pybytes() if handle else None
+        plan = tasks(spans, parallel=self._bounds.parallel, records=self._bounds.task_records)
+        folder = self._lake.path / name
+        task = StagingTask(name, folder, self._config.central, self._registry, self._tables, columns, tuple(plan))
+        return run_job(self._spark, task)
+
+    def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> CommitResult:
+        result = Commit(self._tables, name, outcomes, force).run(handle)
+        taken = result.settled.accepted if result.version is not None else ()
+        for outcome in outcomes:
+            if outcome not in taken:
+                remove(self._lake.path / name, outcome.files)
+        return result
+
+    def _sweep(self, name: str) -> None:
+        if name in self._swept:
+            return
+        self._swept.add(name)
+        handle = self._tables.open(name)
+        sweep(self._lake.path / name, handle.files() if handle else (), now_s=self._clock())
+
+
+def _report(
+    name: str,
+    result: CommitResult,
+    todo: Backlog,
+    next_offsets: Mapping[CentralPartition, int],
+    ends: Mapping[CentralPartition, int],
+) -> TableReport:
+    files = result.settled.files if result.version is not None else []
+    held = [*todo.held, *result.held]
+    held += [one.held for outcome in result.settled.accepted for one in outcome.reached if one.held]
+    for reason in held[len(todo.held) :]:
+        log.warning("table %s is held: %s", name, reason)
+    rows = sum(file.rows for file in files)
+    return TableReport(name, rows, len(files), result.version, next_offsets, ends, tuple(held))
+
+
+def _known(
+    positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+) -> dict[CentralPartition, int]:
+    """Positions of all partitions; one that was never committed begins at the partition's first offset."""
+    return {one: positions.get(one, first) for one, (first, _) in limits.items()}
+
+
+def _ends(report: CycleReport) -> dict[tuple[str, int], int]:
+    return {(one.topic, one.partition): end for table in report.tables for one, end in table.end_offsets.items()}
+
+
+def _open(table: TableReport, until: Mapping[tuple[str, int], int]) -> bool:
+    """Whether a table is short of what a drain wants, and not because it is held."""
+    if table.failed is not None:
+        return True
+    short = [one for one, offset in table.next_offsets.items() if offset < until.get((one.topic, one.partition), 0)]
+    return any(not any(f" {one.topic}" in reason for reason in table.held) for one in short)
+
+
+def _added(before: TableReport | None, now: TableReport) -> TableReport:
+    if before is None:
+        return now
+    version = now.version if now.version is not None else before.version
+    return TableReport(
+        now.table,
+        before.rows + now.rows,
+        before.files + now.files,
+        version,
+        now.next_offsets,
+        now.end_offsets,
+        now.held,
+        now.failed,
+    )
+
+
+def _stuck(report: CycleReport) -> RetryError:
+    for table in report.tables:
+        if table.failed is not None:
+            return table.failed
+    return RetryError("the lake does not move", hint="look at the log for what it waits for")

@@ -1,0 +1,162 @@
+"""Parquet files that a task stages in a table's folder: complete and on disk, but in no table until a commit names them.
+
+Invariant: a name is never used twice, a staged file is fsync'd before anybody hears of it, and memory holds one row
+group. Statistics are written in Delta's form and hold nothing that the file does not hold.
+"""
+
+import json
+import os
+import uuid
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aggregator.lake.columns import FIXED_COLUMNS, conformed, merged
+
+PREFIX = "hub-"
+SUFFIX = ".parquet"
+_FILE_BYTES = 256 * 1024 * 1024
+# Longer texts would make the table's log long; a reader prunes by prefixes at best.
+_STATISTICS_CHARACTERS = 32
+
+
+class StagedFile(NamedTuple):
+    """A file that a commit may name.
+
+    Attributes:
+        path: Relative to the table's folder.
+        size: Bytes.
+        rows: Records, tombstones included.
+        stats: Delta's statistics as JSON.
+        schema: Arrow schema, serialised.
+    """
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    schema: bytes
+
+
+class Stage:
+    """Takes tables of rows and writes them into files of one schema each."""
+
+    def __init__(self, folder: Path, schema: pa.Schema | None, *, file_bytes: int = _FILE_BYTES) -> None:
+        self._folder = folder
+        self._schema = schema or FIXED_COLUMNS
+        self._file_bytes = file_bytes
+        self._name = ""
+        self._writer: pq.ParquetWriter | None = None
+        self._staged: list[StagedFile] = []
+
+    def add(self, rows: pa.Table) -> None:
+        """Write rows as one row group.
+
+        Raises:
+            HoldError: the rows do not fit the table's columns.
+            OSError: the folder can not be written.
+        """
+        wanted = merged(self._schema, rows.schema)
+        if self._writer is not None and (wanted != self._schema or self._written() > self._file_bytes):
+            self._finish()
+        self._schema = wanted
+        if self._writer is None:
+            self._name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self._folder / self._name, wanted, compression="zstd", compression_level=1, write_statistics=True
+            )
+        self._writer.write_table(conformed(rows, wanted), row_group_size=max(1, rows.num_rows))
+
+    def close(self) -> tuple[StagedFile, ...]:
+        """Finish the open file and tell what was staged.
+
+        Raises:
+            OSError: the folder can not be written.
+        """
+        self._finish()
+        return tuple(self._staged)
+
+    def abandon(self) -> None:
+        """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            (self._folder / self._name).unlink(missing_ok=True)
+        remove(self._folder, self._staged)
+
+    def _written(self) -> int:
+        return (self._folder / self._name).stat().st_size
+
+    def _finish(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.close()
+        self._writer = None
+        path = self._folder / self._name
+        _sync(path)
+        _sync(self._folder)
+        footer = pq.read_metadata(path)
+        schema = self._schema.serialize().to_pybytes()
+        self._staged.append(StagedFile(self._name, path.stat().st_size, footer.num_rows, statistics(footer), schema))
+
+
+def remove(folder: Path, files: list[StagedFile] | tuple[StagedFile, ...]) -> None:
+    """Remove staged files that no commit will name."""
+    for file in files:
+        (folder / file.path).unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def statistics(footer: Any) -> str:
+    """Delta's per-file statistics (its protocol, "Per-file Statistics") from a Parquet footer, for the flat columns."""
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for index in range(footer.num_columns):
+        chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
+        name = chunks[0].path_in_schema if chunks else ""
+        found = [chunk.statistics for chunk in chunks]
+        if not name or "." in name or any(one is None or not one.has_null_count for one in found):
+            continue
+        nulls[name] = sum(one.null_count for one in found)
+        bounds = _bounds([one for one in found if one.has_min_max])
+        if bounds and all(one.has_min_max or one.null_count == chunk.num_values for one, chunk in zip(found, chunks, strict=True)):
+            lowest[name], highest[name] = bounds
+    return json.dumps(
+        {"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}, allow_nan=False
+    )
+
+
+def _bounds(found: list[Any]) -> tuple[Any, Any] | None:
+    """Least and greatest value in JSON's form, or None where Delta has none or a value is too long."""
+    try:
+        values = [(one.min, one.max) for one in found]
+    except (OverflowError, ValueError):  # a date beyond Python's years
+        return None
+    if not values or any(_in_json(value) is None for pair in values for value in pair):
+        return None
+    return _in_json(min(low for low, _ in values)), _in_json(max(high for _, high in values))
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        # Milliseconds are all that Delta keeps; a value with microseconds gets no bound rather than a wrong one.
+        zone = "Z" if value.tzinfo else ""
+        exact = value.microsecond % 1000 == 0
+        return f"{value.replace(tzinfo=None).isoformat(timespec='milliseconds')}{zone}" if exact else None
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str):
+        return value if len(value) <= _STATISTICS_CHARACTERS else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

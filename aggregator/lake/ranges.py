@@ -1,0 +1,151 @@
+"""Which offsets a cycle reads, cut into tasks; and what of the staged outcomes may be committed.
+
+Invariant: per central partition the committed ranges follow each other without a hole and without an overlap, starting
+at the table's own position. Refuses a position that central no longer has, or does not have yet.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aggregator.coordinates import OffsetRange
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.files import StagedFile
+
+# Positions that moved over nothing but markers are worth a commit of their own only now and then.
+SPARSE_OFFSETS = 10_000
+
+
+class Span(NamedTuple):
+    """Offsets of one central partition that one task reads."""
+
+    partition: CentralPartition
+    offsets: OffsetRange
+
+
+class Reached(NamedTuple):
+    """How far a task came in one span; short of the span's end it says why."""
+
+    span: Span
+    next_offset: int
+    held: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one task staged, all of it or nothing of it to be committed."""
+
+    reached: tuple[Reached, ...]
+    files: tuple[StagedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a table has not read yet, and the partitions that can not go on."""
+
+    spans: tuple[Span, ...]
+    held: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Outcomes that follow the table's positions, the positions after them, and the outcomes that do not follow."""
+
+    accepted: tuple[Outcome, ...]
+    positions: Mapping[CentralPartition, int]
+    dropped: tuple[Outcome, ...]
+
+    @property
+    def files(self) -> list[StagedFile]:
+        """What the accepted outcomes staged."""
+        return [file for outcome in self.accepted for file in outcome.files]
+
+    def worth_a_commit(self) -> bool:
+        """Rows, or a long way without rows."""
+        moved = sum(one.next_offset - one.span.offsets.start for outcome in self.accepted for one in outcome.reached)
+        return bool(self.files) or moved > SPARSE_OFFSETS
+
+
+def backlog(
+    positions: Mapping[CentralPartition, int], bounds: Mapping[CentralPartition, OffsetRange], *, records: int
+) -> Backlog:
+    """What to read next.
+
+    Args:
+        positions: The table's next offsets; a partition without one begins at its first offset.
+        bounds: What each partition holds.
+        records: Bound of one cycle in offsets; a longer backlog is cut in proportion, so that no partition starves.
+    """
+    spans, held = [], []
+    for partition, (first, end) in bounds.items():
+        start = positions.get(partition, first)
+        if start < first:
+            held.append(f"central {partition}: offsets {start} to {first - 1} were removed before the lake read them")
+        elif start > end:
+            held.append(f"central {partition} ends at {end}, before the lake's next offset {start}")
+        elif start < end:
+            spans.append(Span(partition, OffsetRange(start, end)))
+    return Backlog(tuple(_cut(spans, records)), tuple(held))
+
+
+def _cut(spans: list[Span], records: int) -> Iterable[Span]:
+    total = sum(len(span.offsets) for span in spans)
+    for partition, (start, end) in spans:
+        share = end - start if total <= records else max(1, (end - start) * records // total)
+        yield Span(partition, OffsetRange(start, start + share))
+
+
+def tasks(spans: Sequence[Span], *, parallel: int, records: int, fewest: int = 5_000) -> list[tuple[Span, ...]]:
+    """Cut and pack spans into tasks of about equal length.
+
+    A long span is cut into tasks of its own; short ones share a task and its file. A task never holds a piece of a span
+    beside other spans: a held record in the piece before would drop them too.
+
+    Args:
+        spans: At most one per partition.
+        parallel: Tasks that run at a time.
+        records: Bound of one task in offsets.
+        fewest: No span is cut below it: a file costs more than the records in it.
+    """
+    total = sum(len(span.offsets) for span in spans)
+    size = min(records, max(fewest, -(-total // max(1, parallel))))
+    cut: list[tuple[Span, ...]] = []
+    shared: list[Span] = []
+    for span in spans:
+        if len(span.offsets) > size:
+            cut += [(piece,) for piece in _pieces(span, size)]
+        elif sum(len(one.offsets) for one in shared) + len(span.offsets) > size:
+            cut.append(tuple(shared))
+            shared = [span]
+        else:
+            shared.append(span)
+    return [*cut, tuple(shared)] if shared else cut
+
+
+def _pieces(span: Span, size: int) -> Iterable[Span]:
+    start, end = span.offsets
+    count = -(-(end - start) // size)
+    edges = [start + (end - start) * index // count for index in range(count + 1)]
+    for left, right in zip(edges, edges[1:], strict=False):
+        yield Span(span.partition, OffsetRange(left, right))
+
+
+def settle(outcomes: Sequence[Outcome], positions: Mapping[CentralPartition, int]) -> Settlement:
+    """Keep the outcomes that begin where the table, or the outcome before them, ends.
+
+    After a conflict it is asked again with the fresh positions: what another writer committed drops out here.
+
+    Args:
+        outcomes: In the order of the plan.
+        positions: The table's next offsets.
+    """
+    reached = dict(positions)
+    accepted, dropped = [], []
+    for outcome in outcomes:
+        if all(reached.get(one.span.partition, one.span.offsets.start) == one.span.offsets.start for one in outcome.reached):
+            accepted.append(outcome)
+            reached |= {one.span.partition: one.next_offset for one in outcome.reached}
+        else:
+            dropped.append(outcome)
+    moved = {partition: offset for partition, offset in reached.items() if offset > positions.get(partition, -1)}
+    return Settlement(tuple(accepted), moved, tuple(dropped))

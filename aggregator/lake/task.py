@@ -1,0 +1,156 @@
+"""The Spark task: read a few spans of central, decode them, stage Parquet files, and tell what was staged.
+
+Invariant: nothing but references travels to an executor and nothing but file names, counts and error texts of our own
+comes back; a span that can not go on is reported and keeps what came before it. A retried task stages again under new
+names; what the first attempt left is in no commit.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka.committed import CentralPartition, Committed, read_range
+from aggregator.lake.decode import Decoding, RecordHeld
+from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.tables.port import Tables, TableUnavailable
+from aggregator.schema.registry import open_registry
+
+PIECE_BYTES = 16 * 1024 * 1024  # of keys and values; a row group, and about five times as much while it is decoded
+
+
+@dataclass(frozen=True)
+class StagingTask:
+    """What every task of one table's cycle needs; pickled into the Spark job.
+
+    Args:
+        name: Table name.
+        folder: The table's folder, which every executor reaches.
+        central: Where to read; secrets are references.
+        registry: Central registry's reference.
+        tables: The format, for its types.
+        columns: The table's Arrow schema, serialised; None before the first commit.
+        plan: Spans of task 0, 1, …
+    """
+
+    name: str
+    folder: Path
+    central: ClusterConfig
+    registry: str
+    tables: Tables
+    columns: bytes | None
+    plan: tuple[tuple[Span, ...], ...]
+    piece_bytes: int = PIECE_BYTES
+
+    def stage(self, number: int) -> Outcome:
+        """Run task `number`.
+
+        Raises:
+            RetryError: central, the registry or the folder does not answer; nothing stays staged.
+        """
+        columns = None if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
+        running = _Running(self, Decoding(open_registry(self.registry).schema), Stage(self.folder, columns))
+        try:
+            reached = tuple(running.read(span) for span in self.plan[number])
+            return Outcome(reached, running.stage.close())
+        except OSError as error:
+            running.stage.abandon()
+            raise TableUnavailable(
+                f"table {self.name}: {self.folder}: {os.strerror(error.errno or 0)}",
+                hint="check the disk, its space and the rights on the folder",
+            ) from None
+        except BaseException:
+            running.stage.abandon()
+            raise
+
+
+@dataclass
+class _Running:
+    task: StagingTask
+    decoding: Decoding
+    stage: Stage
+    rows: int = field(default=0)
+
+    def read(self, span: Span) -> Reached:
+        """Stage one span; where it can not go on, everything before that record is staged."""
+        topic, _, partition = span.partition
+        next_offset = span.offsets.start
+        pieces = read_range(self.task.central, topic, partition, span.offsets, max_bytes=self.task.piece_bytes)
+        try:
+            for piece in pieces:
+                self._add(piece)
+                next_offset = piece.offsets[-1] + 1
+        except RecordHeld as error:
+            return Reached(span, error.offset, str(error))
+        except HoldError as error:
+            return Reached(span, next_offset, str(error))
+        return Reached(span, span.offsets.end)
+
+    def _add(self, piece: Committed) -> None:
+        try:
+            rows = self.decoding.table(piece)
+        except RecordHeld as error:
+            before = piece.before(error.offset)
+            if len(before):
+                self._add(before)
+            raise
+        self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
+
+
+def run_tasks(task: StagingTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of `mapInArrow`: task numbers in, one JSON text per task out."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_told(task, number)]})
+
+
+def _told(task: StagingTask, number: int) -> str:
+    try:
+        return encode_outcome(task.stage(number))
+    except RetryError as error:
+        return json.dumps({"retry": [error.message, error.hint]})
+    except Exception as error:  # noqa: BLE001 - a library's text may quote a value, so only the kind of error travels
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        line = f" at {Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where else ""
+        return json.dumps({"retry": [f"table {task.name}: {type(error).__name__}{line}", "report it with this line"]})
+
+
+def encode_outcome(outcome: Outcome) -> str:
+    """An outcome as JSON, which is what Spark carries back."""
+    return json.dumps(
+        {
+            "reached": [[*one.span.partition, *one.span.offsets, one.next_offset, one.held] for one in outcome.reached],
+            "files": [[*file[:-1], base64.b64encode(file.schema).decode()] for file in outcome.files],
+        }
+    )
+
+
+def decode_outcome(text: str) -> Outcome:
+    """Read `encode_outcome`'s JSON.
+
+    Raises:
+        RetryError: the task could not do its work.
+    """
+    told: dict[str, Any] = json.loads(text)
+    if "retry" in told:
+        message, hint = told["retry"]
+        raise RetryError(message, hint=hint)
+    reached = tuple(
+        Reached(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
+        for topic, topic_id, partition, start, end, next_offset, held in told["reached"]
+    )
+    files = tuple(
+        StagedFile(path, size, rows, stats, base64.b64decode(schema)) for path, size, rows, stats, schema in told["files"]
+    )
+    return Outcome(reached, files)

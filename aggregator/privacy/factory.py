@@ -1,0 +1,45 @@
+"""The one place that chooses the implementation of stripping."""
+
+from collections.abc import Callable, Mapping
+from datetime import date
+
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.reference import ReferenceStrip, utc_today
+from aggregator.privacy.strip import Strip
+from aggregator.schema.registry import Registry
+
+
+def topic_strip(
+    *,
+    policy: Policy,
+    edge_topic: str,
+    central_topic: str,
+    edge_registry: Registry,
+    central_registry: Registry,
+    keys: Mapping[str, KeyRing],
+    today: Callable[[], date] = utc_today,
+) -> Strip:
+    """The strip of one edge topic.
+
+    Args:
+        policy: The topic's policy.
+        edge_topic: Where records come from.
+        central_topic: Where they go; derived schemas get the subjects `<central topic>-value` and `-key`.
+        edge_registry: Knows the writers' schemas.
+        central_registry: Gets the derived ones.
+        keys: The hub's key rings; resolved here, in the process that strips.
+        today: Decides which `keep` has expired.
+
+    Raises:
+        ConfigError: the policy contradicts itself for this topic, or names a key that is not there.
+    """
+    return ReferenceStrip(
+        policy=policy,
+        edge_topic=edge_topic,
+        central_topic=central_topic,
+        edge_registry=edge_registry,
+        central_registry=central_registry,
+        keys=keys,
+        today=today,
+    )

@@ -1,0 +1,137 @@
+"""Everything that is compiled for one topic's values or keys, by writer schema id.
+
+Invariant: the derived schema is registered before a program can strip anything. A program is compiled anew on another
+day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import DeadLetterError, Reason
+from aggregator.privacy import operators
+from aggregator.privacy.codec import Codec, Raw
+from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.guard import Guard, Malformed
+from aggregator.privacy.plan import Call, Plan
+from aggregator.privacy.precedence import Scope
+from aggregator.privacy.strip import Rejection
+from aggregator.privacy.transform import OperatorFailed, Transform
+from aggregator.schema.registry import Registry
+from aggregator.schema.wire import frame
+
+Outcome = bytes | None | Rejection
+
+
+class Program:
+    """One plan with all that runs it, and the central id of its derived schema."""
+
+    def __init__(self, plan: Plan, calls: Sequence[Distinct], schema_id: int, central_id: int | None) -> None:
+        self.plan = plan
+        self.schema_id = schema_id
+        self._central_id = central_id
+        self._guard = Guard(plan)
+        self._codec = Codec(plan)
+        self._transform = Transform(plan)
+        self._calls = calls
+
+    def strip(self, bodies: Sequence[bytes], counts: Counter[tuple[str, str]]) -> list[Outcome]:
+        """Strip Avro bodies; framed outcomes in the order of the bodies, None where nothing is left of a key."""
+        decoded = [self._decoded(body) for body in bodies]
+        wanted: dict[int, set[Raw]] = defaultdict(set)
+        for _, rejection, value in decoded:
+            if rejection is None:
+                self._transform.collect(value, wanted)
+        results = {number: self._calls[number].results(raws) for number, raws in wanted.items()}
+        return [rejection or self._built(value, results, counts) for _, rejection, value in decoded]
+
+    def _decoded(self, body: bytes) -> tuple[bool, Rejection | None, Raw]:
+        try:
+            self._guard.check(body)
+        except Malformed as error:
+            return False, Rejection(error.reason, self.schema_id), None
+        return True, None, self._codec.decode(body)
+
+    def _built(
+        self, value: Raw, results: Mapping[int, Mapping[Raw, Raw]], counts: Counter[tuple[str, str]]
+    ) -> Outcome:
+        own: Counter[tuple[str, str]] = Counter()
+        try:
+            left = self._transform.build(value, results, own)
+        except OperatorFailed:
+            return Rejection(Reason.OPERATOR_FAILED, self.schema_id)
+        counts.update(own)
+        return None if self._central_id is None else frame(self._central_id, self._codec.encode(left))
+
+
+class Programs:
+    """Programs of one scope.
+
+    Args:
+        scope: What the policy says.
+        subject: Central subject of the derived schemas.
+        edge_registry: Knows the writers' schemas.
+        central_registry: Gets the derived ones.
+        keys: Key rings by name.
+        drops_whole: A value of which nothing is left becomes None instead of an empty one; for keys.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        subject: str,
+        edge_registry: Registry,
+        central_registry: Registry,
+        keys: Mapping[str, KeyRing],
+        *,
+        drops_whole: bool = False,
+    ) -> None:
+        self._scope = scope
+        self._subject = subject
+        self._edge_registry = edge_registry
+        self._central_registry = central_registry
+        self._keys = keys
+        self._drops_whole = drops_whole
+        self._day: date | None = None
+        self._known: dict[int, Program | Rejection] = {}
+        self._calls: dict[Call, Distinct] = {}
+
+    def program(self, schema_id: int, today: date) -> Program | Rejection:
+        """The program of a writer schema id.
+
+        Raises:
+            RetryError: a registry does not answer.
+            HoldError: central refuses the derived schema, or an id has two meanings.
+            ConfigError: a key can not be read.
+        """
+        if today != self._day:
+            self._day, self._known = today, {}
+        known = self._known.get(schema_id)
+        if known is not None:
+            return known
+        try:
+            text = self._edge_registry.schema(schema_id)
+        except DeadLetterError as error:  # not remembered: it may be registered in a moment
+            return Rejection(error.reason, schema_id)
+        try:
+            self._known[schema_id] = self._compiled(schema_id, text, today)
+        except DeadLetterError as error:
+            self._known[schema_id] = Rejection(error.reason, schema_id)
+        return self._known[schema_id]
+
+    def _compiled(self, schema_id: int, text: str, today: date) -> Program:
+        plan = compile_plan(text, self._scope, today)
+        calls = [self._call(call) for call in plan.calls]
+        if plan.dropped and self._drops_whole:
+            return Program(plan, calls, schema_id, None)
+        return Program(plan, calls, schema_id, self._central_registry.register(self._subject, plan.schema))
+
+    def _call(self, call: Call) -> Distinct:
+        """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
+        if call not in self._calls:
+            self._calls[call] = Distinct(call, operators.build(call.rule, call.leaf, self._keys))
+        return self._calls[call]
+
+

@@ -1,0 +1,40 @@
+"""What becomes of a union's branches: some leave, some become one, and a null may have to be added.
+
+Invariant: every branch of the wire has a place in the output. The value of a branch that left becomes null, so that a
+record never vanishes because of one field.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+NULL = "null"
+
+
+class Branch(NamedTuple):
+    """A source branch.
+
+    Attributes:
+        type: What Avro lets a union hold once: a kind, or the full name of a named type; None if the branch leaves.
+        to_null: Values of this branch become null.
+    """
+
+    type: str | None
+    to_null: bool = False
+
+
+def merged(branches: Sequence[Branch]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The output union.
+
+    Returns:
+        For each source branch the output branch that its values go to, and for each output branch the source branch
+        that gives its type (-1: a null that was added, in front).
+    """
+    types: dict[str, int] = {}
+    if any(branch.to_null for branch in branches) and NULL not in {branch.type for branch in branches}:
+        types[NULL] = -1
+    for position, branch in enumerate(branches):
+        if branch.type is not None:
+            types.setdefault(branch.type, position)
+    places = {name: place for place, name in enumerate(types)}
+    routes = tuple(places[NULL if branch.to_null or branch.type is None else branch.type] for branch in branches)
+    return routes, tuple(types.values())

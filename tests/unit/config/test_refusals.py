@@ -1,0 +1,162 @@
+"""Every refusal of the configuration: one rule, one case, with the line, the place and the reason."""
+
+import pytest
+from conftest import GOOD
+
+EU = '{bootstrap_servers: "127.0.0.1:19092", schemas: "directory:schemas"}'
+LAKE = "lake: {path: lake, format: delta, commit_interval: 30s}\n"
+KEYS = 'keys: {customer: "env:CUSTOMER_KEY"}\n'
+
+
+def one(lines: list[str], start: str, *words: str) -> None:
+    """Exactly one fault, at this place, that says these words."""
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(start), lines[0]
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+FIELDS = [
+    pytest.param("hub: demo", "hub: de/mo", "hub.yaml:1: hub: ", "letters", id="hub name"),
+    pytest.param("hub: demo", "hub:", "hub.yaml:1: hub: ", "empty", id="empty value"),
+    pytest.param("hub: demo\n", "", "hub.yaml:1: hub: ", "is missing", id="missing key"),
+    pytest.param("  eu:", "  EU:", "hub.yaml:5: edges.EU: ", "lower-case", id="edge name with capitals"),
+    pytest.param("  eu:", "  eu.west:", "hub.yaml:5: edges.eu.west: ", "no dot", id="edge name with a dot"),
+    pytest.param("  eu:", f"  {'e' * 33}:", "hub.yaml:5: edges.eee", "1 to 32", id="edge name too long"),
+    pytest.param(EU, "near", "hub.yaml:5: edges.eu: ", "section", id="section is text"),
+    pytest.param("127.0.0.1:19292", "127.0.0.1", "hub.yaml:3: central.bootstrap_servers: ", "host:port", id="no port"),
+    pytest.param("127.0.0.1:19292", "h:0", "hub.yaml:3: central.bootstrap_servers: ", "host:port", id="port zero"),
+    pytest.param("127.0.0.1:19292", "u:p@h:1", "hub.yaml:3: central.bootstrap_servers: ", "password", id="user in address"),
+    pytest.param("directory:central-schemas", "central", "hub.yaml:7: schemas: ", "directory:", id="registry kind"),
+    pytest.param("directory:central-schemas", "https://u:p@h", "hub.yaml:7: schemas: ", "credentials", id="registry user"),
+    pytest.param("directory:central-schemas", "https://h?k=p", "hub.yaml:7: schemas: ", "credentials", id="registry query"),
+    pytest.param("orders|payments\\\\..*", "(?=x)orders", "hub.yaml:9: topics[0].match: ", "look-around", id="look-around"),
+    pytest.param("orders|payments\\\\..*", "(a)\\\\1", "hub.yaml:9: topics[0].match: ", "RE2", id="back-reference"),
+    pytest.param("orders|payments\\\\..*", "a)(b", "hub.yaml:9: topics[0].match: ", "RE2", id="half a group"),
+    pytest.param('"orders|payments\\\\..*"', '""', "hub.yaml:9: topics[0].match: ", "empty", id="empty pattern"),
+    pytest.param("{edge}.{topic}", "{edge}.all", "hub.yaml:11: topics[0].central: ", "{topic}", id="central without topic"),
+    pytest.param("{edge}.{topic}", "{topic}{topic}", "hub.yaml:11: topics[0].central: ", "exactly once", id="topic twice"),
+    pytest.param("{edge}.{topic}", "{hub}.{topic}", "hub.yaml:11: topics[0].central: ", "{edge}", id="unknown placeholder"),
+    pytest.param("{edge}.{topic}", "a/{topic}", "hub.yaml:11: topics[0].central: ", "letters", id="topic characters"),
+    pytest.param("start: earliest", "start: soon", "hub.yaml:12: topics[0].start: ", "ISO 8601", id="start"),
+    pytest.param('lake: "{topic}"', 'lake: "../{topic}"', "hub.yaml:13: topics[0].lake: ", "letters", id="lake outside"),
+    pytest.param('lake: "{topic}"', 'lake: ".."', "hub.yaml:13: topics[0].lake: ", "dot", id="lake above itself"),
+    pytest.param("path: lake", "path: s3://b/lake", "hub.yaml:14: lake.path: ", "object stores", id="object store"),
+    pytest.param("path: lake", "path: .", "hub.yaml:14: lake.path: ", "folder of its own", id="lake path empty"),
+    pytest.param("format: delta", "format: csv", "hub.yaml:14: lake.format: ", "delta", id="lake format"),
+    pytest.param("30s", "30", "hub.yaml:14: lake.commit_interval: ", "unit", id="duration without unit"),
+    pytest.param("30s", "0s", "hub.yaml:14: lake.commit_interval: ", "longer than nothing", id="no duration"),
+    pytest.param(KEYS, KEYS + "replication: {commit_bytes: 16}\n", "hub.yaml:16: replication.commit_bytes: ", "unit", id="size"),
+    pytest.param(KEYS, KEYS + "replication: {slots: 0}\n", "hub.yaml:16: replication.slots: ", "equal to 1", id="no slots"),
+    pytest.param(KEYS, KEYS + "replication: {slots: two}\n", "hub.yaml:16: replication.slots: ", "integer", id="slots in words"),
+    pytest.param(KEYS, KEYS + "replication_factor: 0\n", "hub.yaml:16: replication_factor: ", "-1", id="replication factor"),
+    pytest.param(KEYS, KEYS + "spark: {conf: {spark.speculation: true}}\n", "hub.yaml:16: spark.conf.", "slot", id="speculation"),
+    pytest.param(KEYS, KEYS + "spark: {conf: {spark.master: x}}\n", "hub.yaml:16: spark.conf.", "one home", id="master in conf"),
+    pytest.param(KEYS, KEYS + "topics: {}\n", "hub.yaml:16: topics: ", "written twice, first in line 8", id="key twice"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "start", "words"), FIELDS)
+def test_a_field_that_is_wrong_is_told_with_its_line(changed, old, new, start, words):
+    """A wrong field gives exactly one fault, with the line of the field and what to write instead."""
+    one(changed(old, new), start, words)
+
+
+CROSS = [
+    pytest.param('schemas: "directory:central-schemas"\n', "", "hub.yaml:1: schemas: ", "registry", id="central registry"),
+    pytest.param(', schemas: "directory:schemas"}', "}", "hub.yaml:5: edges.eu.schemas: ", "missing", id="edge registry"),
+    pytest.param(LAKE, "", "hub.yaml:13: topics[0].lake: ", "no `lake:` section", id="lake section"),
+    pytest.param("retail.yaml", "other.yaml", "hub.yaml:10: topics[0].policy: ", "no such file", id="policy file"),
+    pytest.param('    lake: "{topic}"\n', "    edges: [eu, asia]\n", "hub.yaml:13: topics[0].edges[1]: ", "no edge", id="edge"),
+    pytest.param('    lake: "{topic}"\n', "    edges: []\n", "hub.yaml:13: topics[0].edges: ", "leave it out", id="no edge"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "start", "words"), CROSS)
+def test_fields_that_do_not_fit_each_other_are_told(changed, old, new, start, words):
+    """What one field needs of another is checked, and told at the field that is wrong or missing."""
+    one(changed(old, new), start, words)
+
+
+def test_an_edge_without_registry_is_fine_where_no_rule_reads_it(changed):
+    """Only edges that a rule speaks of need `schemas`."""
+    rest = GOOD.partition("  us: ")[2].partition("\n")[2]
+    text = GOOD.replace(', schemas: "directory:schemas"}', "}", 1).replace("start: earliest", "start: earliest\n    edges: [us]")
+    assert rest in GOOD
+    assert changed(GOOD, text) == []
+
+
+SYNTAX = [
+    pytest.param("hub: [demo\n", "is not YAML", id="bracket"),
+    pytest.param("hub: demo\n---\nhub: two\n", "is not YAML", id="two documents"),
+    pytest.param("hub: *nowhere\n", "is not YAML", id="alias to nothing"),
+    pytest.param("hub: !secret demo\n", "custom tags", id="custom tag"),
+    pytest.param("<<: {hub: demo}\n", "merge keys", id="merge key"),
+    pytest.param("[hub]: demo\n", "plain word", id="key that is a list"),
+    pytest.param("- hub\n", "section of keys", id="list"),
+    pytest.param("", "holds nothing", id="empty file"),
+    pytest.param("hub: \x07\n", "characters that YAML does not allow", id="control character"),
+    pytest.param("hub: &a [*a]\n", "aliases", id="alias inside itself"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), SYNTAX)
+def test_yaml_that_can_not_be_read_is_refused(faults, text, words):
+    """Broken YAML, and YAML that would be read in several ways, is refused with a line."""
+    lines = faults(text)
+    assert any(words in line for line in lines), lines
+    assert all(line.startswith("hub.yaml:") for line in lines)
+
+
+def test_aliases_of_aliases_end_before_the_memory_does(faults):
+    """A few lines of aliases that would unfold to billions of nodes are refused, once and at once."""
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+    )
+    assert sum("aliases grow without bound" in line for line in faults(bomb)) == 1
+
+
+UNKNOWN = [
+    pytest.param("hub: demo", "hub: demo\nedgs: 1", "edgs: is not known; did you mean `edges`?", id="top"),
+    pytest.param("schemas: \"directory:schemas\"}", "schema: x}", "edges.eu.schema: is not known; did you mean", id="edge"),
+    pytest.param("start:", "strat:", "topics[0].strat: is not known; did you mean `start`?", id="rule"),
+    pytest.param("30s}", "30s, zzz: 1}", "lake.zzz: is not known; known here: path, format, commit_interval", id="lake"),
+    pytest.param("hub: demo", "hub: demo\nspark: {mastr: x}", "spark.mastr: is not known; did you mean `master`?", id="spark"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), UNKNOWN)
+def test_an_unknown_key_is_refused_with_a_suggestion(changed, old, new, told):
+    """Unknown keys are refused at every level, with the key that was probably meant."""
+    assert any(told in line for line in changed(old, new))
+
+
+def test_all_faults_are_told_at_once_and_in_order_of_lines(faults):
+    """One run names the faults of parsing, filling in, single fields and their combination."""
+    text = (
+        GOOD.replace("hub: demo", "hub: de/mo")
+        .replace("127.0.0.1:19092", "${NOWHERE}")
+        .replace("retail.yaml", "other.yaml")
+        .replace(LAKE, "")
+        .replace("earliest", "soon")
+    ) + "hub: again\n"
+    lines = faults(text)
+    assert [line.split(": ")[1] for line in lines] == [
+        "hub",
+        "edges.eu.bootstrap_servers",
+        "topics[0].policy",
+        "topics[0].start",
+        "topics[0].lake",
+        "hub",
+    ]
+
+
+def test_a_file_that_is_not_there_is_one_sentence_with_the_next_step(tmp_path):
+    """A missing file names itself and the command that writes a first one."""
+    from aggregator.config.load import load_config
+    from aggregator.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="No such file") as caught:
+        load_config(tmp_path / "hub.yaml", {})
+    assert "aggregator init" in caught.value.hint
+    assert caught.value.exit_code == 78

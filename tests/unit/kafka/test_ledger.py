@@ -1,0 +1,65 @@
+"""Ledger records: round trip, damage, and which record wins."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Failed
+from aggregator.kafka.ledger import LedgerRecord, decode, winners
+from aggregator.kafka.log import LogRecord
+
+SOURCE = EdgePartition("eu", "orders", 3)
+numbers = st.integers(0, 2**62)
+entries = st.builds(
+    LedgerRecord, numbers, st.text(max_size=22), numbers, numbers, numbers, numbers, numbers, numbers, numbers
+)
+
+
+def logged(entry: LedgerRecord, *, partition: int = 0, offset: int = 0, source: EdgePartition = SOURCE) -> LogRecord:
+    return LogRecord(partition, offset, str(source), entry.encode())
+
+
+@given(entries)
+def test_a_ledger_record_comes_back_as_it_was_written(entry):
+    """Encoding and decoding is the identity."""
+    assert decode(logged(entry), "h.ledger") == entry
+
+
+@given(entries, st.data())
+def test_a_damaged_ledger_record_is_refused_by_name(entry, data):
+    """Fault 9: any changed byte is detected, and the error names topic, partition, offset and flow."""
+    raw = bytearray(entry.encode())
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] ^= data.draw(st.integers(1, 127))
+    record = LogRecord(2, 7, str(SOURCE), bytes(raw))
+    try:
+        assert decode(record, "h.ledger") == entry, "only a change without meaning may pass"
+    except Failed as error:
+        assert "h.ledger partition 2 offset 7" in error.message
+        assert str(SOURCE) in error.message
+
+
+def test_rule_d_the_highest_epoch_wins_and_then_the_last_in_log_order():
+    """Rule D: an older epoch's record in another partition never wins, whatever its position; ties go to the log's end."""
+    old = LedgerRecord(0, "id", 900, epoch=3, slot=0)
+    new = LedgerRecord(0, "id", 500, epoch=4, slot=1)
+    newer = dataclasses.replace(new, next_offset=501)
+    log = [logged(new, partition=1, offset=0), logged(newer, partition=1, offset=1), logged(old, partition=2, offset=9)]
+    assert winners(log, "h.ledger") == {SOURCE: newer}
+
+
+def test_rule_d_after_a_recreation_the_smaller_offset_of_the_newer_incarnation_wins():
+    """Rule D: the larger of two offsets is not the winner; the epoch decides."""
+    before = LedgerRecord(0, "old", 1_000_000, epoch=1, slot=0)
+    after = LedgerRecord(1, "new", 12, epoch=2, slot=0)
+    assert winners([logged(before), logged(after, offset=1)], "t")[SOURCE] == after
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"[]", b"{}", b'{"crc": 1}', b"\xff\xfe"])
+def test_what_is_no_ledger_record_is_refused(raw):
+    """Anything else in the ledger is an error, not an empty position."""
+    with pytest.raises(Failed):
+        decode(LogRecord(0, 0, str(SOURCE), raw), "h.ledger")

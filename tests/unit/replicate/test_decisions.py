@@ -1,0 +1,95 @@
+"""The small pure decisions of replication: lease, cadence, gaps, retention, internal topics."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.coordinates import OffsetRange
+from aggregator.kafka.control import Lease
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.discovery import EdgeTopic, is_internal
+from aggregator.replicate.gaps import UNKNOWN_TAIL, gap, sentence
+from aggregator.replicate.lease import Verdict, verdict
+from aggregator.replicate.retention import refusal
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("first", "latest", "watched", "expected"),
+    [
+        (None, None, 0.0, Verdict.FREE),
+        (Lease("a", 1), Lease("a", 1, released=True), 0.0, Verdict.FREE),
+        (Lease("a", 1), Lease("a", 1), 5.9, Verdict.WATCHING),
+        (Lease("a", 1), Lease("a", 1), 6.0, Verdict.FREE),
+        (Lease("a", 1), Lease("a", 2), 0.1, Verdict.HELD),
+        (Lease("a", 1), Lease("b", 1), 0.1, Verdict.HELD),
+        (None, Lease("b", 1), 1.0, Verdict.WATCHING),
+    ],
+)
+def test_lease_is_judged_by_movement(first, latest, watched, expected):
+    """The lease rule: released or unmoved for six seconds is free, moved is held, no clock is compared."""
+    assert verdict(first, latest, watched) is expected
+
+
+def test_a_transaction_commits_when_drained_or_old_or_large():
+    """Whichever of the three is first; not before, and a drained reader lingers a moment."""
+    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    assert not cadence.due(pending_bytes=999, open_s=0.49, drained=False)
+    assert not cadence.due(pending_bytes=1, open_s=0.009, drained=True)
+    assert cadence.due(pending_bytes=1, open_s=0.01, drained=True)
+    assert cadence.due(pending_bytes=1000, open_s=0.0, drained=False)
+    assert cadence.due(pending_bytes=1, open_s=0.5, drained=False)
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
+def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
+    """A position inside the log (its end included) is no gap; below it, the range is exact; above it, the tail is unknown."""
+    end = start + length
+    lost = gap(position, start, end)
+    if position < start:
+        assert lost == OffsetRange(position, start)
+    elif position > end:
+        assert lost == OffsetRange(end, UNKNOWN_TAIL)
+    else:
+        assert lost is None
+    if lost:
+        assert str(lost.start) in sentence(lost, position)
+
+
+def topic(oldest_age_ms, **settings):
+    return EdgeTopic("orders", "id", (0,), (0,), (9,), (None if oldest_age_ms is None else 10_000 * DAY - oldest_age_ms,), settings)
+
+
+@pytest.mark.parametrize(
+    ("edge", "central", "refused"),
+    [
+        (topic(4000 * DAY, **{"retention.ms": "-1"}), {"retention.ms": str(7 * DAY)}, True),
+        (topic(8 * DAY, **{"retention.ms": str(30 * DAY)}), {"retention.ms": str(7 * DAY)}, True),
+        (topic(8 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}), {"retention.ms": str(7 * DAY)}, False),
+        (topic(15 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}), {"retention.ms": str(7 * DAY)}, True),
+        (topic(6 * DAY), {"retention.ms": str(7 * DAY)}, False),
+        (topic(4000 * DAY), {"retention.ms": "-1"}, False),
+        (topic(4000 * DAY), {"retention.ms": str(7 * DAY), "cleanup.policy": "compact"}, False),
+        (topic(4000 * DAY), {"retention.ms": str(7 * DAY), "message.timestamp.type": "LogAppendTime"}, False),
+        (topic(None), {"retention.ms": "1"}, False),
+    ],
+)
+def test_trap_2_old_records_are_not_written_to_be_deleted(edge, central, refused):
+    """Refused is what the edge still promises to keep and central would delete at once; the sentence names the setting."""
+    reason = refusal(edge, 0, central, now_ms=10_000 * DAY, central_name="eu.orders")
+    assert (reason is not None) is refused
+    if reason:
+        assert "retention.ms" in reason
+        assert "eu.orders" in reason
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", ".hidden", "mm2-offset-syncs.a.internal", "connect-internal", "a.replica"])
+def test_internal_topics_are_never_replicated(name):
+    """MirrorMaker 2's default exclusions."""
+    assert is_internal(name)
+
+
+def test_ordinary_topics_are_not_internal():
+    """Names that merely contain the words pass."""
+    assert not any(map(is_internal, ["orders", "internal.orders", "replica-set", "a__b"]))

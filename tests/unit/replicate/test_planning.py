@@ -1,0 +1,72 @@
+"""Planning an epoch from the ledger and the edges' snapshots."""
+
+from pathlib import Path
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.planning import central_topics, entry_of, plan_flows
+
+CONFIG = HubConfig(
+    hub="h",
+    central={"bootstrap_servers": "c:1"},
+    edges={"eu": {"bootstrap_servers": "e:1"}, "us": {"bootstrap_servers": "u:1"}},
+    topics=({"match": "orders", "policy": Path("p.yaml"), "start": "latest"},),
+    replication={"slots": 2},
+)
+ORDERS = EdgeTopic("orders", "id-1", (5, 0), (80, 70), (90, 70), (None, None), {"cleanup.policy": "compact"})
+BEATS = EdgeTopic("heartbeats", "id-h", (0,), (0,), (3,), (None,))
+SNAPSHOTS = {"eu": {"orders": ORDERS, "heartbeats": BEATS}}
+SETTINGS = {"eu.orders": {"max.message.bytes": "1000"}, "eu.heartbeats": {}}
+FLOW = EdgePartition("eu", "orders", 0)
+
+
+def test_a_flow_without_a_record_begins_where_its_rule_says():
+    """`start: latest` is resolved once, into a first position that the slot must persist (rule D)."""
+    entry, fresh = entry_of({}, FLOW, ORDERS, epoch=4, slot=1)
+    assert (entry.position, entry.epoch, entry.slot, fresh) == ((0, 80), 4, 1, True)
+
+
+def test_a_known_flow_goes_on_with_its_counters():
+    """The winning record holds; counters are cumulative over epochs."""
+    known = LedgerRecord(0, "id-1", 42, epoch=1, slot=0, delivered=40, dead=2)
+    entry, fresh = entry_of({FLOW: known}, FLOW, ORDERS, epoch=4, slot=1)
+    assert (entry.position, entry.delivered, entry.dead, entry.epoch, fresh) == ((0, 42), 40, 2, 4, False)
+
+
+def test_trap_5_another_topic_id_starts_a_new_incarnation_at_zero():
+    """A recreated topic may already be longer than the old position: the id decides, not the offsets."""
+    known = LedgerRecord(2, "gone", 1_000_000, epoch=1, slot=0, delivered=7)
+    entry, fresh = entry_of({FLOW: known}, FLOW, ORDERS, epoch=4, slot=1)
+    assert (entry.position, entry.topic_id, entry.delivered, fresh) == ((3, 0), "id-1", 7, True)
+
+
+def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
+    """Even under `start: latest`: what was written to it before we saw it would be lost in silence."""
+    ledger = {FLOW: LedgerRecord(0, "id-1", 85, epoch=1, slot=0)}
+    entry, fresh = entry_of(ledger, EdgePartition("eu", "orders", 1), ORDERS, epoch=2, slot=0)
+    assert (entry.position, fresh) == ((0, 0), True)
+
+
+def test_central_topics_follow_the_edge():
+    """As many partitions, the same cleanup policy; heartbeats carry central's own time."""
+    specs = {spec.name: spec for spec in central_topics(CONFIG, SNAPSHOTS)}
+    assert specs["eu.orders"].partitions == 2
+    assert specs["eu.orders"].settings["cleanup.policy"] == "compact"
+    assert specs["eu.heartbeats"].settings["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_plans_cover_every_flow_once_and_know_where_a_drain_ends():
+    """Each edge partition is in exactly one slot; `until` is what existed when the edge was first seen."""
+    flows = plan_flows(CONFIG, {}, SNAPSHOTS, SETTINGS, epoch=0, drain=True, now_ms=0)
+    plans = [plan for slot in flows.by_slot.values() for plan in slot]
+    assert sorted(plan.source for plan in plans) == [
+        EdgePartition("eu", "heartbeats", 0),
+        FLOW,
+        EdgePartition("eu", "orders", 1),
+    ]
+    by_source = {plan.source: plan for plan in plans}
+    assert by_source[FLOW].until == 90
+    assert by_source[FLOW].limit_bytes == 1000
+    assert all(plan.entry.slot == slot for slot, owned in flows.by_slot.items() for plan in owned)
