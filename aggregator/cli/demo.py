@@ -36,12 +36,12 @@ HUB_LOG = "hub.log"
 def demo(records: int, folder: Path, output: str, *, keep: bool) -> None:
     """Three edges, real flights, the whole pipeline, and what came out of it."""
     _make_room(folder)
+    _note(folder, {"finished": False})
     clusters = Sandbox.up(folder, DEFAULT_EDGES, say=progress)
     try:
-        _note(clusters, {"finished": False})
         tour = give_tour(clusters.config, records=records, run=_drain, say=progress)
         answer = _answer(clusters, tour, keep=keep)
-        _note(clusters, answer)
+        _note(folder, answer)
     finally:
         if not keep:
             progress("stopping the clusters …")
@@ -69,8 +69,9 @@ def _make_room(folder: Path) -> None:
     old.down(delete=True)
 
 
-def _note(clusters: Sandbox, content: dict[str, Any]) -> None:
-    (clusters.dir / REPORT_FILE).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def _note(folder: Path, content: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / REPORT_FILE).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _drain(config: Path) -> None:

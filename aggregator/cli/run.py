@@ -21,6 +21,7 @@ from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.config.units import duration
 from aggregator.errors import AggregatorError
+from aggregator.kafka.names import HubNames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,7 @@ def _run(
     from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
     from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
 
-    lake = LakeDriver(config, spark) if config.lake and options.only != "replicate" else None
+    lake = LakeDriver(config, spark, HubNames(config.hub)) if config.lake and options.only != "replicate" else None
     beside = _LakeThread(lake, stop) if lake and not options.drain else None
     report = Report()
     if beside:
@@ -134,8 +135,8 @@ def _run(
                 stop.set()
     if beside:
         beside.finish()
-    held = lake.drain(stop).held if lake and options.drain else ()
-    for line in (*_sentences(report), *held):
+    held = lake.drain(stop=stop).held if lake and options.drain else ()
+    for line in (*_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
         progress(line)
     return exit_code(report, lake_held=bool(held))
 

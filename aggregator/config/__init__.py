@@ -1,0 +1,1 @@
+"""Configuration: from YAML and environment to a frozen model, with every fault at once."""

@@ -56,8 +56,8 @@ def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
     try:
         config = HubConfig.model_validate(filled)
     except ValidationError as error:
-        faults += _unseen(faults, (_fault(details, filled) for details in error.errors()))
-    faults += _unseen(faults, cross_faults(Parts.of(filled), folder))
+        faults += _unseen(faults, (_fault(details, filled) for details in error.errors()), filled)
+    faults += _unseen(faults, cross_faults(Parts.of(filled), folder), filled)
     if faults:
         raise _error(path, document, faults)
     return _anchored(config, folder)
@@ -73,10 +73,21 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
 
 
-def _unseen(before: Iterable[Fault], later: Iterable[Fault]) -> list[Fault]:
-    """Faults at places of which nothing is told yet: a value that could not be filled in is not missing as well."""
-    told = {fault.place for fault in before}
-    return [fault for fault in later if fault.place not in told]
+def _unseen(before: Iterable[Fault], later: Iterable[Fault], data: Any) -> list[Fault]:
+    """Faults that do not only follow from an earlier one: a value that could not be filled in is not missing as well."""
+    emptied = [fault.place for fault in before if _at(data, fault.place) is None]
+    return [fault for fault in later if all(place[: len(fault.place)] != fault.place for place in emptied)]
+
+
+def _at(data: Any, place: Place) -> Any:
+    for step in place:
+        if isinstance(data, dict):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return None
+    return data
 
 
 def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigError:

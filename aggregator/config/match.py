@@ -1,6 +1,6 @@
 """Which topic rule speaks of an edge topic: the first whose pattern matches the whole name and whose edges hold it.
 
-Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic that no rule names is not replicated.
+Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic without a rule is not replicated.
 """
 
 import functools

@@ -8,6 +8,7 @@ import binascii
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from aggregator.errors import ConfigError
@@ -98,7 +99,8 @@ def key_ring(value: object) -> KeyRing:
     if isinstance(value, Mapping):
         if set(value) != {"current", "versions"} or not isinstance(value["versions"], Mapping):
             raise ValueError("a versioned key has exactly `current` and `versions`")
-        versions = tuple(sorted((_version(number), secret_ref(ref)) for number, ref in value["versions"].items()))
+        pairs = ((_version(number), secret_ref(ref)) for number, ref in value["versions"].items())
+        versions = tuple(sorted(pairs, key=itemgetter(0)))
         current = _version(value["current"])
         if current not in dict(versions) or len(dict(versions)) != len(versions):
             raise ValueError("`current` names one of `versions`, and each version is there once")

@@ -1,0 +1,1 @@
+"""Edges: heartbeats and availability."""

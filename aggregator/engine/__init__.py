@@ -1,0 +1,1 @@
+"""The engine: Spark's session, which places slots and lake tasks."""

@@ -7,12 +7,15 @@ run speculatively; cores stay free for the lake beside the slots.
 import os
 import re
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 
+# Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
+_LOG4J = (Path(__file__).parent / "log4j2.properties").as_uri()
 TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
@@ -51,7 +54,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J}",
     } | config.spark.conf
     settings |= {"spark.speculation": "false", "spark.task.maxFailures": str(TASK_ATTEMPTS)}
     if url.startswith("local"):

@@ -1,0 +1,1 @@
+"""Kafka: the only importer of the client library; clients, readers, transactions, topics, ledger."""

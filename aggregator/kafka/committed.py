@@ -76,7 +76,9 @@ def central_partitions(cluster: ClusterConfig, names: Iterable[str]) -> list[Cen
     ]
 
 
-def offset_bounds(cluster: ClusterConfig, partitions: Sequence[CentralPartition]) -> dict[CentralPartition, OffsetRange]:
+def offset_bounds(
+    cluster: ClusterConfig, partitions: Sequence[CentralPartition]
+) -> dict[CentralPartition, OffsetRange]:
     """What each partition holds: from its first offset to its last stable offset.
 
     Raises:
@@ -84,9 +86,7 @@ def offset_bounds(cluster: ClusterConfig, partitions: Sequence[CentralPartition]
     """
     asked = [(one.topic, one.partition) for one in partitions]
     starts, stable = ends.start_offsets(cluster, asked), ends.stable_end_offsets(cluster, asked)
-    return {
-        one: OffsetRange(starts[one.topic, one.partition], stable[one.topic, one.partition]) for one in partitions
-    }
+    return {one: OffsetRange(starts[one.topic, one.partition], stable[one.topic, one.partition]) for one in partitions}
 
 
 def read_range(

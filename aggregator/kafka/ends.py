@@ -3,11 +3,12 @@
 Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark.
 """
 
+import time
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
@@ -16,25 +17,40 @@ from aggregator.kafka import clients
 
 Partition = tuple[str, int]
 TIMEOUT_S = 10.0
+# What a topic answers in the moments after it was created or its broker came back.
+_ELECTING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
 
 
 def _listed(
     cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
 ) -> dict[Partition, Any]:
-    if not partitions:
-        return {}
-    futures = clients.admin(cluster).list_offsets(
-        {TopicPartition(topic, partition): spec for topic, partition in partitions},
-        isolation_level=level,
-        request_timeout=timeout_s,
-    )
-    try:
-        return {(at.topic, at.partition): future.result(timeout_s + 5) for at, future in futures.items()}
-    except (KafkaException, TimeoutError) as error:
-        raise Unreachable(
-            f"offsets of {len(partitions)} partitions at {cluster.bootstrap_servers} can not be listed: {error}",
-            hint="check that the broker runs and that the principal may describe these topics",
-        ) from None
+    """One answer per partition; a leader that is just being elected is waited for."""
+    deadline = time.monotonic() + timeout_s
+    while partitions:
+        futures = clients.admin(cluster).list_offsets(
+            {TopicPartition(topic, partition): spec for topic, partition in partitions},
+            isolation_level=level,
+            request_timeout=timeout_s,
+        )
+        try:
+            return {(at.topic, at.partition): future.result(timeout_s + 5) for at, future in futures.items()}
+        except (KafkaException, TimeoutError) as failure:
+            error = failure.args[0] if isinstance(failure, KafkaException) else None
+            if error is None or error.code() not in _ELECTING or time.monotonic() > deadline:
+                raise Unreachable(
+                    f"offsets of {len(partitions)} partitions at {cluster.bootstrap_servers} can not be listed: "
+                    f"{error.str() if error else 'no answer'}",
+                    hint="check that the broker runs and that the principal may describe these topics",
+                ) from None
+            time.sleep(0.05)
+    return {}
 
 
 def _offsets(found: dict[Partition, Any]) -> dict[Partition, int]:

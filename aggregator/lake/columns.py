@@ -166,5 +166,7 @@ def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         items = _conformed(array.items, wanted.item_type)
         return pa.MapArray.from_arrays(array.offsets, array.keys, items, mask=mask).cast(wanted)
     if pa.types.is_list(wanted):
-        return pa.ListArray.from_arrays(array.offsets, _conformed(array.values, wanted.value_type), mask=mask).cast(wanted)
+        return pa.ListArray.from_arrays(array.offsets, _conformed(array.values, wanted.value_type), mask=mask).cast(
+            wanted
+        )
     return array.cast(wanted)

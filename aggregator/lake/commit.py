@@ -13,7 +13,7 @@ import pyarrow as pa
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import FIXED_COLUMNS, merged
-from aggregator.lake.ranges import Outcome, Settlement, settle
+from aggregator.lake.ranges import Held, Outcome, Settlement, settle
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 
 _ATTEMPTS = 10
@@ -34,7 +34,7 @@ class CommitResult:
     version: int | None
     positions: Mapping[CentralPartition, int]
     settled: Settlement
-    held: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
 
 
 @dataclass
@@ -92,16 +92,17 @@ class Commit:
         return CommitResult(version, {**positions, **settled.positions}, settled, held)
 
 
-def _fitting(schema: pa.Schema, outcomes: Sequence[Outcome]) -> tuple[pa.Schema, list[Outcome], tuple[str, ...]]:
+def _fitting(schema: pa.Schema, outcomes: Sequence[Outcome]) -> tuple[pa.Schema, list[Outcome], tuple[Held, ...]]:
     """The schema that holds the table and what fits it, what fits, and why the rest does not."""
-    fitting, held = [], []
+    fitting: list[Outcome] = []
+    held: list[Held] = []
     for outcome in outcomes:
         try:
             for file in outcome.files:
                 schema = merged(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)))
         except HoldError as error:
-            topics = ", ".join(sorted({one.span.partition.topic for one in outcome.reached}))
-            held.append(f"central {topics}: {error}")
+            partitions = [one.span.partition for one in outcome.reached]
+            held += [Held(one, f"central {one.topic}-{one.partition}: {error}") for one in partitions]
         else:
             fitting.append(outcome)
     return schema, fitting, tuple(held)

@@ -31,7 +31,7 @@ _SYNC = bytes(range(16))
 _ORIGIN_PARTS = 6
 
 
-class Undecodable(Exception):  # noqa: N818 - it never leaves this module
+class Undecodable(Exception):
     """A group of bodies is not what its schema says; carries no text, because a library's text may quote the value."""
 
 
@@ -102,7 +102,10 @@ class Decoder:
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             # A Rust panic is a BaseException; the values may still be right (a decimal padded beyond 16 bytes).
             return self._by_fastavro(data, count, frame)
-        if read.num_rows != count or not pc.all(pc.equal(read[FRAME_FIELD], pa.scalar(frame, pa.large_binary()))).as_py():
+        if (
+            read.num_rows != count
+            or not pc.all(pc.equal(read[FRAME_FIELD], pa.scalar(frame, pa.large_binary()))).as_py()
+        ):
             raise Undecodable
         return {name: read.column(name).combine_chunks() for name in read.column_names}
 

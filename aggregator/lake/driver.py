@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aggregator.config.model import HubConfig
@@ -21,7 +21,8 @@ from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import remove
 from aggregator.lake.job import run_job
 from aggregator.lake.leftovers import sweep
-from aggregator.lake.ranges import Backlog, Outcome, Span, backlog, tasks
+from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
+from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle
@@ -48,63 +49,6 @@ class LakeBounds:
     task_records: int = 500_000
     cycle_records: int = 4_000_000
     patience_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class TableReport:
-    """What one cycle did for one table.
-
-    Attributes:
-        table: Its name.
-        rows: Committed records.
-        files: Committed files.
-        version: The new version, None where nothing was committed.
-        next_offsets: The table's position in each central partition after the cycle.
-        end_offsets: Last stable offsets when the cycle began.
-        held: Why some of it can not go on.
-        failed: What did not answer; the next cycle tries again.
-    """
-
-    table: str
-    rows: int = 0
-    files: int = 0
-    version: int | None = None
-    next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
-    end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
-    held: tuple[str, ...] = ()
-    failed: RetryError | None = None
-
-    @property
-    def lag_records(self) -> int:
-        """Offsets between the table and the ends, an upper bound of records."""
-        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
-
-
-@dataclass(frozen=True, slots=True)
-class CycleReport:
-    """What one cycle did."""
-
-    tables: tuple[TableReport, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """Committed records of all tables."""
-        return sum(table.rows for table in self.tables)
-
-    @property
-    def files(self) -> int:
-        """Committed files of all tables."""
-        return sum(table.files for table in self.tables)
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """Everything that can not go on, named."""
-        return tuple(reason for table in self.tables for reason in table.held)
-
-    @property
-    def behind(self) -> bool:
-        """Whether another cycle would find work that this one left by its bounds."""
-        return any(table.lag_records > 0 and table.rows > 0 for table in self.tables)
 
 
 class LakeDriver:
@@ -187,11 +131,10 @@ class LakeDriver:
         moved_at = time.monotonic()
         while True:
             report = self.cycle(force=True)
-            wanted = until if until is not None else _ends(report)
-            until = wanted
+            until = wanted = until if until is not None else report.ends()
             moved = any(table.version is not None for table in report.tables)
-            done = {table.table: _added(done.get(table.table), table) for table in report.tables}
-            if (stop and stop.is_set()) or not any(_open(table, wanted) for table in report.tables):
+            done = {table.table: table.added_to(done.get(table.table)) for table in report.tables}
+            if (stop and stop.is_set()) or not any(table.short_of(wanted) for table in report.tables):
                 return CycleReport(tuple(done.values()))
             if moved:
                 moved_at = time.monotonic()
@@ -205,7 +148,7 @@ class LakeDriver:
             return self._table_cycle(name, topics, force=force)
         except HoldError as error:
             log.warning("table %s is held: %s", name, error)
-            return TableReport(name, held=(str(error),))
+            return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
             log.warning("table %s waits: %s", name, error)
             return TableReport(name, failed=error)
@@ -218,8 +161,8 @@ class LakeDriver:
         positions = handle.positions(partitions) if handle else {}
         todo = backlog(positions, limits, records=self._bounds.cycle_records)
         ends = {one: end for one, (_, end) in limits.items()}
-        for reason in todo.held:
-            log.warning("table %s is held: %s", name, reason)
+        for held in todo.held:
+            log.warning("table %s is held: %s", name, held.reason)
         if not todo.spans:
             return TableReport(name, next_offsets=_known(positions, limits), end_offsets=ends, held=todo.held)
         result = self._commit(name, handle, self._stage(name, handle, todo.spans), force=force)
@@ -257,9 +200,10 @@ def _report(
 ) -> TableReport:
     files = result.settled.files if result.version is not None else []
     held = [*todo.held, *result.held]
-    held += [one.held for outcome in result.settled.accepted for one in outcome.reached if one.held]
-    for reason in held[len(todo.held) :]:
-        log.warning("table %s is held: %s", name, reason)
+    reached = [one for outcome in result.settled.accepted for one in outcome.reached]
+    held += [Held(one.span.partition, one.held) for one in reached if one.held]
+    for one in held[len(todo.held) :]:
+        log.warning("table %s is held: %s", name, one.reason)
     rows = sum(file.rows for file in files)
     return TableReport(name, rows, len(files), result.version, next_offsets, ends, tuple(held))
 
@@ -269,34 +213,6 @@ def _known(
 ) -> dict[CentralPartition, int]:
     """Positions of all partitions; one that was never committed begins at the partition's first offset."""
     return {one: positions.get(one, first) for one, (first, _) in limits.items()}
-
-
-def _ends(report: CycleReport) -> dict[tuple[str, int], int]:
-    return {(one.topic, one.partition): end for table in report.tables for one, end in table.end_offsets.items()}
-
-
-def _open(table: TableReport, until: Mapping[tuple[str, int], int]) -> bool:
-    """Whether a table is short of what a drain wants, and not because it is held."""
-    if table.failed is not None:
-        return True
-    short = [one for one, offset in table.next_offsets.items() if offset < until.get((one.topic, one.partition), 0)]
-    return any(not any(f" {one.topic}" in reason for reason in table.held) for one in short)
-
-
-def _added(before: TableReport | None, now: TableReport) -> TableReport:
-    if before is None:
-        return now
-    version = now.version if now.version is not None else before.version
-    return TableReport(
-        now.table,
-        before.rows + now.rows,
-        before.files + now.files,
-        version,
-        now.next_offsets,
-        now.end_offsets,
-        now.held,
-        now.failed,
-    )
 
 
 def _stuck(report: CycleReport) -> RetryError:

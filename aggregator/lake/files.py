@@ -1,4 +1,4 @@
-"""Parquet files that a task stages in a table's folder: complete and on disk, but in no table until a commit names them.
+"""Parquet files that a task stages in a table's folder: complete and on disk, in no table until a commit names them.
 
 Invariant: a name is never used twice, a staged file is fsync'd before anybody hears of it, and memory holds one row
 group. Statistics are written in Delta's form and hold nothing that the file does not hold.
@@ -131,7 +131,8 @@ def statistics(footer: Any) -> str:
             continue
         nulls[name] = sum(one.null_count for one in found)
         bounds = _bounds([one for one in found if one.has_min_max])
-        if bounds and all(one.has_min_max or one.null_count == chunk.num_values for one, chunk in zip(found, chunks, strict=True)):
+        empty = [one.null_count == chunk.num_values for one, chunk in zip(found, chunks, strict=True)]
+        if bounds and all(one.has_min_max or nothing for one, nothing in zip(found, empty, strict=True)):
             lowest[name], highest[name] = bounds
     return json.dumps(
         {"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}, allow_nan=False

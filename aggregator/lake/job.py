@@ -3,7 +3,7 @@
 Invariant: what comes back is one outcome per task, in the order of the plan. Spark's own errors do not leave here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ def run_job(spark: "SparkSession", task: StagingTask) -> list[Outcome]:
         RetryError: a task could not do its work, or Spark could not run it.
     """
 
-    def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def body(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         return run_tasks(task, batches)
 
     count = len(task.plan)

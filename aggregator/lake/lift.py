@@ -53,7 +53,8 @@ def lift(shape: Shape, array: Any) -> Any:
                 array = array.cast(step)
             return array
         case Enumeration(symbols):
-            return pa.DictionaryArray.from_arrays(array.cast(pa.int32()), pa.array(symbols, pa.string())).cast(pa.string())
+            indices = array.cast(pa.int32())
+            return pa.DictionaryArray.from_arrays(indices, pa.array(symbols, pa.string())).cast(pa.string())
         case Nullable(item):
             return lift(item, array)
         case Array(item):

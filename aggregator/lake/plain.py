@@ -42,7 +42,7 @@ def numbered(index: int) -> str:
     return f"f{index}"
 
 
-def _plain(shape: Shape, names: Iterator[str]) -> Any:
+def _plain(shape: Shape, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one per shape
     match shape:
         case Leaf(wire=str() as wire):
             return wire
@@ -99,7 +99,7 @@ def holds_union(shape: Shape) -> bool:
             return False
 
 
-def wire_arrow(shape: Shape) -> pa.DataType:
+def wire_arrow(shape: Shape) -> pa.DataType:  # noqa: PLR0911 - one per shape
     """Arrow type in which a decoder delivers a plain shape."""
     match shape:
         case Leaf():

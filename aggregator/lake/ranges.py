@@ -4,6 +4,7 @@ Invariant: per central partition the committed ranges follow each other without 
 at the table's own position. Refuses a position that central no longer has, or does not have yet.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +22,13 @@ class Span(NamedTuple):
 
     partition: CentralPartition
     offsets: OffsetRange
+
+
+class Held(NamedTuple):
+    """Why a central partition can not go on; without a partition, why the whole table can not."""
+
+    partition: CentralPartition | None
+    reason: str
 
 
 class Reached(NamedTuple):
@@ -44,7 +52,7 @@ class Backlog:
     """What a table has not read yet, and the partitions that can not go on."""
 
     spans: tuple[Span, ...]
-    held: tuple[str, ...]
+    held: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,10 @@ def backlog(
     for partition, (first, end) in bounds.items():
         start = positions.get(partition, first)
         if start < first:
-            held.append(f"central {partition}: offsets {start} to {first - 1} were removed before the lake read them")
+            reason = f"offsets {start} to {first - 1} were removed before the lake read them"
+            held.append(Held(partition, f"central {partition}: {reason}"))
         elif start > end:
-            held.append(f"central {partition} ends at {end}, before the lake's next offset {start}")
+            held.append(Held(partition, f"central {partition} ends at {end}, before the lake's next offset {start}"))
         elif start < end:
             spans.append(Span(partition, OffsetRange(start, end)))
     return Backlog(tuple(_cut(spans, records)), tuple(held))
@@ -126,7 +135,7 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
     start, end = span.offsets
     count = -(-(end - start) // size)
     edges = [start + (end - start) * index // count for index in range(count + 1)]
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in itertools.pairwise(edges):
         yield Span(span.partition, OffsetRange(left, right))
 
 
@@ -142,7 +151,8 @@ def settle(outcomes: Sequence[Outcome], positions: Mapping[CentralPartition, int
     reached = dict(positions)
     accepted, dropped = [], []
     for outcome in outcomes:
-        if all(reached.get(one.span.partition, one.span.offsets.start) == one.span.offsets.start for one in outcome.reached):
+        starts = [(one.span.partition, one.span.offsets.start) for one in outcome.reached]
+        if all(reached.get(partition, start) == start for partition, start in starts):
             accepted.append(outcome)
             reached |= {one.span.partition: one.next_offset for one in outcome.reached}
         else:

@@ -1,7 +1,7 @@
 """An Avro schema as a small tree of shapes: how its bytes lie on the wire, and which Arrow type holds each value.
 
-Invariant: nothing about a type is decided anywhere else in the lake. Refuses what no table format can hold, with a sentence that names the place: recursion, decimals beyond 38
-digits, arrays and maps of nothing.
+Invariant: nothing about a type is decided anywhere else in the lake. Refuses what no table format can hold, with a
+sentence that names the place: recursion, decimals beyond 38 digits, arrays and maps of nothing.
 """
 
 from dataclasses import dataclass
@@ -179,9 +179,7 @@ def _union(schema: Schema, node: Node, place: str, around: tuple[int, ...]) -> S
 def _distinct(names: list[str]) -> list[str]:
     """Two named types may share their last name; a number keeps the fields apart."""
     folded = [name.casefold() for name in names]
-    return [
-        f"{name}_{index}" if folded[index] in folded[:index] else name for index, name in enumerate(names)
-    ]
+    return [f"{name}_{index}" if folded[index] in folded[:index] else name for index, name in enumerate(names)]
 
 
 def _leaf(node: Node, place: str) -> Leaf:

@@ -8,7 +8,7 @@ names; what the first attempt left is in no commit.
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ class _Running:
         self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
 
 
-def run_tasks(task: StagingTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: task numbers in, one JSON text per task out."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -151,6 +151,7 @@ def decode_outcome(text: str) -> Outcome:
         for topic, topic_id, partition, start, end, next_offset, held in told["reached"]
     )
     files = tuple(
-        StagedFile(path, size, rows, stats, base64.b64decode(schema)) for path, size, rows, stats, schema in told["files"]
+        StagedFile(path, size, rows, stats, base64.b64decode(schema))
+        for path, size, rows, stats, schema in told["files"]
     )
     return Outcome(reached, files)

@@ -1,0 +1,1 @@
+"""Observation: what a running hub shows of itself."""

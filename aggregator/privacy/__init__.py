@@ -1,0 +1,1 @@
+"""Privacy: from policy and schema to what is left of a record."""

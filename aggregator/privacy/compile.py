@@ -128,9 +128,8 @@ class _Compiler:
 
     def key(self, inside: _Context, path: str) -> int:
         alive = self.matcher.advance(inside.alive, paths.KEYS)
-        return self.leaf(
-            Leaf(Kind.STRING), inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive)), path, of_map=True
-        )
+        at = inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive))
+        return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)
 
     def leaf(self, leaf: Leaf, at: _Context, path: str, *, of_map: bool = False) -> int:
         decision = self.decide(at)
@@ -139,7 +138,7 @@ class _Compiler:
         if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
             result = operators.result(rule, leaf)
             if result is None or (of_map and not _fits_map_key(rule, result)):
-                because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind} so"
+                because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
                 rule = Drop()
             else:
                 call = self.calls.setdefault(Call(rule, leaf, result), len(self.calls))
@@ -148,10 +147,9 @@ class _Compiler:
         node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)
         number = self.add(node if call is None else replace(node, call=call))
         decision = Decision(rule, because)
-        shown = leaf.kind if leaf.logical is None else f"{leaf.kind} ({leaf.logical.name})"
-        self.rows[number] = Row(
-            path, shown, tuple(sorted(at.tags)), because, rule.operator, decision.privacy_class
-        )
+        shown = leaf.kind.value if leaf.logical is None else f"{leaf.kind.value} ({leaf.logical.name})"
+        tags = tuple(sorted(at.tags))
+        self.rows[number] = Row(path, shown, tags, because, rule.operator, decision.privacy_class)
         return number
 
     def decide(self, at: _Context) -> Decision:

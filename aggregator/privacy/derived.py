@@ -150,9 +150,8 @@ class _Writer:
             shape["default"] = field.default
         done = self.done(child, "")
         if done:
-            shape[STRIP] = "|".join(sorted(done[""])) if set(done) == {""} else {
-                path: "|".join(sorted(names)) for path, names in sorted(done.items())
-            }
+            told = {path: "|".join(sorted(names)) for path, names in sorted(done.items())}
+            shape[STRIP] = told[""] if set(told) == {""} else told
         return shape
 
     def done(self, number: int, path: str) -> dict[str, set[str]]:
@@ -214,10 +213,12 @@ def _classes(schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call]) -
     if not _is_ambiguous(schema, nodes):
         return [0] * len(nodes)
     while True:
-        finer = _numbered([
-            (mine, *(classes[child] for child in node.children)) if node.action is not Action.DROP else (mine,)
-            for mine, node in zip(classes, nodes, strict=True)
-        ])
+        finer = _numbered(
+            [
+                (mine, *(classes[child] for child in node.children)) if node.action is not Action.DROP else (mine,)
+                for mine, node in zip(classes, nodes, strict=True)
+            ]
+        )
         if max(finer) == max(classes):
             return finer
         classes = finer

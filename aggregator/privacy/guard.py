@@ -14,8 +14,9 @@ from aggregator.schema.avro import Kind
 
 # Deeper than any schema without recursion can be; a C decoder's stack holds some thousand levels.
 MAXIMUM_DEPTH = 128
-# Items without bytes (null, a record without fields) cost memory and no input; no honest record has many.
-MAXIMUM_WEIGHTLESS = 1024
+# What has no bytes (items of null, records without fields) costs time and memory but no input, and could be nested
+# without end; no honest record has many.
+MAXIMUM_WEIGHTLESS = 2048
 
 _LONG_BYTES, _INT_BYTES = 10, 5
 _LONG_LIMIT, _INT_LIMIT = 2**64, 2**32
@@ -24,8 +25,8 @@ _LONG_LIMIT, _INT_LIMIT = 2**64, 2**32
 _Check = Callable[[bytes, int, int], int]
 
 
-class Malformed(Exception):  # noqa: N818 - it never leaves this room; `Rejection` is what others see
-    """These bytes are no value of the schema."""
+class Malformed(Exception):
+    """These bytes are no value of the schema; it never leaves this room, others see a `Rejection`."""
 
     def __init__(self, reason: Reason = Reason.UNDECODABLE) -> None:
         super().__init__(reason)
@@ -39,9 +40,7 @@ class Guard:
         self._nodes = plan.nodes
         self._left = 0
         weightless = _weightless(plan.nodes)
-        self._checks: list[_Check] = [
-            self._check(node, number, weightless, plan.calls) for number, node in enumerate(plan.nodes)
-        ]
+        self._checks: list[_Check] = [self._check(node, weightless, plan.calls) for node in plan.nodes]
         self._root = plan.root
 
     def check(self, body: bytes) -> None:
@@ -54,36 +53,25 @@ class Guard:
         if self._checks[self._root](body, 0, 0) != len(body):
             raise Malformed
 
-    def _check(self, node: PlanNode, number: int, weightless: set[int], calls: Sequence[Call]) -> _Check:
+    def _check(self, node: PlanNode, weightless: set[int], calls: Sequence[Call]) -> _Check:
+        is_weightless = weightless.issuperset(node.children)
         match node.kind:
-            case Kind.NULL:
-                return lambda _data, at, _depth: at
-            case Kind.BOOLEAN:
-                return _boolean
-            case Kind.INT:
-                return lambda data, at, _depth: _varint(data, at, _INT_BYTES, _INT_LIMIT)[1]
-            case Kind.LONG:
-                return lambda data, at, _depth: _varint(data, at, _LONG_BYTES, _LONG_LIMIT)[1]
-            case Kind.FLOAT | Kind.DOUBLE | Kind.FIXED:
-                return _sized({Kind.FLOAT: 4, Kind.DOUBLE: 8}.get(node.kind, node.size))
-            case Kind.BYTES:
-                return _bytes
-            case Kind.STRING:
-                return _text if _is_read(node, calls) else _bytes
-            case Kind.ENUM:
-                return _index(node.size)
             case Kind.RECORD:
-                return self._record(node)
+                return self._record(node, is_weightless=is_weightless)
             case Kind.UNION:
                 return self._union(node)
-        return self._blocks(node, not weightless.isdisjoint(node.children) and node.kind is Kind.ARRAY)
+            case Kind.ARRAY | Kind.MAP:
+                return self._blocks(node, is_weightless=is_weightless)
+        return _leaf(node, calls)
 
-    def _record(self, node: PlanNode) -> _Check:
+    def _record(self, node: PlanNode, *, is_weightless: bool) -> _Check:
         children = node.children
 
         def check(data: bytes, at: int, depth: int) -> int:
             if depth >= MAXIMUM_DEPTH:
                 raise Malformed(Reason.TOO_DEEP)
+            if is_weightless:
+                self._afford(1, 0, is_weightless=True)
             for child in children:
                 at = self._checks[child](data, at, depth + 1)
             return at
@@ -102,7 +90,7 @@ class Guard:
 
         return check
 
-    def _blocks(self, node: PlanNode, is_weightless: bool) -> _Check:
+    def _blocks(self, node: PlanNode, *, is_weightless: bool) -> _Check:
         children = node.children
 
         def check(data: bytes, at: int, depth: int) -> int:
@@ -117,7 +105,7 @@ class Guard:
                     count = -count
                     size, at = _varint(data, at, _LONG_BYTES, _LONG_LIMIT)
                     end = at + size
-                self._afford(count, len(data) - at, is_weightless)
+                self._afford(count, len(data) - at, is_weightless=is_weightless)
                 for _ in range(count):
                     for child in children:
                         at = self._checks[child](data, at, depth + 1)
@@ -126,11 +114,11 @@ class Guard:
 
         return check
 
-    def _afford(self, count: int, remaining: int, is_weightless: bool) -> None:
+    def _afford(self, count: int, remaining: int, *, is_weightless: bool) -> None:
         """Every item has a byte at least; those without share one small allowance per record."""
         if is_weightless:
             self._left -= count
-        if count > remaining and not is_weightless or self._left < 0:
+        if self._left < 0 or (count > remaining and not is_weightless):
             raise Malformed
 
 
@@ -146,6 +134,14 @@ def _varint(data: bytes, at: int, longest: int, limit: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), position + 1
         shift += 7
     raise Malformed
+
+
+def _int(data: bytes, at: int, _depth: int) -> int:
+    return _varint(data, at, _INT_BYTES, _INT_LIMIT)[1]
+
+
+def _long(data: bytes, at: int, _depth: int) -> int:
+    return _varint(data, at, _LONG_BYTES, _LONG_LIMIT)[1]
 
 
 def _boolean(data: bytes, at: int, _depth: int) -> int:
@@ -193,6 +189,28 @@ def _index_of(count: int) -> Callable[[bytes, int], tuple[int, int]]:
 def _index(count: int) -> _Check:
     read = _index_of(count)
     return lambda data, at, _depth: read(data, at)[1]
+
+
+_SIMPLE: dict[Kind, _Check] = {
+    Kind.NULL: lambda _data, at, _depth: at,
+    Kind.BOOLEAN: _boolean,
+    Kind.INT: _int,
+    Kind.LONG: _long,
+    Kind.FLOAT: _sized(4),
+    Kind.DOUBLE: _sized(8),
+    Kind.BYTES: _bytes,
+}
+
+
+def _leaf(node: PlanNode, calls: Sequence[Call]) -> _Check:
+    match node.kind:
+        case Kind.FIXED:
+            return _sized(node.size)
+        case Kind.STRING:
+            return _text if _is_read(node, calls) else _bytes
+        case Kind.ENUM:
+            return _index(node.size)
+    return _SIMPLE[node.kind]
 
 
 def _is_read(node: PlanNode, calls: Sequence[Call]) -> bool:

@@ -6,7 +6,6 @@ them; a key that is not what its format says is rejected, never passed.
 
 import json
 import struct
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date
 
@@ -34,59 +33,55 @@ class Keys:
         form: Declared format; None: Avro if the wire says so and the id is known, else text.
         programs: For Avro keys.
         keys: Key rings by name.
-        today: Decides whether a `keep` has expired.
     """
 
-    def __init__(
-        self, rule: AnyRule, form: KeyFormat | None, programs: Programs, keys: Mapping[str, KeyRing]
-    ) -> None:
+    def __init__(self, rule: AnyRule, form: KeyFormat | None, programs: Programs, keys: Mapping[str, KeyRing]) -> None:
         self._rule = rule
         self._form = form
         self._programs = programs
         self._token = tokenizer(rule, keys).token if isinstance(rule, Pseudonymize) else None
 
-    def transform(self, key: bytes | None, today: date, counts: Counter[tuple[str, str]]) -> Outcome:
+    def transform(self, key: bytes | None, today: date) -> Outcome:
         """One key; None stays None, and is what a dropped key becomes.
 
         Raises:
             RetryError: a registry does not answer.
         """
         if key is None:
-            return None
+            return Outcome()
         if isinstance(self._rule, Drop) or (isinstance(self._rule, Keep) and self._rule.expired(today)):
-            counts[PATH, "drop"] += 1
-            return None
-        if self._form in (None, "avro"):
-            outcome = self._avro(key, today, counts)
-            if outcome is not None:
-                return outcome[0]
+            return Outcome(counts={(PATH, "drop"): 1})
+        avro = self._avro(key, today) if self._form in (None, "avro") else None
+        if avro is not None:
+            return avro
         try:
             value = _READ[self._form or "string"](key)
         except (ValueError, RecursionError):
-            return Rejection(Reason.BAD_KEY)
+            return Outcome(rejection=Rejection(Reason.BAD_KEY))
         if self._token is None:
-            return key
-        counts[PATH, self._rule.operator] += 1
-        return _written(self._token(value), self._form)
+            return Outcome(key)
+        return Outcome(_written(self._token(value), self._form), counts={(PATH, self._rule.operator): 1})
 
-    def _avro(self, key: bytes, today: date, counts: Counter[tuple[str, str]]) -> tuple[Outcome] | None:
+    def _avro(self, key: bytes, today: date) -> Outcome | None:
         """The outcome of an Avro key; None when it is none and need not be one."""
         try:
             schema_id, body = split(key)
         except DeadLetterError:
-            return (Rejection(Reason.BAD_KEY),) if self._form == "avro" else None
+            return Outcome(rejection=Rejection(Reason.BAD_KEY)) if self._form == "avro" else None
         program = self._programs.program(schema_id, today)
         if not isinstance(program, Program):
             if self._form is None and program.reason is Reason.UNKNOWN_SCHEMA:
                 return None
-            return (Rejection(Reason.BAD_KEY, schema_id),)
-        own: Counter[tuple[str, str]] = Counter()
-        (outcome,) = program.strip([body], own)
-        if isinstance(outcome, Rejection):
-            return (Rejection(Reason.BAD_KEY, schema_id),)
-        for (path, operator), count in own.items():
-            counts[PATH if path == "." else f"{PATH}.{path}", operator] += count
-        return (outcome,)
+            return Outcome(rejection=Rejection(Reason.BAD_KEY, schema_id))
+        (outcome,) = program.strip([body])
+        if outcome.rejection is not None:
+            return Outcome(rejection=Rejection(Reason.BAD_KEY, schema_id))
+        counts = {(_path(path), operator): count for (path, operator), count in outcome.counts.items()}
+        return outcome._replace(counts=counts)
+
+
+def _path(inner: str) -> str:
+    return PATH if inner == "." else f"{PATH}.{inner}"
 
 
 def _json(key: bytes) -> Value:

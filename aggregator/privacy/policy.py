@@ -34,7 +34,7 @@ def _pattern(value: str) -> str:
 
 def _closing(rule: AnyRule) -> AnyRule:
     if isinstance(rule, Keep):
-        raise ValueError("`keep` is a default per topic only: `topics: {\"…\": {default: keep}}`")  # noqa: TRY004 - pydantic's contract
+        raise ValueError("`keep` is a default per topic only: write it under the topic")  # noqa: TRY004 - pydantic's way
     if rule.operator not in ("drop", "nullify", "redact"):
         raise ValueError("a default is `drop`, `nullify` or `redact`; anything else is said per tag or path")
     return rule
@@ -73,7 +73,7 @@ class TopicPolicy(Model):
 
     key: Annotated[Rule, AfterValidator(_of_key)] | None = None
     headers: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
-    fields: dict[Annotated[str, AfterValidator(_path)], Rule] = {}
+    fields: dict[Annotated[str, AfterValidator(_path)], Rule] = Field(default_factory=dict)
     format: KeyFormat | None = None
     default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
 
@@ -100,8 +100,10 @@ class Policy(Model):
     policy: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
     version: Annotated[int, Field(ge=1)]
     default: Annotated[Rule, AfterValidator(_closing)] = Drop()
-    tags: dict[Annotated[str, StringConstraints(min_length=1)], Annotated[Rule, AfterValidator(_of_tag)]] = {}
-    topics: dict[Annotated[str, AfterValidator(_pattern)], TopicPolicy] = {}
+    tags: dict[Annotated[str, StringConstraints(min_length=1)], Annotated[Rule, AfterValidator(_of_tag)]] = Field(
+        default_factory=dict
+    )
+    topics: dict[Annotated[str, AfterValidator(_pattern)], TopicPolicy] = Field(default_factory=dict)
 
     @field_validator("tags", "topics", mode="before")
     @classmethod
@@ -160,7 +162,7 @@ def load_policy(path: Path) -> Policy:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", hint="name a readable policy file in the configuration") from None
+        raise ConfigError(f"{path}: {error.strerror}", hint="name a readable policy file under `policy:`") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8", hint="save the file as UTF-8") from None
     return parse_policy(text, str(path))
@@ -212,7 +214,5 @@ def _written(place: tuple[int | str, ...], document: Document) -> Place:
 
 def _is_mapping(place: Place, data: Any) -> bool:
     for step in place:
-        data = data[step] if isinstance(data, Mapping | list) else None
+        data = data[step]
     return isinstance(data, Mapping)
-
-

@@ -7,6 +7,8 @@ day, because a `keep` may have expired. Refused schemas are remembered; a regist
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
+from typing import NamedTuple
 
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
@@ -18,11 +20,23 @@ from aggregator.privacy.guard import Guard, Malformed
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.strip import Rejection
-from aggregator.privacy.transform import OperatorFailed, Transform
+from aggregator.privacy.transform import Transform
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame
 
-Outcome = bytes | None | Rejection
+
+class Outcome(NamedTuple):
+    """What became of one value or key.
+
+    Attributes:
+        content: What is left of it; None for nothing.
+        rejection: Why its record can not be delivered.
+        counts: (path, operator) to what was removed or changed; of use only if the record is delivered.
+    """
+
+    content: bytes | None = None
+    rejection: Rejection | None = None
+    counts: Mapping[tuple[str, str], int] = MappingProxyType({})
 
 
 class Program:
@@ -37,33 +51,36 @@ class Program:
         self._transform = Transform(plan)
         self._calls = calls
 
-    def strip(self, bodies: Sequence[bytes], counts: Counter[tuple[str, str]]) -> list[Outcome]:
-        """Strip Avro bodies; framed outcomes in the order of the bodies, None where nothing is left of a key."""
+    def strip(self, bodies: Sequence[bytes]) -> list[Outcome]:
+        """Strip Avro bodies; framed outcomes in the order of the bodies, without content where a key is all dropped."""
         decoded = [self._decoded(body) for body in bodies]
         wanted: dict[int, set[Raw]] = defaultdict(set)
-        for _, rejection, value in decoded:
-            if rejection is None:
-                self._transform.collect(value, wanted)
+        for item in decoded:
+            if not isinstance(item, Rejection):
+                self._transform.collect(item, wanted)
         results = {number: self._calls[number].results(raws) for number, raws in wanted.items()}
-        return [rejection or self._built(value, results, counts) for _, rejection, value in decoded]
+        return [
+            Outcome(rejection=item) if isinstance(item, Rejection) else self._built(item, results) for item in decoded
+        ]
 
-    def _decoded(self, body: bytes) -> tuple[bool, Rejection | None, Raw]:
+    def _decoded(self, body: bytes) -> Raw | Rejection:
         try:
             self._guard.check(body)
+            return self._codec.decode(body)
         except Malformed as error:
-            return False, Rejection(error.reason, self.schema_id), None
-        return True, None, self._codec.decode(body)
+            return Rejection(error.reason, self.schema_id)
+        except Exception:  # noqa: BLE001 - the guard lets nothing through that fails here; if so, the worker lives
+            return Rejection(Reason.UNDECODABLE, self.schema_id)
 
-    def _built(
-        self, value: Raw, results: Mapping[int, Mapping[Raw, Raw]], counts: Counter[tuple[str, str]]
-    ) -> Outcome:
-        own: Counter[tuple[str, str]] = Counter()
+    def _built(self, value: Raw, results: Mapping[int, Mapping[Raw, Raw]]) -> Outcome:
+        counts: Counter[tuple[str, str]] = Counter()
         try:
-            left = self._transform.build(value, results, own)
-        except OperatorFailed:
-            return Rejection(Reason.OPERATOR_FAILED, self.schema_id)
-        counts.update(own)
-        return None if self._central_id is None else frame(self._central_id, self._codec.encode(left))
+            left = self._transform.build(value, results, counts)
+            if self._central_id is None:
+                return Outcome(counts=counts)
+            return Outcome(frame(self._central_id, self._codec.encode(left)), counts=counts)
+        except Exception:  # noqa: BLE001 - an operator failed, or broke its word about its type: never the input
+            return Outcome(rejection=Rejection(Reason.OPERATOR_FAILED, self.schema_id))
 
 
 class Programs:
@@ -133,5 +150,3 @@ class Programs:
         if call not in self._calls:
             self._calls[call] = Distinct(call, operators.build(call.rule, call.leaf, self._keys))
         return self._calls[call]
-
-

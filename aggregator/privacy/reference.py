@@ -64,22 +64,24 @@ class ReferenceStrip:
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         today = self._today()
-        counts: Counter[tuple[str, str]] = Counter()
-        keys = [self._keys.transform(key, today, counts) for key in batch.keys]
-        values = self._stripped(batch.values, today, counts)
-        out = Stripped(keys=[], values=[], headers=[], counts=counts)
+        keys = [self._keys.transform(key, today) for key in batch.keys]
+        values = self._stripped(batch.values, today)
+        out = Stripped(keys=[], values=[], headers=[])
         for index, (key, value, headers) in enumerate(zip(keys, values, batch.headers, strict=True)):
-            rejection = next((item for item in (value, key) if isinstance(item, Rejection)), None)
-            if rejection is not None:
+            rejection = value.rejection or key.rejection
+            if rejection is None:
+                out.counts.update(key.counts)
+                out.counts.update(value.counts)
+            else:
                 out.rejected[index] = rejection
-            out.keys.append(key if isinstance(key, bytes) and rejection is None else None)
-            out.values.append(value if isinstance(value, bytes) and rejection is None else None)
-            out.headers.append(self._allowed(headers, counts) if rejection is None else [])
+            out.keys.append(key.content if rejection is None else None)
+            out.values.append(value.content if rejection is None else None)
+            out.headers.append(self._allowed(headers, out.counts) if rejection is None else [])
         return out
 
-    def _stripped(self, values: Sequence[bytes | None], today: date, counts: Counter[tuple[str, str]]) -> list[Outcome]:
+    def _stripped(self, values: Sequence[bytes | None], today: date) -> list[Outcome]:
         """Values by schema: each group is one call per operator."""
-        outcomes: list[Outcome] = [None] * len(values)
+        outcomes = [Outcome()] * len(values)
         groups: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         for index, value in enumerate(values):
             if value is None:
@@ -87,18 +89,19 @@ class ReferenceStrip:
             try:
                 schema_id, body = split(value)
             except DeadLetterError as error:
-                outcomes[index] = Rejection(error.reason)
+                outcomes[index] = Outcome(rejection=Rejection(error.reason))
             else:
                 groups[schema_id].append((index, body))
         for schema_id, members in groups.items():
-            program = self._values.program(schema_id, today)
-            if isinstance(program, Program):
-                stripped = program.strip([body for _, body in members], counts)
-            else:
-                stripped = [program] * len(members)
-            for (index, _), outcome in zip(members, stripped, strict=True):
+            for (index, _), outcome in zip(members, self._group(schema_id, members, today), strict=True):
                 outcomes[index] = outcome
         return outcomes
+
+    def _group(self, schema_id: int, members: Sequence[tuple[int, bytes]], today: date) -> list[Outcome]:
+        program = self._values.program(schema_id, today)
+        if isinstance(program, Program):
+            return program.strip([body for _, body in members])
+        return [Outcome(rejection=program)] * len(members)
 
     def _allowed(self, headers: Headers | None, counts: Counter[tuple[str, str]]) -> list[tuple[str, bytes | None]]:
         allowed = [(name, value) for name, value in headers or () if name in self._headers]

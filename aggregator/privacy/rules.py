@@ -86,9 +86,29 @@ class Keep(Model):
 
 _KNOWN = ("drop", "keep", "nullify", "redact", "pseudonymize")
 _NOT_YET = frozenset(
-    ("mask", "mask_email", "mask_phone", "mask_ip", "mask_card", "mask_url", "mask_postcode", "encrypt")
-    + ("encrypt_deterministic", "bucket", "round", "truncate", "date_truncate", "date_shift", "age", "geo")
-    + ("regex_replace", "lookup", "scrub_text", "drop_record", "custom")
+    {
+        "mask",
+        "mask_email",
+        "mask_phone",
+        "mask_ip",
+        "mask_card",
+        "mask_url",
+        "mask_postcode",
+        "encrypt",
+        "encrypt_deterministic",
+        "bucket",
+        "round",
+        "truncate",
+        "date_truncate",
+        "date_shift",
+        "age",
+        "geo",
+        "regex_replace",
+        "lookup",
+        "scrub_text",
+        "drop_record",
+        "custom",
+    }
 )
 
 
@@ -100,19 +120,19 @@ def _spelled_out(value: Any) -> Any:
     """
     if isinstance(value, Model):
         return value
-    if isinstance(value, dict) and "operator" in value:
-        return value  # what a model dumped
-    name, parameters = value, {}
+    name, parameters = value, None
     if isinstance(value, dict):
         if len(value) != 1:
             raise ValueError("an operator is one name with its parameters: {pseudonymize: {key: …, domain: …}}")
         ((name, parameters),) = value.items()
     if not isinstance(name, str) or not isinstance(parameters, dict | None):
-        raise ValueError("an operator is a name, or one name with its parameters as a mapping")
+        raise ValueError("an operator is a name, or one name with its parameters as a mapping")  # noqa: TRY004 - pydantic's way
     if name in _NOT_YET:
         raise ValueError(f"operator {name} is not supported yet; this version has {', '.join(_KNOWN)}")
     if name not in _KNOWN:
         raise ValueError(f"no operator has this name; this version has {', '.join(_KNOWN)}")
+    if "operator" in (parameters or {}):
+        raise ValueError("`operator` is no parameter")
     return {**(parameters or {}), "operator": name}
 
 
@@ -144,4 +164,3 @@ def restriction(rule: AnyRule) -> tuple[int, int, str]:
 def most_restrictive(rules: list[AnyRule]) -> AnyRule:
     """The winner among rules of one level."""
     return max(rules, key=restriction)
-

@@ -17,8 +17,8 @@ Results = Mapping[int, Mapping[Raw, Raw]]
 Counts = Counter[tuple[str, str]]
 
 
-class OperatorFailed(Exception):  # noqa: N818 - it never leaves this room; `Rejection` is what others see
-    """There is no result for a value of this record."""
+class OperatorFailed(Exception):
+    """There is no result for a value of this record; it never leaves this room."""
 
 
 class Transform:

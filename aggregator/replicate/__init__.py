@@ -1,0 +1,1 @@
+"""Replication: edge to central, exactly once."""

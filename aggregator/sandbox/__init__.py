@@ -1,0 +1,1 @@
+"""The sandbox: real Kafka clusters on loopback, and sample traffic."""

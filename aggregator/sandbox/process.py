@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+_EXEC_PATIENCE_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
@@ -57,7 +59,16 @@ class Daemon:
         fresh = self.pid_file.with_suffix(".new")
         fresh.write_text(str(pid), encoding="ascii")
         fresh.replace(self.pid_file)
+        self._await_arguments(pid)
         return pid
+
+    def _await_arguments(self, pid: int) -> None:
+        """Wait until the kernel shows the new command line: for an instant after exec it is empty."""
+        deadline = time.monotonic() + _EXEC_PATIENCE_S
+        while self.find() is None and time.monotonic() < deadline:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return  # it has ended already; whoever waits for it will see that
+            time.sleep(0.002)
 
     def signal(self, number: signal.Signals) -> psutil.Process | None:
         """Send a signal; the process that got it, None if none runs."""

@@ -80,7 +80,9 @@ def _readable(source: Place) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]
     """Partition and offset to the record, of the first chunk that the edge hands out: plenty to choose from."""
     with closing(read_topic(source.cluster, source.topic)) as chunks:
         chunk = next(chunks, None)
-    for index in range(min(len(chunk), _CHOICE)) if chunk else ():
+    if chunk is None:
+        return
+    for index in range(min(len(chunk), _CHOICE)):
         try:
             record = _record(chunk, index, source.registry)
         except (DeadLetterError, ValueError, IndexError, EOFError, MemoryError):

@@ -94,26 +94,28 @@ def produce_traffic(edge: str, cluster: ClusterConfig, registry: Registry, *, co
         Failed: no such airport, no schema, or a record that the edge did not take.
         Unreachable: the edge does not answer.
     """
-    split = _split(count)
+    split = planned(count)
     departures = flights.read_flights(edge.upper(), max(split.flights, 1))
     if not departures:
         raise Failed(f"no flights start at {edge.upper()}", hint="name the edges ewr, jfk, lga")
     missing = max(0, split.flights - len(departures))
     split = Produced(split.flights - missing, split.bookings + missing, split.tombstones, split.poison)
     ensure(cluster, [TopicSpec(topic, PARTITIONS) for topic in (flights.TOPIC, bookings.TOPIC)])
-    _send(cluster, _records(split, departures, registry, random.Random(f"{seed}/{edge}")))
+    _send(cluster, sample_records(split, departures, registry, random.Random(f"{seed}/{edge}")))
     return split
 
 
-def _split(count: int) -> Produced:
+def planned(count: int) -> Produced:
+    """How `count` records are divided; poison comes on top."""
     departures = count // (1 + BOOKINGS_PER_FLIGHT)
     tombstones = (count - departures) // TOMBSTONE_EVERY
     return Produced(departures, count - departures - tombstones, tombstones, len(poison_values(0)))
 
 
-def _records(
+def sample_records(
     split: Produced, departures: Sequence[flights.Flight], registry: Registry, draw: random.Random
 ) -> Iterator[Record]:
+    """Flights in order of departure, then bookings in order of their flight; tombstones and poison between them."""
     encoder = Encoder(registry, flights.SUBJECT)
     for flight in departures[: split.flights]:
         stamp = _milliseconds(flight["scheduled_departure"])

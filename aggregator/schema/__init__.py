@@ -1,0 +1,1 @@
+"""Schemas: wire format, registries, derived central schemas."""

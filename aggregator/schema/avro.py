@@ -44,9 +44,20 @@ class Kind(StrEnum):
 PRIMITIVES = frozenset(list(Kind)[:8])
 CONTAINERS = frozenset((Kind.ARRAY, Kind.MAP, Kind.RECORD, Kind.UNION))
 _LOGICAL = frozenset(
-    ("decimal", "uuid", "date", "duration")
-    + ("time-millis", "time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos")
-    + ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos")
+    {
+        "decimal",
+        "uuid",
+        "date",
+        "duration",
+        "time-millis",
+        "time-micros",
+        "timestamp-millis",
+        "timestamp-micros",
+        "timestamp-nanos",
+        "local-timestamp-millis",
+        "local-timestamp-micros",
+        "local-timestamp-nanos",
+    }
 )
 
 
@@ -165,7 +176,7 @@ class _Reader:
     def reference(self, name: str, namespace: str) -> int:
         if name in PRIMITIVES:
             return self.add(Node(Kind(name)))
-        for full in ([name] if "." in name else [_full(name, namespace), name]):
+        for full in [name] if "." in name else [_full(name, namespace), name]:
             if full in self.named:
                 return self.named[full]
         raise _refused("it names a type that it does not define (references to other subjects are not supported yet)")

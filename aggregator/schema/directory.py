@@ -74,7 +74,7 @@ class DirectoryRegistry:
             ids = [entry.schema_id for entry in self._entries]
             schema_id = min((entry.schema_id for entry in same), default=max(ids, default=0) + 1)
             if schema_id > MAXIMUM_ID:
-                raise HoldError(f"directory:{self._root} has no free schema id", hint="remove the file of the highest id")
+                raise HoldError(f"directory:{self._root} has no free id", hint="remove the file of the highest id")
             self._write(subject, max(own, default=0) + 1, schema_id, text)
             return schema_id
 
@@ -143,10 +143,10 @@ def _list(root: Path) -> Iterator[_Entry]:
     with os.scandir(root) as folders:
         subjects = [folder for folder in folders if folder.is_dir() and not folder.name.startswith(".")]
     for folder in subjects:
-        for name in os.listdir(folder.path):
-            found = _FILE.fullmatch(name)
+        for path in Path(folder.path).iterdir():
+            found = _FILE.fullmatch(path.name)
             if found and int(found[2]) <= MAXIMUM_ID:
-                yield _Entry(unquote(folder.name), int(found[1]), int(found[2]), Path(folder.path, name))
+                yield _Entry(unquote(folder.name), int(found[1]), int(found[2]), path)
 
 
 def _text(path: Path) -> str:

@@ -77,4 +77,4 @@ def open_registry(reference: str) -> Registry:
         return DirectoryRegistry(Path(target))
     if scheme in ("http", "https"):
         raise ConfigError("registries over http are not supported yet", hint="use directory:<path>")
-    raise ConfigError("a registry is named as directory:<absolute path>", hint="correct `schemas:` in the configuration")
+    raise ConfigError("a registry is named as directory:<absolute path>", hint="correct the line of `schemas:`")

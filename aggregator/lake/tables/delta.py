@@ -97,6 +97,19 @@ class DeltaHandle:
         found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 
+    def files(self) -> list[str]:
+        """Paths of its live files, relative to the table's folder."""
+        return [str(path) for path in pa.table(self.table.get_add_actions(flatten=True)).column("path").to_pylist()]
+
+    def rows(self) -> int:
+        """Its records, by the files' statistics."""
+        counts = pa.table(self.table.get_add_actions(flatten=True)).column("num_records").to_pylist()
+        return sum(count or 0 for count in counts)
+
+    def committed_ms(self) -> int:
+        """When this version was committed, in milliseconds since 1970, by the writer's clock."""
+        return int(self.table.history(1)[0]["timestamp"])
+
     def widen(self, schema: pa.Schema) -> None:
         """Add columns; nested fields are added inside of theirs. The handle is used up.
 
@@ -105,7 +118,9 @@ class DeltaHandle:
             HoldError: Delta can not merge the types.
         """
         have = self.schema()
-        wider = [field for field in merged(have, schema) if field.name not in have.names or field != have.field(field.name)]
+        wider = [
+            field for field in merged(have, schema) if field.name not in have.names or field != have.field(field.name)
+        ]
         try:
             self.table.alter.add_columns(Schema.from_arrow(pa.schema(wider)).fields, commit_properties=_ONCE)
         except CommitFailedError:
@@ -132,7 +147,7 @@ class DeltaHandle:
             if offset <= before.get(partition, -1):
                 raise Failed(f"{self.owner}: position {partition} would go from {before.get(partition)} to {offset}")
         now_ms = int(time.time() * 1000)
-        actions = [AddAction(file.path, file.size, {}, now_ms, True, file.stats) for file in files]  # noqa: FBT003 - data_change, by position only
+        actions = [AddAction(file.path, file.size, {}, now_ms, True, file.stats) for file in files]
         moves = [Transaction(self._application(one), offset, now_ms) for one, offset in positions.items()]
         try:
             self.table.create_write_transaction(

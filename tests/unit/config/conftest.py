@@ -27,8 +27,15 @@ lake: {path: lake, format: delta, commit_interval: 30s}
 keys: {customer: "env:CUSTOMER_KEY"}
 """
 
+# A fixture hands it out: two folders' conftest modules can not be imported side by side.
 Load = Callable[..., HubConfig]
 Faults = Callable[..., list[str]]
+
+
+@pytest.fixture
+def good() -> str:
+    """The text of a configuration that is right."""
+    return GOOD
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import GOOD
 
+from aggregator.config.load import load_config
 from aggregator.config.secrets import SecretRef
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_relative_paths_are_relative_to_the_file(load, tmp_path):
+def test_relative_paths_are_relative_to_the_file(load, tmp_path, good):
     """Policy, lake, registries, `file:` references and certificate locations become absolute, seen from the file."""
-    text = GOOD.replace("env:CUSTOMER_KEY", "file:key.txt").replace(
+    text = good.replace("env:CUSTOMER_KEY", "file:key.txt").replace(
         '"127.0.0.1:19292"', '"127.0.0.1:19292"\n  client: {sasl.password: "file:pw", ssl.ca.location: ca.pem}'
     )
     config = load(text)
@@ -31,18 +31,20 @@ def test_relative_paths_are_relative_to_the_file(load, tmp_path):
     }
 
 
-def test_absolute_paths_and_addresses_stay(load):
+def test_absolute_paths_and_addresses_stay(load, good):
     """What is absolute already, or no path, is left alone."""
-    config = load(GOOD.replace("path: lake", "path: /var/lake").replace("directory:central-schemas", "https://registry:8081"))
+    config = load(
+        good.replace("path: lake", "path: /var/lake").replace("directory:central-schemas", "https://registry:8081")
+    )
     assert config.lake is not None
     assert config.lake.path == Path("/var/lake")
     assert config.schemas == "https://registry:8081"
     assert config.keys["customer"].versions == ((1, SecretRef("env", "CUSTOMER_KEY")),)
 
 
-def test_scalars_mean_what_the_model_says_not_what_yaml_guesses(load):
+def test_scalars_mean_what_the_model_says_not_what_yaml_guesses(load, good):
     """`no`, `012` and numbers arrive as written: Norway is an edge, a setting is text, a count is a number."""
-    text = GOOD.replace("  us:", "  no:").replace(
+    text = good.replace("  us:", "  no:").replace(
         "start: earliest", "start: 2026-11-01T00:00Z\n    central_config: {retention.ms: 60000, x: 012, y: true}"
     )
     config = load(text + "replication: {slots: 2}\nheartbeats: {emit: false}\n")
@@ -53,14 +55,14 @@ def test_scalars_mean_what_the_model_says_not_what_yaml_guesses(load):
     assert config.heartbeats.emit is False
 
 
-def test_variables_defaults_and_files_are_filled_in(load, tmp_path):
+def test_variables_defaults_and_files_are_filled_in(load, tmp_path, good):
     """`${NAME}`, `${NAME:-default}`, `${file:…}` and the escape `$${` in values of every kind."""
     (tmp_path / "servers.txt").write_text("h:1,h:2\n")
     text = (
-        GOOD.replace("127.0.0.1:19292", "${file:servers.txt}")
+        good.replace("127.0.0.1:19292", "${file:servers.txt}")
         .replace("127.0.0.1:19092", "${HOST}:${PORT:-9092}")
         .replace("{edge}.{topic}", "${PATTERN:-{edge}-{topic}}")
-        .replace("earliest", "earliest\n    central_config: {note: $${HOST}}")
+        .replace("earliest", "earliest\n    central_config: {note: '$${HOST}'}")
     )
     config = load(text + "replication: {slots: '${SLOTS:-3}'}\n", {"HOST": "broker", "SLOTS": ""})
     assert config.central.bootstrap_servers == "h:1,h:2"
@@ -97,7 +99,7 @@ def test_loading_is_quick_and_starts_no_engine(load):
     load()
     assert time.perf_counter() - began < 0.1
     code = (
-        "import sys, pathlib; from aggregator.config.load import load_config; from aggregator.config.patterns import full_matches\n"
+        "import sys\nimport aggregator.config.load\nfrom aggregator.config.patterns import full_matches\n"
         "assert full_matches('a|b', ['a', 'ab']) == [True, False]\n"
         "print([name for name in ('pyspark', 'confluent_kafka', 'pandas') if name in sys.modules])"
     )
@@ -105,12 +107,7 @@ def test_loading_is_quick_and_starts_no_engine(load):
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["hub.full.yaml", "hub.yaml", "hub.smallest.yaml"])
-def test_the_examples_load(name, monkeypatch):
-    """Every example configuration that is shipped loads as it stands."""
-    from aggregator.config.load import load_config
-
-    path = ROOT / "configs" / name
-    if not path.exists():
-        pytest.skip(f"{name} is not shipped")
-    assert load_config(path, {}).edges
+def test_the_examples_load():
+    """Every example configuration that is shipped loads as it stands, without environment variables."""
+    for path in sorted((ROOT / "configs").glob("hub*.yaml")):
+        assert load_config(path, {}).edges

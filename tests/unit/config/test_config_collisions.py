@@ -31,9 +31,13 @@ APART = [
 ]
 TOGETHER = [
     pytest.param([rule(r"eu\.orders", "{topic}"), rule("orders")], ["eu", "us"], "eu.orders", id="two names"),
-    pytest.param([rule(r"eu\.orders", "{topic}"), rule(".*")], ["eu", "us"], "eu.orders", id="a name and an open pattern"),
+    pytest.param(
+        [rule(r"eu\.orders", "{topic}"), rule(".*")], ["eu", "us"], "eu.orders", id="a name and an open pattern"
+    ),
     pytest.param([rule("[a-z.]+", "{topic}"), rule(".*")], ["eu"], None, id="two open patterns"),
-    pytest.param([rule("west-orders|orders", "{edge}-{topic}")], ["eu", "eu-west"], "eu-west-orders", id="hyphens of edges"),
+    pytest.param(
+        [rule("west-orders|orders", "{edge}-{topic}")], ["eu", "eu-west"], "eu-west-orders", id="hyphens of edges"
+    ),
     pytest.param([rule("[a-z-]+", "{edge}-{topic}")], ["eu", "eu-west"], None, id="hyphens, open"),
 ]
 
@@ -50,7 +54,9 @@ def test_different_topics_in_one_central_topic_are_found(rules, edges, name):
     assert met(rules, edges) == [name]
 
 
-NAMES = st.lists(st.sampled_from(["orders", "eu.orders", "eu-west-orders", "west-orders", "a", "eu.a"]), min_size=1, max_size=3)
+NAMES = st.lists(
+    st.sampled_from(["orders", "eu.orders", "eu-west-orders", "west-orders", "a", "eu.a"]), min_size=1, max_size=3
+)
 PATTERNS = st.sampled_from(["{topic}", "{edge}.{topic}", "{edge}-{topic}", "{topic}.{edge}", "eu.{topic}"])
 
 
@@ -115,24 +121,16 @@ def test_topics_of_the_hub_itself_are_out_of_reach(match, central, edge, hit):
     assert reserved_hit(found, target, reserved_names("demo", ["eu", "us"])) == hit
 
 
-def test_a_reserved_name_is_told_by_the_loader(changed):
-    """The loader says which internal topic would be hit and what to do."""
-    lines = changed('"{edge}.{topic}"', '"{topic}"\n    edges: [eu]\n')
-    assert lines == []
-    lines = changed('match: "orders|payments\\\\..*"', 'match: ".*"\n    edges: [eu]')
-    assert lines == []
-
-
-def test_a_pattern_over_everything_may_not_merge_into_plain_names(faults):
+def test_a_pattern_over_everything_may_not_merge_into_plain_names(faults, good):
     """`.*` with `{topic}` would copy a foreign `<hub>.ledger` over the hub's own."""
-    from conftest import GOOD
-
-    lines = faults(GOOD.replace("orders|payments\\\\..*", ".*").replace("{edge}.{topic}", "{topic}"))
+    lines = faults(good.replace("orders|payments\\\\..*", ".*").replace("{edge}.{topic}", "{topic}"))
     assert len(lines) == 1
     assert "demo.ledger, which is the hub's own" in lines[0]
 
 
-@given(st.from_regex(r"[a-z.|*+?()\\\[\]{}0-9]{0,12}", fullmatch=True), st.lists(st.text("ab.|1", max_size=5), max_size=5))
+@given(
+    st.from_regex(r"[a-z.|*+?()\\\[\]{}0-9]{0,12}", fullmatch=True), st.lists(st.text("ab.|1", max_size=5), max_size=5)
+)
 def test_what_is_said_of_a_pattern_holds_for_every_match(pattern, names):
     """Each match of a pattern begins with the literal of one of its branches, and is it where the branch is whole."""
     try:

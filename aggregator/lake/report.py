@@ -1,0 +1,93 @@
+"""What a cycle of the lake did, per table: the words in which the driver answers.
+
+Invariant: whatever could not be brought in is named, held or failed; silence means that everything is in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from aggregator.errors import RetryError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.ranges import Held
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What one cycle did for one table.
+
+    Attributes:
+        table: Its name.
+        rows: Committed records.
+        files: Committed files.
+        version: The new version, None where nothing was committed.
+        next_offsets: The table's position in each central partition after the cycle.
+        end_offsets: Last stable offsets when the cycle began.
+        held: Why some of it can not go on.
+        failed: What did not answer; the next cycle tries again.
+    """
+
+    table: str
+    rows: int = 0
+    files: int = 0
+    version: int | None = None
+    next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    held: tuple[Held, ...] = ()
+    failed: RetryError | None = None
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets between the table and the ends, an upper bound of records."""
+        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+
+    def short_of(self, until: Mapping[tuple[str, int], int]) -> bool:
+        """Whether the table is not yet at these ends, and not because it is held.
+
+        Args:
+            until: End offset by central topic and partition.
+        """
+        if self.failed is not None:
+            return True
+        held = {one.partition for one in self.held}
+        return any(
+            offset < until.get((one.topic, one.partition), 0) and one not in held
+            for one, offset in self.next_offsets.items()
+        )
+
+    def added_to(self, before: "TableReport | None") -> "TableReport":
+        """This cycle's report with the rows and files of the ones before it."""
+        if before is None:
+            return self
+        version = before.version if self.version is None else self.version
+        return replace(self, rows=before.rows + self.rows, files=before.files + self.files, version=version)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What one cycle did."""
+
+    tables: tuple[TableReport, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Committed records of all tables."""
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def files(self) -> int:
+        """Committed files of all tables."""
+        return sum(table.files for table in self.tables)
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """Everything that can not go on, named."""
+        return tuple(one for table in self.tables for one in table.held)
+
+    @property
+    def behind(self) -> bool:
+        """Whether another cycle would find work that this one left by its bounds."""
+        return any(table.lag_records > 0 and table.rows > 0 for table in self.tables)
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Last stable offsets by central topic and partition, as the cycle found them."""
+        return {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}

@@ -1,0 +1,70 @@
+"""Where the lake's tables stand, read from the tables and from central without a session: for `aggregator status`.
+
+Invariant: reads only; a table that can not be read is reported as such and hides no other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError
+from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.ledger import read_ledger
+from aggregator.kafka.names import HubNames
+from aggregator.lake.sources import lake_sources
+from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.tables.port import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table.
+
+    Attributes:
+        table: Its name.
+        version: Newest version, None before the first commit.
+        rows: Records in it.
+        next_offsets: Its position in each central partition.
+        end_offsets: Last stable offsets of central.
+        committed_ms: Time of the last commit, milliseconds since 1970.
+        problem: Why the table could not be read, else empty.
+    """
+
+    table: str
+    version: int | None = None
+    rows: int = 0
+    next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
+    committed_ms: int | None = None
+    problem: str = ""
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets that are committed at central and not in the table; an upper bound of records."""
+        return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+
+
+def lake_status(config: HubConfig) -> list[TableStatus]:
+    """The status of every table that the hub's flows feed; none for a hub without a lake.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    if config.lake is None:
+        return []
+    tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, HubNames(config.hub)))
+    return [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
+
+
+def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]) -> TableStatus:
+    limits = offset_bounds(config.central, central_partitions(config.central, topics))
+    firsts = {one: first for one, (first, _) in limits.items()}
+    ends = {one: end for one, (_, end) in limits.items()}
+    try:
+        handle = tables.open(name)
+        if handle is None:
+            return TableStatus(name, next_offsets=firsts, end_offsets=ends)
+        positions = firsts | handle.positions(limits)
+        return TableStatus(name, handle.version, handle.rows(), positions, ends, handle.committed_ms())
+    except AggregatorError as error:
+        return TableStatus(name, next_offsets=firsts, end_offsets=ends, problem=error.message)

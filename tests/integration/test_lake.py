@@ -1,0 +1,338 @@
+"""Central to lake on a real broker and a real Spark session: every committed record once, whoever dies or races."""
+
+import io
+import json
+import os
+import random
+import uuid
+from pathlib import Path
+
+import duckdb
+import fastavro
+import polars as pl
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from deltalake import DeltaTable
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
+from aggregator.engine.session import open_session
+from aggregator.errors import HoldError
+from aggregator.kafka import clients, topics
+from aggregator.kafka.committed import central_partitions, offset_bounds, read_range
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import HubNames
+from aggregator.lake.commit import Commit
+from aggregator.lake.driver import LakeBounds, LakeDriver
+from aggregator.lake.status import lake_status
+from aggregator.sandbox.sandbox import Sandbox
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import frame
+
+pytestmark = [
+    pytest.mark.brokers,
+    pytest.mark.spark,
+    # PySpark's collect() leaves its result socket to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "order_id", "type": "long"},
+        {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["NEW", "PAID"]}},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
+            {"name": "sku", "type": "string"}, {"name": "quantity", "type": "int"}]}}},
+        {"name": "labels", "type": {"type": "map", "values": "string"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}  # fmt: skip
+WIDER = json.loads(json.dumps(ORDER))
+WIDER["fields"].append({"name": "channel", "type": ["null", "string", "long"], "default": None})
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    made = Sandbox.up(tmp_path_factory.mktemp("lake") / "kafka", ("eu",))
+    yield made
+    made.down(delete=True)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spark")
+    session = open_session(
+        HubConfig.model_validate(
+            {
+                "hub": "lake",
+                "central": {"bootstrap_servers": "127.0.0.1:1"},
+                "edges": {},
+                "spark": {"master": "local[3,4]", "conf": {"spark.local.dir": str(folder)}},
+            }
+        ),
+        "test-lake",
+    )
+    yield session
+    session.stop()
+
+
+class Hub:
+    """One hub with its own topics, registry and lake on the shared broker, fed by transactions of the test's own."""
+
+    def __init__(self, sandbox, folder: Path) -> None:
+        self.name = f"h{uuid.uuid4().hex[:6]}"
+        (folder / "registry").mkdir()
+        self.config = HubConfig.model_validate(
+            {
+                "hub": self.name,
+                "central": {"bootstrap_servers": sandbox.central.bootstrap},
+                "edges": {},
+                "schemas": f"directory:{folder / 'registry'}",
+                "topics": [
+                    {"match": "orders", "policy": "none.yaml", "central": f"{self.name}.{{edge}}.{{topic}}", "lake": "all"}
+                ],
+                "lake": {"path": folder / "lake", "commit_interval": "1s"},
+            }
+        )
+        self.folder = folder / "lake" / "all"
+        self.registry = open_registry(self.config.schemas)
+        self.producer: Producer = Producer(
+            {"bootstrap.servers": sandbox.central.bootstrap, "transactional.id": f"{self.name}.writer"}
+        )
+        self.producer.init_transactions()
+        self.expected: dict[tuple[str, int], dict] = {}
+        self.offset = 0
+
+    def topic(self, edge: str) -> str:
+        return f"{self.name}.{edge}.orders"
+
+    def create(self, *edges: str) -> None:
+        """The central topics, and the ledger that says which flows there are."""
+        names = HubNames(self.name)
+        specs = [topics.TopicSpec(self.topic(edge), 2) for edge in edges]
+        topics.ensure(self.config.central, [*specs, topics.TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})])
+        self.producer.begin_transaction()
+        for edge in edges:
+            flow = str(EdgePartition(edge, "orders", 0))
+            self.producer.produce(names.ledger, key=flow, value=LedgerRecord(0, "id", 1, 1, 0).encode())
+        self.producer.commit_transaction()
+
+    def write(self, edge: str, count: int, *, schema: dict = ORDER, abort: bool = False) -> None:
+        """One transaction of `count` records, a tombstone every seventh."""
+        schema_id = self.registry.register(f"{self.topic(edge)}-value", json.dumps(schema))
+        parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
+        self.producer.begin_transaction()
+        for _ in range(count):
+            self.offset += 1
+            value = None if self.offset % 7 == 0 else self.order(schema)
+            origin = Origin(self.name, edge, "orders", self.offset % 2, self.offset, 0)
+            key = f"k{self.offset}".encode()
+            if not abort:
+                self.expected[edge, self.offset] = {"key": key, "value": value}
+            framed = None if value is None else frame(schema_id, encoded(parsed, value))
+            headers = [("traceparent", b"00"), (ORIGIN_HEADER, origin.encode())]
+            self.producer.produce(
+                self.topic(edge), key=key, value=framed, partition=self.offset % 2, headers=headers, timestamp=self.offset
+            )
+        self.producer.flush()
+        if abort:
+            self.producer.abort_transaction()
+        else:
+            self.producer.commit_transaction()
+
+    def order(self, schema: dict) -> dict:
+        draw = random.Random(self.offset)  # noqa: S311 - sample data
+        order = {
+            "order_id": self.offset,
+            "status": draw.choice(["NEW", "PAID"]),
+            "note": draw.choice([None, "żółć"]),
+            "lines": [{"sku": f"s{n}", "quantity": n} for n in range(draw.randrange(3))],
+            "labels": {f"l{n}": "x" for n in range(draw.randrange(3))},
+            "price": pl.Series([f"{self.offset}.25"]).cast(pl.Decimal(9, 2))[0],
+        }
+        return order | ({"channel": draw.choice([None, "web", 7])} if schema is WIDER else {})
+
+    def driver(self, spark, **bounds) -> LakeDriver:
+        return LakeDriver(self.config, spark, HubNames(self.name), bounds=LakeBounds(**bounds))
+
+    def files(self) -> list[str]:
+        return DeltaTable(self.folder).file_uris()
+
+
+def encoded(parsed, value: dict) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, parsed, value)
+    return out.getvalue()
+
+
+@pytest.fixture
+def hub(sandbox, tmp_path):
+    return Hub(sandbox, tmp_path)
+
+
+def lake_rows(hub: Hub) -> list[dict]:
+    """The table as delta-rs reads it."""
+    return DeltaTable(hub.folder).to_pyarrow_table().to_pylist()
+
+
+def assert_agrees(hub: Hub, rows: list[dict]) -> None:
+    """Every committed record once, its fields as produced, and central's order kept within a partition."""
+    assert len(rows) == len(hub.expected)
+    by_origin = {(row["_edge"], row["_offset"]): row for row in rows}
+    assert by_origin.keys() == hub.expected.keys()
+    for at, row in by_origin.items():
+        expected = hub.expected[at]
+        assert row["_key"] == expected["key"]
+        assert row["_deleted"] == (expected["value"] is None)
+        assert row["_timestamp"].timestamp() * 1000 == pytest.approx(at[1])
+        for name, value in (expected["value"] or {}).items():
+            got = dict(row[name]) if name == "labels" else row[name]
+            if name == "channel" and value is not None:
+                got = next(one for one in got.values() if one is not None)
+            assert got == value, name
+    seen: dict[tuple, int] = {}
+    for row in sorted(rows, key=lambda one: one["_central_offset"]):
+        partition = (row["_central_topic"], row["_central_partition"])
+        assert seen.get(partition, -1) < row["_offset"]
+        seen[partition] = row["_offset"]
+
+
+def test_three_readers_agree_record_by_record(hub, spark):
+    """delta-rs, polars and DuckDB over the live files read what was committed at central, in every schema version."""
+    hub.create("eu", "us")
+    hub.write("eu", 40)
+    hub.write("us", 25)
+    hub.write("eu", 20, abort=True)
+    report = hub.driver(spark).drain()
+    assert (report.rows, report.held) == (65, ())
+    hub.write("eu", 20, abort=True)
+    hub.write("us", 30, schema=WIDER)
+    assert hub.driver(spark).drain().rows == 30
+    rows = lake_rows(hub)
+    assert_agrees(hub, rows)
+    order = ["_central_topic", "_central_partition", "_central_offset"]
+    ours = sorted(rows, key=lambda row: [row[name] for name in order])
+    polars = pl.scan_parquet(hub.files(), missing_columns="insert", extra_columns="ignore").sort(order).collect()
+    assert polars["order_id"].to_list() == [row["order_id"] for row in ours]
+    assert polars["lines"].to_list() == [row["lines"] for row in ours]
+    query = f"select * from read_parquet({hub.files()}, union_by_name=true) order by {', '.join(order)}"  # noqa: S608
+    duck = duckdb.sql(query).to_arrow_table().to_pylist()
+    for name in ("_edge", "_offset", "_key", "_deleted", "order_id", "status", "lines", "price"):
+        assert [row[name] for row in duck] == [row[name] for row in ours], name
+    (status,) = lake_status(hub.config)
+    assert (status.table, status.rows, status.lag_records, status.problem) == ("all", 95, 0, "")
+
+
+def test_killed_between_staging_and_commit_leaves_no_duplicates(hub, spark, monkeypatch):
+    """A driver that dies after its files are staged leaves nothing in the table; the next one delivers once."""
+    hub.create("eu")
+    hub.write("eu", 30)
+    hub.driver(spark).drain()
+    hub.write("eu", 30)
+
+    def die(*_args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Commit, "run", die)
+        with pytest.raises(KeyboardInterrupt):
+            hub.driver(spark).cycle()
+    staged = [path for path in hub.folder.glob("*.parquet") if str(path) not in hub.files()]
+    assert staged
+    assert hub.driver(spark).drain().rows == 30
+    assert_agrees(hub, lake_rows(hub))
+    os.utime(staged[0], (0, 0))
+    hub.driver(spark).cycle()
+    assert not staged[0].exists()
+
+
+def test_two_drivers_deliver_once(hub, spark, monkeypatch):
+    """Rule G: of two drivers that planned from the same positions one commits, and the other drops what it staged."""
+    hub.create("eu")
+    hub.write("eu", 30)
+    first, second = hub.driver(spark), hub.driver(spark)
+    reached = []
+    run = Commit.run
+
+    def overtaken(commit, handle):
+        if not reached:
+            reached.append(handle)
+            assert second.drain().rows == 30
+        return run(commit, handle)
+
+    with monkeypatch.context() as race:
+        race.setattr(Commit, "run", overtaken)
+        report = first.cycle()
+        hub.write("eu", 9)
+        reached.clear()
+        later = first.cycle()
+    assert (report.rows, later.rows) == (0, 0)
+    assert_agrees(hub, lake_rows(hub))
+    assert len(list(hub.folder.glob("*.parquet"))) == len(hub.files())
+
+
+def test_a_long_backlog_is_cut_and_committed_in_order(hub, spark):
+    """Bounds of tasks and cycles cut the backlog; positions and rows stay without hole and overlap."""
+    hub.create("eu")
+    for _ in range(4):
+        hub.write("eu", 200)
+        hub.write("eu", 10, abort=True)
+    report = hub.driver(spark, cycle_records=300, task_records=70).drain()
+    assert report.rows == 800
+    assert_agrees(hub, lake_rows(hub))
+
+
+def test_a_record_that_does_not_decode_holds_its_partition_only(hub, spark):
+    """What comes before it and every other partition is committed; the report names the place and no content."""
+    hub.create("eu")
+    hub.write("eu", 10)
+    hub.producer.begin_transaction()
+    hub.producer.produce(hub.topic("eu"), value=b"canary-payload", partition=1)
+    hub.producer.commit_transaction()
+    hub.write("eu", 10)
+    report = hub.driver(spark).drain()
+    (held,) = report.held
+    assert f"{hub.topic('eu')}-1 offset" in held.reason
+    assert "canary" not in held.reason
+    assert report.rows == 15
+    assert {row["_partition"] for row in lake_rows(hub) if row["_offset"] > 10} == {0}
+
+
+def test_a_start_that_central_no_longer_has_is_held_by_name(hub, spark):
+    """Retention that overtakes the lake is a named range, never a silent jump."""
+    hub.create("eu")
+    hub.write("eu", 10)
+    hub.driver(spark).drain()
+    hub.write("eu", 10)
+    futures = clients.admin(hub.config.central).delete_records([TopicPartition(hub.topic("eu"), 0, 9)])
+    for future in futures.values():
+        future.result(10)
+    report = hub.driver(spark).drain()
+    (held,) = report.held
+    assert "to 8 were removed before the lake read them" in held.reason
+    assert report.rows == 5
+    with pytest.raises(HoldError, match="no longer has"):
+        list(read_range(hub.config.central, hub.topic("eu"), 0, OffsetRange(2, 9), max_bytes=1))
+
+
+def test_a_range_ends_behind_markers_and_aborted_records(hub):
+    """A range whose last offsets are aborted records and markers ends at once, at any cut."""
+    hub.create("eu")
+    hub.write("eu", 10)
+    hub.write("eu", 10, abort=True)
+    partitions = central_partitions(hub.config.central, [hub.topic("eu")])
+    bounds = offset_bounds(hub.config.central, partitions)
+    for partition in partitions:
+        end = bounds[partition].end
+        for cut in (0, 3, 6, 8, end):
+            halves = [OffsetRange(0, cut), OffsetRange(cut, end)]
+            read = [
+                offset
+                for half in halves
+                for piece in read_range(hub.config.central, partition.topic, partition.partition, half, max_bytes=1)
+                for offset in piece.offsets
+            ]
+            assert read == [0, 1, 2, 3, 4]

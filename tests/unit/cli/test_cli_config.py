@@ -1,0 +1,134 @@
+"""`config lint|show|schema` and what commands share: tables and the three forms of an answer."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from aggregator.cli.config import config
+from aggregator.cli.main import main
+from aggregator.cli.output import config_option, emit, output_option, rendered, table
+
+HUB = """\
+hub: demo
+central: {bootstrap_servers: "127.0.0.1:1"}
+edges:
+  eu: {bootstrap_servers: "127.0.0.1:2", schemas: "directory:schemas"}
+schemas: "directory:central"
+topics:
+  - {match: orders, policy: policy.yaml}
+keys: {customer: "file:key"}
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    """A configuration and its policy."""
+    (tmp_path / "policy.yaml").write_text("policy: retail\nversion: 1\n")
+    path = tmp_path / "hub.yaml"
+    path.write_text(HUB)
+    return path
+
+
+def test_lint_is_quiet_about_a_good_file(hub):
+    """No fault: one line on stdout, exit 0."""
+    result = CliRunner().invoke(config, ["lint", "--config", str(hub)])
+    assert (result.exit_code, result.stdout) == (0, f"{hub}: no faults (1 edges, 1 topic rules)\n")
+
+
+def test_lint_tells_every_fault_and_ends_with_78(hub):
+    """All faults on stderr, with file and line, exit 78."""
+    hub.write_text(HUB.replace("hub: demo", "hub: de/mo").replace("orders", "'['"))
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == 78
+    assert f"{hub}:1: hub: " in result.stderr
+    assert f"{hub}:7: topics[0].match: " in result.stderr
+    assert result.stdout == ""
+
+
+def test_lint_reads_the_policies_too(hub):
+    """A fault of a policy that the configuration names is a fault."""
+    (hub.parent / "policy.yaml").write_text("policy: retail\nversion: 1\nfoo: bar\n")
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == 78
+    assert "policy.yaml:3: " in result.stderr
+
+
+def test_lint_tells_a_key_that_a_policy_uses_and_nobody_names(hub):
+    """A policy's key must be under `keys:`."""
+    (hub.parent / "policy.yaml").write_text(
+        "policy: retail\nversion: 1\ntags: {PII: {pseudonymize: {key: partner, domain: x}}}\n"
+    )
+    result = CliRunner().invoke(main, ["config", "lint", "--config", str(hub)])
+    assert result.exit_code == 78
+    assert "partner" in result.stderr
+
+
+def test_the_configuration_may_come_from_the_environment(hub, monkeypatch):
+    """AGGREGATOR_CONFIG stands for --config."""
+    monkeypatch.setenv("AGGREGATOR_CONFIG", str(hub))
+    assert CliRunner().invoke(config, ["lint"]).exit_code == 0
+
+
+def test_show_prints_one_configuration_in_two_forms(hub):
+    """YAML and JSON hold the same, references and absolute paths included."""
+    as_yaml = CliRunner().invoke(config, ["show", "--config", str(hub)]).stdout
+    as_json = CliRunner().invoke(config, ["show", "--config", str(hub), "-o", "json"]).stdout
+    shown = json.loads(as_json)
+    assert YAML(typ="safe").load(as_yaml) == shown
+    assert shown["keys"]["customer"]["versions"]["1"] == f"file:{hub.parent}/key"
+    assert shown["topics"][0]["policy"] == f"{hub.parent}/policy.yaml"
+
+
+def test_schema_is_json_schema():
+    """Editors read it from stdout."""
+    printed = json.loads(CliRunner().invoke(config, ["schema"]).stdout)
+    assert printed["$schema"].startswith("https://json-schema.org/")
+    assert "hub" in printed["required"]
+
+
+def test_one_answer_in_three_forms():
+    """Text for people, JSON and YAML with the same content for programs; the lines for people are made on demand."""
+
+    @click.command()
+    @config_option
+    @output_option
+    def status(config: Path, output: str) -> None:
+        answer = {"edges": [{"edge": "eu", "lag_records": 3, "heartbeat_age_ms": None}], "config": str(config)}
+        emit(answer, output, lambda: table(["edge", "lag"], [("eu", 3)]))
+
+    text, as_json, as_yaml = (CliRunner().invoke(status, ["-o", form]).stdout for form in ("text", "json", "yaml"))
+    assert text == "edge  lag\neu      3\n"
+    assert json.loads(as_json) == YAML(typ="safe").load(as_yaml)
+    assert json.loads(as_json)["config"] == "hub.yaml"
+
+
+def test_tables_align_numbers_right_and_words_left():
+    """Thousands are grouped, None is a dash, booleans are words."""
+    assert table(["edge", "lag", "up"], [("eu", 1234567, True), ("us-west", None, False)]) == [
+        "edge           lag  up",
+        "eu       1,234,567  yes",
+        "us-west          -  no",
+    ]
+    assert table(["edge"], []) == ["edge"]
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aé:#-{}[]'\"%@ \n0", max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", min_size=1, max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=4), PLAIN, max_size=4))
+def test_both_forms_hold_the_same_answer(answer):
+    """Whatever the answer, what a program reads from JSON and from YAML is equal."""
+    assert json.loads(rendered(answer, "json")) == answer
+    assert YAML(typ="safe").load(rendered(answer, "yaml")) == answer

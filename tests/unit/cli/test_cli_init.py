@@ -1,0 +1,168 @@
+"""`aggregator init`: what it writes loads, opens nothing, and overwrites nothing. Real brokers are asked elsewhere."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.cli.draft import Draft, hub_text, policy_text
+from aggregator.cli.init import init
+from aggregator.cli.main import main
+from aggregator.cli.survey import FoundTopic, Leaf, is_replicable, leaves, value_leaves
+from aggregator.config.load import load_config
+from aggregator.privacy.policy import load_policy
+from aggregator.schema.avro import parse
+from aggregator.schema.registry import open_registry
+
+CENTRAL = ["--central", "127.0.0.1:1"]
+EDGE = ["--edge", "eu=127.0.0.1:2"]
+BOOKING = {
+    "type": "record",
+    "name": "Booking",
+    "fields": [
+        {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "passenger", "confluent:tags": ["PII"], "type": {"type": "record", "name": "P", "fields": [
+            {"name": "email", "type": ["null", "string"], "confluent:tags": ["PII.EMAIL"]},
+            {"name": "next", "type": ["null", "P"]},
+        ]}},
+        {"name": "extras", "type": {"type": "map", "values": {"type": "array", "items": "long"}}},
+        {"name": "either", "type": ["int", "string"]},
+    ],
+}  # fmt: skip
+
+
+def test_leaves_are_named_as_a_policy_names_them():
+    """Records, arrays, maps with their keys, unions and recursion; tags are inherited."""
+    assert leaves(parse(json.dumps(BOOKING))) == [
+        Leaf("id", "uuid", frozenset()),
+        Leaf("passenger.email", "string", frozenset({"PII", "PII.EMAIL"})),
+        Leaf("extras.{key}", "map key", frozenset()),
+        Leaf("extras.{}[]", "long", frozenset()),
+        Leaf("either", "int", frozenset()),
+        Leaf("either", "string", frozenset()),
+    ]
+
+
+def test_versions_of_a_schema_are_merged(tmp_path):
+    """A field of any version is listed, once, with all its types and tags; an unreadable version is passed over."""
+    registry = open_registry(f"directory:{tmp_path}")
+    registry.register("orders-value", '{"type":"record","name":"O","fields":[{"name":"a","type":"int"}]}')
+    registry.register(
+        "orders-value",
+        '{"type":"record","name":"O","fields":[{"name":"a","type":"long","confluent:tags":["PII"]},'
+        '{"name":"b","type":"string"}]}',
+    )
+    assert value_leaves(registry, "orders") == (
+        Leaf("a", "int or long", frozenset({"PII"})),
+        Leaf("b", "string", frozenset()),
+    )
+    assert value_leaves(registry, "payments") is None
+    assert value_leaves(None, "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "wanted"),
+    [("orders", True), ("a.b", True), ("__consumer_offsets", False), (".x", False), ("mm2-offset-syncs.eu.internal", False),
+     ("x-internal", False), ("x.replica", False), ("heartbeats", False)],
+)  # fmt: skip
+def test_internal_topics_are_left_out(topic, wanted):
+    """MirrorMaker 2's rule, and the heartbeats, which are a flow of their own."""
+    assert is_replicable(topic) is wanted
+
+
+TOPIC_NAMES = st.from_regex(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,20}", fullmatch=True).filter(is_replicable)
+PATHS = st.sampled_from(["a", "a.b", "items[].sku", "attributes.{key}", "attributes.{}", "{key}", "[]", "*"])
+LEAVES = st.lists(
+    st.builds(
+        Leaf,
+        PATHS,
+        st.sampled_from(["string", "int or long"]),
+        st.frozensets(st.sampled_from(["PII", "a: b", '"', "#"])),
+    ),
+    max_size=5,
+)
+FOUND = st.lists(
+    st.builds(
+        FoundTopic,
+        TOPIC_NAMES,
+        st.sampled_from([("eu",), ("us",), ("eu", "us")]),
+        st.booleans(),
+        st.none() | LEAVES.map(tuple),
+    ),
+    max_size=4,
+    unique_by=lambda topic: topic.name,
+)
+
+
+@given(FOUND)
+def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory, found):
+    """The draft passes the loader, speaks of every topic at its edges, and keeps no field, key or header."""
+    folder = tmp_path_factory.mktemp("init")
+    draft = Draft("first", "h:1", {"eu": "h:2", "us": "h:3"}, "directory:schemas", found)
+    (folder / "policies").mkdir()
+    (folder / draft.policy_path).write_text(policy_text(draft), encoding="utf-8")
+    (folder / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
+    config = load_config(folder / "hub.yaml", {})
+    policy = load_policy(folder / draft.policy_path)
+    for topic in found:
+        view = policy.view(topic.name)
+        assert (view.key.operator, view.headers, view.fields, view.default.operator) == ("drop", (), (), "drop")
+    assert set(policy.tags) == {tag for topic in found for leaf in topic.leaves or () for tag in leaf.tags}
+    assert {rule.edges for rule in config.topics} <= {None, ("eu",), ("us",)}
+    assert sum(len(rule.match.split("|")) for rule in config.topics) == len(found)
+
+
+def test_every_field_found_is_a_line_to_uncomment(tmp_path):
+    """Uncommenting the fields without a tag gives a policy that keeps exactly these."""
+    found = tuple(leaves(parse(json.dumps(BOOKING)))[:5])
+    draft = Draft("first", "h:1", {"eu": "h:2"}, "directory:s", [FoundTopic("bookings", ("eu",), True, found)])
+    text = policy_text(draft)
+    assert "compacted" in text
+    assert "passenger.email    (string) is dropped by its tag PII, PII.EMAIL" in text
+    path = tmp_path / "policy.yaml"
+    path.write_text("\n".join(line.replace("# ", "", 1) if ": keep" in line else line for line in text.splitlines()))
+    kept = {name for name, rule in load_policy(path).view("bookings").fields if rule.operator == "keep"}
+    assert kept == {"id", "extras.{key}", "extras.{}[]", "either"}
+
+
+@pytest.mark.parametrize("existing", ["hub.yaml", "policies/hub.yaml"])
+def test_nothing_is_overwritten(tmp_path, monkeypatch, existing):
+    """A file that is there stays, and the message says so before any cluster is asked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / existing).write_text("mine")
+    result = CliRunner().invoke(main, ["init", *CENTRAL, *EDGE])
+    assert result.exit_code == 1
+    assert f"{existing} is there already" in result.stderr
+    assert (tmp_path / existing).read_text() == "mine"
+
+
+USAGE = [
+    pytest.param([*EDGE], "--central is missing", id="no central"),
+    pytest.param([*CENTRAL], "--edge is missing", id="no edge"),
+    pytest.param([*CENTRAL, *EDGE, *EDGE], "given twice", id="edge twice"),
+    pytest.param([*CENTRAL, "--edge", "eu.west=h:1"], "name=host:port", id="edge name"),
+    pytest.param([*CENTRAL, "--edge", "eu"], "name=host:port", id="edge without address"),
+    pytest.param([*CENTRAL, "--edge", "eu=h"], "host:port", id="edge without port"),
+    pytest.param(["--central", "h", *EDGE], "host:port", id="central without port"),
+    pytest.param([*CENTRAL, *EDGE, "--hub", "a/b"], "letters", id="hub name"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), USAGE)
+def test_usage_errors_are_told_without_a_prompt(tmp_path, monkeypatch, arguments, words):
+    """Off a terminal nothing is asked: a missing or malformed option is a usage error."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(init, arguments)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_registry_folder_must_be_there(tmp_path, monkeypatch):
+    """A mistyped folder would look like a registry without schemas."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["init", *CENTRAL, *EDGE, "--schemas", "directory:nowhere"])
+    assert result.exit_code == 1
+    assert "there is no folder" in result.stderr

@@ -1,0 +1,124 @@
+"""The registry in a folder."""
+
+import multiprocessing
+import pickle
+from itertools import count
+
+import pytest
+
+from aggregator.errors import ConfigError, HoldError, Unreachable
+from aggregator.schema.directory import DirectoryRegistry
+from aggregator.schema.registry import Registered, UnknownSchema, open_registry
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return open_registry(f"directory:{tmp_path / 'registry'}")
+
+
+def test_same_text_same_id_across_subjects(registry):
+    """Two regions with one schema get one id; another text gets the next."""
+    assert registry.register("eu.orders-value", '"string"') == 1
+    assert registry.register("us.orders-value", '"string"') == 1
+    assert registry.register("us.orders-value", '"long"') == 2
+    assert registry.register("us.orders-value", '"string"') == 1
+    assert registry.versions("us.orders-value") == [
+        Registered("us.orders-value", 1, 1, '"string"'),
+        Registered("us.orders-value", 2, 2, '"long"'),
+    ]
+    assert registry.subjects() == ["eu.orders-value", "us.orders-value"]
+
+
+def test_files_have_the_documented_names(registry, tmp_path):
+    """`<url-encoded subject>/<version>-<id>.avsc`, holding the text as it is, and nothing left beside it."""
+    registry.register("a/b c-value", '"string"')
+    registry.register("../x", '"long"')
+    found = sorted(str(path.relative_to(tmp_path / "registry")) for path in (tmp_path / "registry").rglob("*.avsc"))
+    assert found == ["..%2Fx/1-2.avsc", "a%2Fb%20c-value/1-1.avsc"]
+    assert {path.name for path in (tmp_path / "registry").rglob("*") if path.is_file()} == {
+        ".lock",
+        "1-1.avsc",
+        "1-2.avsc",
+    }
+    assert registry.subjects() == ["../x", "a/b c-value"]
+
+
+def test_new_schemas_appear_without_restart(registry, tmp_path):
+    """An id that another process registered later is found by the next question."""
+    registry.register("a", '"string"')
+    with pytest.raises(UnknownSchema):
+        registry.schema(2)
+    DirectoryRegistry(tmp_path / "registry", clock=count().__next__).register("a", '"long"')
+    registry._next_scan = 0
+    assert registry.schema(2) == '"long"'
+
+
+def test_unknown_ids_do_not_list_the_folder_each_time(tmp_path):
+    """A flood of unknown ids spends a tenth of the time on listing: after a scan of 1 s the next comes 10 s later."""
+    seconds = iter([0, 0, 1, 5, 12, 12, 13])
+    registry = DirectoryRegistry(tmp_path, clock=lambda: next(seconds))
+    for _ in range(3):
+        with pytest.raises(UnknownSchema):
+            registry.schema(7)
+    assert list(seconds) == [], "scans at 0 and 12, none at 5"
+
+
+def test_one_id_with_two_texts_is_refused_by_name(registry, tmp_path):
+    """Which of two texts a record means can not be guessed; white space alone is no second text; other ids go on."""
+    for subject, text in [("a", '{"type":"string"}'), ("b", '{"type": "string"}'), ("c", '"long"')]:
+        (tmp_path / "registry" / subject).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "registry" / subject / "1-5.avsc").write_text(text)
+    (tmp_path / "registry" / "c" / "2-6.avsc").write_text('"int"')
+    with pytest.raises(HoldError, match=r"id 5 has two meanings: .*/a/1-5\.avsc and .*/c/1-5\.avsc"):
+        registry.schema(5)
+    assert registry.schema(6) == '"int"'
+    (tmp_path / "registry" / "c" / "1-5.avsc").unlink()
+    assert DirectoryRegistry(tmp_path / "registry").schema(5) == '{"type":"string"}'
+
+
+def test_missing_folder_is_unreachable_and_never_made_below_a_missing_mount(tmp_path):
+    """A folder that is not there may be mounted in a moment; ids are not given anew below its mount point."""
+    registry = open_registry(f"directory:{tmp_path / 'mount' / 'registry'}")
+    with pytest.raises(Unreachable, match="No such file") as caught:
+        registry.schema(1)
+    assert "mount it" in caught.value.hint
+    with pytest.raises(Unreachable):
+        registry.register("a", '"string"')
+    assert not (tmp_path / "mount").exists()
+
+
+def test_a_bad_file_is_named(registry, tmp_path):
+    """Text that is not UTF-8 stops what needs it."""
+    registry.register("a", '"string"')
+    (tmp_path / "registry" / "a" / "2-9.avsc").write_bytes(b"\xff")
+    with pytest.raises(HoldError, match=r"2-9\.avsc is not UTF-8"):
+        registry.schema(9)
+
+
+def _register(root, texts):
+    registry = DirectoryRegistry(root)
+    return {text: registry.register("subject", text) for text in texts}
+
+
+def test_concurrent_registration_gives_one_id_per_text(tmp_path):
+    """Four processes that meet the same forty schemas agree on their ids, and no id is given twice."""
+    texts = [f'{{"type":"fixed","name":"f","size":{size}}}' for size in range(40)]
+    orders = [texts, texts[::-1], texts[20:] + texts[:20], texts[::2] + texts[1::2]]
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        answers = pool.starmap(_register, [(tmp_path, order) for order in orders])
+    assert all(answer == answers[0] for answer in answers)
+    assert sorted(answers[0].values()) == list(range(1, 41))
+
+
+@pytest.mark.parametrize("reference", ["directory:relative", "http://x", "https://x", "", "directory:"])
+def test_other_references_are_refused(reference):
+    """Only absolute folders for now; the sentence says what to write."""
+    with pytest.raises(ConfigError) as caught:
+        open_registry(reference)
+    assert caught.value.hint
+
+
+def test_unknown_schema_crosses_process_borders():
+    """Spark pickles what a task raises; reason and id survive."""
+    error = pickle.loads(pickle.dumps(UnknownSchema(7, "directory:/x")))
+    assert (error.schema_id, error.reason, str(error)) == (7, "unknown_schema", str(UnknownSchema(7, "directory:/x")))

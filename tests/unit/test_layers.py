@@ -1,0 +1,167 @@
+"""The shape of the tree, read from its syntax: layers, foreign packages, sizes, docstrings, names."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# A room imports only rooms before it; rooms of one rank do not import each other.
+ROOMS = [
+    {"errors", "coordinates", "measures"},
+    {"config"},
+    {"kafka"},
+    {"schema"},
+    {"privacy"},
+    {"edges"},
+    {"engine"},
+    {"replicate"},
+    {"lake"},
+    {"backfill"},
+    {"observe"},
+    {"sandbox"},
+    {"cli"},
+]
+RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+# Foreign packages with one home each, and the narrower part of them that another room may import.
+HOMES = {
+    "confluent_kafka": {"kafka": "confluent_kafka", "schema": "confluent_kafka.schema_registry"},
+    "deltalake": {"lake": "deltalake"},
+    "click": {"cli": "click"},
+    "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
+}
+DRAWERS = {
+    "util",
+    "utils",
+    "helper",
+    "helpers",
+    "common",
+    "misc",
+    "base",
+    "manager",
+    "managers",
+    "shared",
+    "stuff",
+    "tools",
+}
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+
+MODULES = sorted([*(ROOT / "aggregator").rglob("*.py"), *(ROOT / "jobs").rglob("*.py")])
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def tree(path: Path) -> ast.Module:
+    """The syntax of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(module: ast.Module, package: list[str]) -> Iterator[str]:
+    """Dotted names of everything that a module imports, at its top or within a function."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*start, *([node.module] if node.module else [])])
+            yield from (f"{name}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            yield from (argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant))
+
+
+def room_of(path: Path) -> str | None:
+    """The room that a file lies in; None for the package's own `__init__` and for jobs."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "aggregator" and parts[1] != "__init__" else None
+
+
+def upward(path: Path, module: ast.Module) -> list[str]:
+    """Imports of `path` that no room of its rank may have."""
+    room = room_of(path)
+    own = len(ROOMS) if room is None else RANK[room]
+    package = list(path.relative_to(ROOT).parent.parts)
+    rooms = {name.split(".")[1] for name in imported(module, package) if name.startswith("aggregator.")}
+    return sorted(other for other in rooms & set(RANK) if other != room and RANK[other] >= own)
+
+
+def strangers(path: Path, module: ast.Module) -> list[str]:
+    """Imports of foreign packages that have their home in another room."""
+    room = room_of(path) or ""
+    found = []
+    for name in imported(module, list(path.relative_to(ROOT).parent.parts)):
+        homes = HOMES.get(name.split(".")[0])
+        if homes is not None and not f"{name}.".startswith(f"{homes.get(room, '-')}."):
+            found.append(name)
+    return found
+
+
+@every_module
+def test_a_room_imports_only_rooms_above_it(path):
+    """The order of the rooms is the order of the data flow; lazy imports count like any other."""
+    room = room_of(path)
+    assert room is None or room in RANK, f"{room} is no room; give it a rank here and in ARCHITECTURE.md"
+    assert upward(path, tree(path)) == []
+
+
+@every_module
+def test_a_foreign_package_stays_in_its_room(path):
+    """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
+    assert strangers(path, tree(path)) == []
+
+
+@every_module
+def test_a_module_says_what_it_is(path):
+    """Every module opens with a docstring; a package's empty `__init__` may hold nothing else."""
+    assert (ast.get_docstring(tree(path)) or "").strip()
+
+
+@every_module
+def test_modules_and_functions_stay_short(path):
+    """A module has 400 lines at most, a function 60; past that a noun is missing."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= MODULE_LINES
+    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [n.name for n in functions if (n.end_lineno or n.lineno) - n.lineno + 1 > FUNCTION_LINES] == []
+
+
+@every_module
+def test_there_are_no_drawers(path):
+    """A name says what is inside; `utils` and its like say nothing."""
+    words = {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
+    assert words & DRAWERS == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "jobs").glob("*.py")), ids=lambda path: path.name)
+def test_jobs_are_thin(path):
+    """An entry point for spark-submit holds no logic: under 40 lines."""
+    assert path.read_text(encoding="utf-8").count("\n") < 40
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_test_states_its_rule(path):
+    """The docstring of a test is the rule that it proves."""
+    functions = [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [n.name for n in functions if n.name.startswith("test_") and not ast.get_docstring(n)] == []
+
+
+BAD = [
+    ("config", "from aggregator.kafka import names", ["kafka"], []),
+    ("config", "def f():\n    import aggregator.cli.main", ["cli"], []),
+    ("config", "from ..kafka.names import HubNames", ["kafka"], []),
+    ("config", "import importlib\nimportlib.import_module('aggregator.lake.files')", ["lake"], []),
+    ("kafka", "from aggregator import errors\nimport confluent_kafka.admin", [], []),
+    ("config", "from confluent_kafka import Consumer", [], ["confluent_kafka.Consumer"]),
+    ("schema", "from confluent_kafka.schema_registry import Schema", [], []),
+    ("schema", "from confluent_kafka import Producer", [], ["confluent_kafka.Producer"]),
+    ("observe", "from aggregator.sandbox import java", ["sandbox"], []),
+]
+
+
+@pytest.mark.parametrize(("room", "text", "rooms", "packages"), BAD)
+def test_the_search_finds_what_it_looks_for(room, text, rooms, packages):
+    """A search that never fails proves nothing: each way to write a forbidden import is found."""
+    path = ROOT / "aggregator" / room / "example.py"
+    assert upward(path, ast.parse(text)) == rooms
+    assert strangers(path, ast.parse(text)) == packages
