@@ -10,7 +10,10 @@ import click
 
 from aggregator.cli.output import config_option, rendered
 from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
 from aggregator.config.show import json_schema, shown
+from aggregator.errors import ConfigError
+from aggregator.privacy.policy import load_policy
 
 
 @click.group()
@@ -26,8 +29,9 @@ def lint(config: Path) -> None:
     Policies that the configuration names are read too.
     """
     loaded = load_config(config, os.environ)
-    for policy in sorted({rule.policy for rule in loaded.topics}):
-        _check_policy(policy)
+    faults = policy_faults(loaded)
+    if faults:
+        raise ConfigError("\n".join(faults), hint=f"correct this, then: aggregator config lint --config {config}")
     click.echo(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 
 
@@ -45,7 +49,17 @@ def schema() -> None:
     click.echo(rendered(json_schema(), "json"), nl=False)
 
 
-def _check_policy(path: Path) -> None:
-    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - fastavro and all its schemas, for lint only
-
-    load_policy(path)
+def policy_faults(config: HubConfig) -> list[str]:
+    """What is wrong with the policies that a configuration names, and with the keys that these name in turn."""
+    faults = []
+    for path in sorted({rule.policy for rule in config.topics}):
+        try:
+            policy = load_policy(path)
+        except ConfigError as error:
+            faults.append(error.message)
+            continue
+        missing = sorted(policy.keys() - config.keys.keys())
+        faults += [
+            f"{path}: key {name} is used here, and is not under `keys:` of the configuration" for name in missing
+        ]
+    return faults

@@ -21,10 +21,17 @@ INTERRUPTED = 130
 
 
 class Lazy(NamedTuple):
-    """Where a command is, as `module:attribute`, and the line that the group's help shows for it."""
+    """Where a command is, and what help says of it.
+
+    Attributes:
+        target: `module:attribute`.
+        summary: Its line in the group's help.
+        examples: Ends its own help, where the command has no ending of its own.
+    """
 
     target: str
     summary: str
+    examples: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -43,6 +50,8 @@ class Lazy(NamedTuple):
             hint = "pip install 'aggregator[demo]' if this is the demo; pip install aggregator otherwise"
             raise Failed(f"this command needs the package {error.name}, which is not installed", hint=hint) from None
         assert isinstance(found, click.Command)
+        if self.examples and not found.epilog:
+            found.epilog = "\n  ".join(["\b\nExamples:", *self.examples])
         return found
 
 

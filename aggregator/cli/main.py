@@ -12,12 +12,32 @@ import click
 from aggregator.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "sandbox": Lazy("aggregator.cli.sandbox:sandbox", "Real Kafka clusters on loopback, without Docker."),
-    "demo": Lazy("aggregator.cli.demo:demo", "Three edges, real flights, the whole pipeline, and what came out."),
+    "sandbox": Lazy(
+        "aggregator.cli.sandbox:sandbox",
+        "Real Kafka clusters on loopback, without Docker.",
+        ("aggregator sandbox up --edges eu,us", "aggregator sandbox down"),
+    ),
+    "demo": Lazy(
+        "aggregator.cli.demo:demo",
+        "Three edges, real flights, the whole pipeline, and what came out.",
+        ("aggregator demo", "aggregator demo --records 50000 --keep"),
+    ),
     "init": Lazy("aggregator.cli.init:init", "Write a first hub.yaml and policy from running clusters."),
-    "config": Lazy("aggregator.cli.config:config", "Check, show and describe the configuration."),
-    "run": Lazy("aggregator.cli.run:run", "Run the hub: edges to central, central to the lake."),
-    "status": Lazy("aggregator.cli.status:status", "Show edges, flows, lag, dead letters and the lake."),
+    "config": Lazy(
+        "aggregator.cli.config:config",
+        "Check, show and describe the configuration.",
+        ("aggregator config lint", "aggregator config show -o json"),
+    ),
+    "run": Lazy(
+        "aggregator.cli.run:run",
+        "Run the hub: edges to central, central to the lake.",
+        ("aggregator run", "aggregator run --drain", "aggregator run --for 60s --only replicate"),
+    ),
+    "status": Lazy(
+        "aggregator.cli.status:status",
+        "Show edges, flows, lag, dead letters and the lake.",
+        ("aggregator status", "aggregator status -o json"),
+    ),
 }
 
 EPILOG = """\b

@@ -20,7 +20,7 @@ _REFUSED = (
 )
 
 
-class _NotFilled(Exception):  # noqa: N818 - it never leaves this module
+class _NotFilled(Exception):
     """Why one expression has no value."""
 
 

@@ -74,7 +74,7 @@ def _text(path: Path) -> str:
 
 
 def _unseen(before: Iterable[Fault], later: Iterable[Fault], data: Any) -> list[Fault]:
-    """Faults that do not only follow from an earlier one: a value that could not be filled in is not missing as well."""
+    """Faults that do not follow from an earlier one: a value that could not be filled in is not missing as well."""
     emptied = [fault.place for fault in before if _at(data, fault.place) is None]
     return [fault for fault in later if all(place[: len(fault.place)] != fault.place for place in emptied)]
 

@@ -89,80 +89,111 @@ def offset_bounds(
     return {one: OffsetRange(starts[one.topic, one.partition], stable[one.topic, one.partition]) for one in partitions}
 
 
-def read_range(
-    cluster: ClusterConfig,
-    topic: str,
-    partition: int,
-    offsets: OffsetRange,
-    *,
-    max_bytes: int,
-    patience_s: float = 30.0,
-) -> Iterator[Committed]:
-    """Read the committed records of a range, in order, in pieces of about `max_bytes` of keys and values.
+class CommittedReader:
+    """One consumer for one range after another; a new connection for each would cost more than a short range.
 
     Args:
         cluster: Central.
-        topic: Central topic.
-        partition: Its partition.
-        offsets: Range [start, end); `end` is at most the last stable offset.
         max_bytes: Bound of one piece, and of the prefetch queue.
-        patience_s: How long nothing may arrive before the read is given up.
+        patience_s: How long nothing may arrive before a read is given up.
+    """
+
+    def __init__(self, cluster: ClusterConfig, *, max_bytes: int, patience_s: float = 30.0) -> None:
+        self._consumer: Consumer = consumer(cluster, buffer_bytes=max_bytes)
+        self._max_bytes = max_bytes
+        self._patience_s = patience_s
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+    def read(self, topic: str, partition: int, offsets: OffsetRange) -> Iterator[Committed]:
+        """Read the committed records of a range, in order, in pieces of about `max_bytes` of keys and values.
+
+        Args:
+            topic: Central topic.
+            partition: Its partition.
+            offsets: Range [start, end); `end` is at most the last stable offset.
+
+        Raises:
+            HoldError: the partition no longer has `start`, or may not be read.
+            Unreachable: the cluster does not answer.
+        """
+        piece, size = Committed(topic, partition), 0
+        for messages in self._polled(topic, partition, offsets):
+            for message in messages:
+                size += _append(piece, message)
+            if size >= self._max_bytes:
+                yield piece
+                piece, size = Committed(topic, partition), 0
+        if len(piece):
+            yield piece
+
+    def _polled(self, topic: str, partition: int, offsets: OffsetRange) -> Iterator[list[Message]]:
+        """Runs of records of the range, until one message says that nothing before its end comes any more."""
+        if not len(offsets):
+            return
+        self._consumer.assign([TopicPartition(topic, partition, offsets.start)])
+        quiet_since, trouble = time.monotonic(), "nothing"
+        while True:
+            records: list[Message] = []
+            for message in self._poll():
+                if (message.topic(), message.partition()) != (topic, partition):
+                    trouble = message.error().name() if message.error() else trouble
+                elif _ends(message, offsets.end):
+                    yield records
+                    return
+                elif message.error() is None:
+                    records.append(message)
+                else:
+                    trouble = message.error().name()
+            if records:
+                quiet_since = time.monotonic()
+                yield records
+            elif time.monotonic() - quiet_since > self._patience_s:
+                raise Unreachable(
+                    f"central: {topic}-{partition} delivered {trouble} for {self._patience_s:.0f} s before offset "
+                    f"{offsets.end}",
+                    hint="is the partition's leader up?",
+                )
+
+    def _poll(self) -> list[Message]:
+        """What is queued, after waiting for the first; `consume` alone waits out its time for the last."""
+        first = self._consumer.poll(_POLL_S)
+        return [] if first is None else [first, *self._consumer.consume(_CONSUME_RECORDS, timeout=0)]
+
+
+def read_range(
+    cluster: ClusterConfig, topic: str, partition: int, offsets: OffsetRange, *, max_bytes: int
+) -> Iterator[Committed]:
+    """Read one range with a consumer of its own; see `CommittedReader.read`.
 
     Raises:
-        HoldError: the partition no longer has `start`.
+        HoldError: the partition no longer has `start`, or may not be read.
         Unreachable: the cluster does not answer.
     """
-    reader = consumer(cluster, buffer_bytes=max_bytes)
+    reader = CommittedReader(cluster, max_bytes=max_bytes)
     try:
-        reader.assign([TopicPartition(topic, partition, offsets.start)])
-        yield from _pieces(reader, Committed(topic, partition), offsets, max_bytes, patience_s)
+        yield from reader.read(topic, partition, offsets)
     finally:
         reader.close()
-
-
-def _pieces(
-    reader: Consumer, piece: Committed, offsets: OffsetRange, max_bytes: int, patience_s: float
-) -> Iterator[Committed]:
-    size, quiet_since, done = 0, time.monotonic(), len(offsets) == 0
-    while not done:
-        messages = reader.consume(_CONSUME_RECORDS, timeout=_POLL_S)
-        if messages:
-            quiet_since = time.monotonic()
-        elif time.monotonic() - quiet_since > patience_s:
-            raise Unreachable(
-                f"central: {piece.topic}-{piece.partition} delivered nothing for {patience_s:.0f} s before offset "
-                f"{offsets.end}",
-                hint="is the partition's leader up?",
-            )
-        for message in messages:
-            done = _ends(message, offsets.end)
-            if done:
-                break
-            if message.error() is None:
-                size += _append(piece, message)
-        if size >= max_bytes:
-            yield piece
-            piece, size = Committed(piece.topic, piece.partition), 0
-    if len(piece):
-        yield piece
 
 
 def _ends(message: Message, end: int) -> bool:
     """Whether nothing before `end` comes after this: an offset at or past it, or the end of what is committed."""
     error = message.error()
-    if error is None:
+    if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's codes have such names
+        # End-of-partition names the last stable offset as that broker knows it; a new leader may be behind `end`.
         return bool(message.offset() >= end)
-    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public codes have such names
-        # Its offset is the last stable offset as that broker knows it; a new leader may still be behind `end`.
-        return bool(message.offset() >= end)
+    where = f"central: {message.topic()}-{message.partition()}"
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001 - as above
         raise HoldError(
-            f"central: {message.topic()}-{message.partition()} no longer has the lake's next offset",
+            f"{where} no longer has the lake's next offset",
             hint="central's retention removed records before the lake read them; raise retention.ms of that topic",
         )
-    if error.retriable() or not error.fatal():
-        return False  # librdkafka goes on by itself; patience bounds how long
-    raise Unreachable(f"central: reading {message.topic()}-{message.partition()}: {error.name()}")
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise HoldError(f"{where} may not be read", hint="grant Read on it to the central principal")
+    return False  # librdkafka goes on by itself; patience bounds how long
 
 
 def _append(piece: Committed, message: Message) -> int:

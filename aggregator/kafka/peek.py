@@ -14,7 +14,9 @@ from aggregator.kafka import clients
 from aggregator.kafka.ends import Partition
 
 
-def timestamps_at(cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float) -> dict[Partition, int]:
+def timestamps_at(
+    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float
+) -> dict[Partition, int]:
     """Timestamp in ms of the first committed record at or after each position.
 
     Args:

@@ -165,7 +165,12 @@ class LakeDriver:
             log.warning("table %s is held: %s", name, held.reason)
         if not todo.spans:
             return TableReport(name, next_offsets=_known(positions, limits), end_offsets=ends, held=todo.held)
-        result = self._commit(name, handle, self._stage(name, handle, todo.spans), force=force)
+        outcomes = self._stage(name, handle, todo.spans)
+        if set(central_partitions(self._config.central, topics)) != set(partitions):
+            # A topic that was recreated meanwhile may have been read under its old id.
+            self._discard(name, outcomes)
+            raise RetryError(f"table {name}: central topics changed while they were read", hint="the next cycle reads")
+        result = self._commit(name, handle, outcomes, force=force)
         return _report(name, result, todo, _known({**positions, **result.positions}, limits), ends)
 
     def _stage(self, name: str, handle: TableHandle | None, spans: tuple[Span, ...]) -> list[Outcome]:
@@ -178,10 +183,12 @@ class LakeDriver:
     def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> CommitResult:
         result = Commit(self._tables, name, outcomes, force).run(handle)
         taken = result.settled.accepted if result.version is not None else ()
-        for outcome in outcomes:
-            if outcome not in taken:
-                remove(self._lake.path / name, outcome.files)
+        self._discard(name, [outcome for outcome in outcomes if outcome not in taken])
         return result
+
+    def _discard(self, name: str, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            remove(self._lake.path / name, outcome.files)
 
     def _sweep(self, name: str) -> None:
         if name in self._swept:

@@ -9,7 +9,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition, Committed, read_range
+from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
 from aggregator.lake.decode import Decoding, RecordHeld
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.ranges import Outcome, Reached, Span
@@ -58,7 +58,8 @@ class StagingTask:
             RetryError: central, the registry or the folder does not answer; nothing stays staged.
         """
         columns = None if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
-        running = _Running(self, Decoding(open_registry(self.registry).schema), Stage(self.folder, columns))
+        reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
+        running = _Running(self, reader, Decoding(open_registry(self.registry).schema), Stage(self.folder, columns))
         try:
             reached = tuple(running.read(span) for span in self.plan[number])
             return Outcome(reached, running.stage.close())
@@ -71,22 +72,23 @@ class StagingTask:
         except BaseException:
             running.stage.abandon()
             raise
+        finally:
+            reader.close()
 
 
 @dataclass
 class _Running:
     task: StagingTask
+    reader: CommittedReader
     decoding: Decoding
     stage: Stage
-    rows: int = field(default=0)
 
     def read(self, span: Span) -> Reached:
         """Stage one span; where it can not go on, everything before that record is staged."""
         topic, _, partition = span.partition
         next_offset = span.offsets.start
-        pieces = read_range(self.task.central, topic, partition, span.offsets, max_bytes=self.task.piece_bytes)
         try:
-            for piece in pieces:
+            for piece in self.reader.read(topic, partition, span.offsets):
                 self._add(piece)
                 next_offset = piece.offsets[-1] + 1
         except RecordHeld as error:

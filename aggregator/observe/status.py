@@ -67,7 +67,32 @@ class HubStatus:
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        return asdict(self)
+        return {
+            "hub": self.hub,
+            "edges": [asdict(edge) for edge in self.edges],
+            "flows": [asdict(flow) | {"gap": flow.gap._asdict() if flow.gap else None} for flow in self.flows],
+            "lake": [_plain_table(table) for table in self.lake],
+        }
+
+
+def _plain_table(table: TableStatus) -> dict[str, Any]:
+    return {
+        "table": table.table,
+        "version": table.version,
+        "rows": table.rows,
+        "lag_records": table.lag_records,
+        "committed_ms": table.committed_ms,
+        "problem": table.problem,
+        "positions": [
+            {
+                "topic": at.topic,
+                "partition": at.partition,
+                "next_offset": offset,
+                "end_offset": table.end_offsets.get(at),
+            }
+            for at, offset in sorted(table.next_offsets.items())
+        ],
+    }
 
 
 def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
@@ -84,7 +109,9 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     ledger = read_ledger(config.central, HubNames(config.hub))
     beats = _heartbeats(config)
     with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        looked = dict(zip(config.edges, pool.map(lambda edge: _look(config, edge, ledger, now_ms), config.edges), strict=True))
+        looked = dict(
+            zip(config.edges, pool.map(lambda edge: _look(config, edge, ledger, now_ms), config.edges), strict=True)
+        )
     flows = tuple(flow for shown, _ in looked.values() for flow in shown)
     edges = tuple(
         _edge(edge, shown, answers=answers, beat_ms=beats.get(edge), now_ms=now_ms)

@@ -24,7 +24,7 @@ def steps(path: str) -> tuple[str, ...]:
     """
     found: list[str] = []
     for position, segment in enumerate(path.split(".")):
-        if position == 0 and segment and not segment.strip(ITEMS) and len(segment) % 2 == 0:
+        if position == 0 and segment and segment == ITEMS * (len(segment) // 2):
             found += [ITEMS] * (len(segment) // 2)  # the value itself is an array
             continue
         match = _SEGMENT.fullmatch(segment)

@@ -17,7 +17,7 @@ from aggregator.kafka.clients import consumer
 from aggregator.sandbox.jars import classpath
 from aggregator.sandbox.java import run_java
 from aggregator.sandbox.ports import LOOPBACK, answers, is_free
-from aggregator.sandbox.process import Daemon, stop_all
+from aggregator.sandbox.process import Daemon, gone, stop_all
 
 HEAP = ("-Xms96m", "-Xmx448m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 # Four brokers on one busy core need about a minute; an idle machine with two cores 10 s.
@@ -148,7 +148,7 @@ class Cluster:
         """End the broker by SIGKILL, as a power cut would; its data and its address stay."""
         process = self.daemon.signal(signal.SIGKILL)
         if process is not None:
-            process.wait(STOP_PATIENCE_S)
+            gone(process, STOP_PATIENCE_S)
         self.daemon.forget()
 
     def freeze(self) -> None:

@@ -3,6 +3,7 @@
 Invariant: a signal goes only to a process whose command line holds this process's own mark; a reused id is never hit.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -95,19 +96,30 @@ def stop_all(daemons: Sequence[Daemon], *, patience_s: float) -> list[Daemon]:
     for daemon, _ in asked:
         daemon.signal(signal.SIGCONT)  # a frozen process takes SIGTERM only when it goes on
     deadline = time.monotonic() + patience_s
-    stubborn = [pair for pair in asked if not _gone(pair[1], deadline - time.monotonic())]
+    stubborn = [pair for pair in asked if not gone(pair[1], deadline - time.monotonic())]
     for daemon, process in stubborn:
         daemon.signal(signal.SIGKILL)
-        _gone(process, patience_s)
+        gone(process, patience_s)
     for daemon in daemons:
         daemon.forget()
     return [daemon for daemon, _ in stubborn]
 
 
-def _gone(process: psutil.Process, patience_s: float) -> bool:
-    """Whether the process ended in time; reaps it if it is a child of ours."""
-    try:
-        process.wait(max(patience_s, 0.01))
-    except psutil.TimeoutExpired:
-        return False
+def gone(process: psutil.Process, patience_s: float) -> bool:
+    """Whether a process ended in time. A zombie has ended, whoever has yet to reap it; a child of ours is reaped."""
+    deadline = time.monotonic() + patience_s
+    while not _ended(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
     return True
+
+
+def _ended(process: psutil.Process) -> bool:
+    with contextlib.suppress(ChildProcessError):  # most often it is the child of a command that is long over
+        os.waitpid(process.pid, os.WNOHANG)
+    try:
+        # A killed JVM is a zombie while its threads still end and hold its port.
+        return not process.is_running() or (process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
+    except psutil.NoSuchProcess:
+        return True

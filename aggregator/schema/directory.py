@@ -123,7 +123,7 @@ class DirectoryRegistry:
 
     def _write(self, subject: str, version: int, schema_id: int, text: str) -> None:
         """Write aside, then link: readers see the whole file or none, and an existing one is never replaced."""
-        folder = self._root / quote(subject, safe="")
+        folder = self._root / _folder_name(subject)
         aside = folder / f".{version}-{schema_id}.{os.getpid()}"
         try:
             folder.mkdir(exist_ok=True)
@@ -139,9 +139,14 @@ class DirectoryRegistry:
             raise self._away(error) from None
 
 
+def _folder_name(subject: str) -> str:
+    name = quote(subject, safe="")
+    return name.replace(".", "%2E") if name in (".", "..") else name
+
+
 def _list(root: Path) -> Iterator[_Entry]:
     with os.scandir(root) as folders:
-        subjects = [folder for folder in folders if folder.is_dir() and not folder.name.startswith(".")]
+        subjects = [folder for folder in folders if folder.is_dir()]
     for folder in subjects:
         for path in Path(folder.path).iterdir():
             found = _FILE.fullmatch(path.name)

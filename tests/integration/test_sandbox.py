@@ -23,6 +23,10 @@ def _aggregator(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
 
 
+def _lives(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A sandbox of two clusters, started by the command; whatever runs at the end is stopped."""
@@ -91,7 +95,7 @@ def test_old_records_stay_and_poison_lies_among_them(running):
 
 
 def test_a_killed_edge_comes_back_with_its_address_and_its_data(running):
-    """kill is a power cut: the same port and the same topics after start, and central never noticed."""
+    """A kill is a power cut: the same port and the same topics after start, and central never noticed."""
     jfk, pid = running.edges["jfk"], running.central.pid
     ensure(jfk.config, [TopicSpec("before", 2)])
     jfk.kill()
@@ -102,7 +106,7 @@ def test_a_killed_edge_comes_back_with_its_address_and_its_data(running):
 
 
 def test_a_frozen_broker_answers_nobody_until_it_is_thawed(running):
-    """freeze is a hang, not an end: the port still accepts."""
+    """To freeze is a hang, not an end: the port still accepts."""
     jfk = running.edges["jfk"]
     jfk.freeze()
     try:
@@ -121,7 +125,7 @@ def test_down_leaves_no_process_and_up_finds_everything_again(folder, running):
     hub = folder / "hub.yaml"
     hub.write_text(hub.read_text() + "# mine\n")
     assert _aggregator("sandbox", "down", "--dir", folder).returncode == 0
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert not any(_lives(pid) for pid in pids)
     again = Sandbox.up(folder)
     assert [cluster.bootstrap for cluster in again.clusters] == addresses
     assert topic_names(again.central.config)["kept"] == 1
@@ -150,7 +154,7 @@ def test_delete_removes_what_the_sandbox_wrote_and_nothing_else(tmp_path):
 
 def test_a_broker_that_does_not_start_leaves_no_other_running(tmp_path):
     """One wrong broker setting fails the whole `up`, names the log, and stops what had started."""
-    with pytest.raises(Failed, match="broker of lga ended while it started") as caught:
+    with pytest.raises(Failed, match="storage of lga could not be formatted") as caught:
         Sandbox.up(tmp_path, ["lga"], settings={"lga": {"num.io.threads": "zero"}})
     assert str(tmp_path / "lga" / "broker.log") in caught.value.hint
     assert Sandbox.load(tmp_path).running() == []

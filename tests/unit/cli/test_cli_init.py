@@ -1,6 +1,10 @@
 """`aggregator init`: what it writes loads, opens nothing, and overwrites nothing. Real brokers are asked elsewhere."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -64,9 +68,17 @@ def test_versions_of_a_schema_are_merged(tmp_path):
 
 @pytest.mark.parametrize(
     ("topic", "wanted"),
-    [("orders", True), ("a.b", True), ("__consumer_offsets", False), (".x", False), ("mm2-offset-syncs.eu.internal", False),
-     ("x-internal", False), ("x.replica", False), ("heartbeats", False)],
-)  # fmt: skip
+    [
+        ("orders", True),
+        ("a.b", True),
+        ("__consumer_offsets", False),
+        (".x", False),
+        ("mm2-offset-syncs.eu.internal", False),
+        ("x-internal", False),
+        ("x.replica", False),
+        ("heartbeats", False),
+    ],
+)
 def test_internal_topics_are_left_out(topic, wanted):
     """MirrorMaker 2's rule, and the heartbeats, which are a flow of their own."""
     assert is_replicable(topic) is wanted
@@ -122,7 +134,9 @@ def test_every_field_found_is_a_line_to_uncomment(tmp_path):
     assert "compacted" in text
     assert "passenger.email    (string) is dropped by its tag PII, PII.EMAIL" in text
     path = tmp_path / "policy.yaml"
-    path.write_text("\n".join(line.replace("# ", "", 1) if ": keep" in line else line for line in text.splitlines()))
+    path.write_text(
+        "\n".join(line.replace("# ", "", 1) if ": keep    #" in line else line for line in text.splitlines())
+    )
     kept = {name for name, rule in load_policy(path).view("bookings").fields if rule.operator == "keep"}
     assert kept == {"id", "extras.{key}", "extras.{}[]", "either"}
 
@@ -166,3 +180,21 @@ def test_a_registry_folder_must_be_there(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["init", *CENTRAL, *EDGE, "--schemas", "directory:nowhere"])
     assert result.exit_code == 1
     assert "there is no folder" in result.stderr
+
+
+def test_on_a_terminal_a_person_is_asked(tmp_path):
+    """What the options left out is asked for on a terminal, and a wrong answer is asked for again."""
+    ours, theirs = pty.openpty()
+    code = "from aggregator.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "init", "--schemas", "directory:nowhere"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path) as started:
+        os.close(theirs)
+        os.write(ours, b"c\nc:9092\neu=e:9092\n")
+        said = b""
+        while b"next:" not in said:
+            said += os.read(ours, 1000)
+        assert started.wait(20) == 1
+    os.close(ours)
+    assert said.count(b"central cluster (host:port): ") == 2
+    assert b"an edge (name=host:port): " in said
+    assert b"there is no folder" in said

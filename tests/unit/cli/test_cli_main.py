@@ -62,13 +62,13 @@ def test_help_imports_no_command():
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help_with_an_example_or_commands(name):
+def test_every_command_has_help_with_an_example(name):
     """What the group lists can be loaded and explains itself; a command that is not there yet is not listed."""
     listed = main.list_commands(click.Context(main))
     result = CliRunner().invoke(main, [name, "--help"])
     if name in listed:
         assert result.exit_code == 0, result.output
-        assert "Commands:" in result.output or "Example" in result.output
+        assert "Example" in result.output
     else:
         assert result.exit_code == 2
 
@@ -204,10 +204,10 @@ def test_a_logged_traceback_shows_no_local_variables(form):
     """Local variables may be records."""
     stream = io.StringIO()
     configure_logs("info", form, stream, {})
-    record = PAYLOAD  # noqa: F841 - the local variable that must not be shown
+    record = PAYLOAD
     try:
-        raise RuntimeError("broke")
-    except RuntimeError:
+        "broke".index(record)
+    except ValueError:
         logging.getLogger("hub").exception("slot failed")
-    assert "broke" in stream.getvalue()
+    assert '"broke".index(record)' in stream.getvalue().replace('\\"', '"')
     assert PAYLOAD not in stream.getvalue()

@@ -33,14 +33,16 @@ def test_files_have_the_documented_names(registry, tmp_path):
     """`<url-encoded subject>/<version>-<id>.avsc`, holding the text as it is, and nothing left beside it."""
     registry.register("a/b c-value", '"string"')
     registry.register("../x", '"long"')
+    registry.register("..", '"int"')
     found = sorted(str(path.relative_to(tmp_path / "registry")) for path in (tmp_path / "registry").rglob("*.avsc"))
-    assert found == ["..%2Fx/1-2.avsc", "a%2Fb%20c-value/1-1.avsc"]
+    assert found == ["%2E%2E/1-3.avsc", "..%2Fx/1-2.avsc", "a%2Fb%20c-value/1-1.avsc"]
     assert {path.name for path in (tmp_path / "registry").rglob("*") if path.is_file()} == {
         ".lock",
         "1-1.avsc",
         "1-2.avsc",
+        "1-3.avsc",
     }
-    assert registry.subjects() == ["../x", "a/b c-value"]
+    assert registry.subjects() == ["..", "../x", "a/b c-value"]
 
 
 def test_new_schemas_appear_without_restart(registry, tmp_path):

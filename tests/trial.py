@@ -1,0 +1,294 @@
+"""A trial: one hub under test on real brokers, driven by the commands that a user types, judged by plain clients.
+
+Nothing here asks the code under test what happened: records are produced and read back with confluent-kafka and
+fastavro directly, and the lake is read by DuckDB over the table's live file list.
+"""
+
+import io
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import fastavro
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "email", "type": "string", "confluent:tags": ["PII"]},
+        {"name": "customer", "type": "string", "confluent:tags": ["PII.ID"]},
+        {"name": "amount", "type": "double"},
+    ],
+}
+POLICY = """
+policy: trial
+version: 1
+default: drop
+tags:
+  PII: drop
+  PII.ID: {pseudonymize: {key: customer, domain: customer}}
+topics:
+  ".*":
+    key: keep
+    headers: [traceparent]
+    fields:
+      id: keep
+      amount: keep
+"""
+KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+
+class Trial:
+    """One hub with a name and topics of its own on shared clusters."""
+
+    def __init__(self, sandbox, folder: Path, *, slots: int = 1, master: str | None = None, **topic_keys):
+        self.sandbox = sandbox
+        self.folder = folder
+        self.mark = uuid.uuid4().hex[:8]
+        self.topic = f"orders-{self.mark}"
+        self.hub = f"hub-{self.mark}"
+        self.schema = fastavro.parse_schema(ORDER)
+        self._next = {edge: itertools.count() for edge in sandbox.edges}
+        (folder / "schemas" / f"{self.topic}-value").mkdir(parents=True)
+        (folder / "schemas" / f"{self.topic}-value" / "1-7.avsc").write_text(json.dumps(ORDER))
+        (folder / "policy.yaml").write_text(POLICY)
+        (folder / "key").write_text(KEY)
+        rule = {"match": self.topic, "policy": "policy.yaml", "lake": "{topic}"} | topic_keys
+        self.settings = {
+            "hub": self.hub,
+            "central": {"bootstrap_servers": sandbox.central.bootstrap},
+            "edges": {
+                name: {"bootstrap_servers": edge.bootstrap, "schemas": "directory:schemas"}
+                for name, edge in sandbox.edges.items()
+            },
+            "schemas": "directory:central-schemas",
+            "topics": [rule],
+            "lake": {"path": "lake", "format": "delta", "commit_interval": "2s"},
+            "keys": {"customer": "file:key"},
+            "replication": {"slots": slots},
+        }
+        if master:
+            self.settings["spark"] = {"master": master}
+        self.write()
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "hub.yaml"
+
+    def write(self) -> None:
+        self.config.write_text(json.dumps(self.settings, indent=1))
+
+    def create(self, edge: str, partitions: int = 3, **settings: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.sandbox.edges[edge].bootstrap})
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        for future in admin.create_topics([NewTopic(self.topic, partitions, 1, config=config)]).values():
+            future.result(15)
+
+    def delete(self, edge: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.sandbox.edges[edge].bootstrap})
+        admin.delete_topics([self.topic])[self.topic].result(15)
+
+    def value(self, number: int, schema_id: int = 7) -> bytes:
+        out = io.BytesIO()
+        record = {"id": number, "email": f"p{number}@x.example", "customer": f"c{number % 97}", "amount": number / 4}
+        fastavro.schemaless_writer(out, self.schema, record)
+        return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+    def produce(self, edge: str, count: int, *, timestamp_ms: int | None = None) -> None:
+        """Append `count` numbered orders, spread over the partitions by number."""
+        self.produce_raw(
+            edge,
+            ((b"k%d" % (n % 13), self.value(n), n % 3) for n in itertools.islice(self._next[edge], count)),
+            timestamp_ms=timestamp_ms,
+        )
+
+    def produce_raw(self, edge: str, records, *, timestamp_ms: int | None = None) -> None:
+        failures = []
+        producer = Producer(
+            {
+                "bootstrap.servers": self.sandbox.edges[edge].bootstrap,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+        when = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
+        for index, (key, value, partition) in enumerate(records):
+            producer.produce(
+                self.topic,
+                value,
+                key,
+                partition,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+                headers=[("traceparent", b"00-1"), ("x-user-email", b"canary@x.example")],
+                **when,
+            )
+            if index % 5000 == 0:
+                producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not failures
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "aggregator.cli.main", *arguments, "--config", str(self.config)]
+
+    def run(self, *arguments: str, timeout: float = 200) -> subprocess.CompletedProcess:
+        """Run a command to its end."""
+        environ = os.environ | {"PYTHONWARNINGS": "default"}
+        return subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, timeout=timeout, env=environ, check=False
+        )
+
+    def drain(self, *arguments: str, expect: int = 0, timeout: float = 200) -> subprocess.CompletedProcess:
+        done = self.run("run", "--drain", *arguments, timeout=timeout)
+        assert done.returncode == expect, done.stderr[-3000:]
+        return done
+
+    @contextmanager
+    def running(self, *arguments: str):
+        """The hub as a process group of its own; killed at the end, whatever happened."""
+        log = (self.folder / f"run-{uuid.uuid4().hex[:4]}.log").open("w")
+        process = subprocess.Popen(
+            self.command("run", *arguments), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        process.log = Path(log.name)
+        try:
+            yield process
+        finally:
+            kill_group(process)
+            log.close()
+
+    def central_records(self, edge: str, topic: str | None = None) -> list:
+        """Everything that a read_committed reader finds in the central copy, in log order per partition."""
+        return read_all(self.sandbox.central.bootstrap, topic or f"{edge}.{self.topic}")
+
+    def origins(self, edge: str) -> list[tuple[int, int, int]]:
+        """(partition, incarnation, offset) of each central record, from its `hub.origin`, in log order."""
+        found = []
+        for message in self.central_records(edge):
+            origin = dict(message.headers())["hub.origin"].decode().split("/")
+            assert origin[:3] == [self.hub, edge, self.topic]
+            found.append((int(origin[3]), int(origin[5]), int(origin[4])))
+        return found
+
+    def numbers(self, edge: str) -> list[int]:
+        """Order numbers at central, decoded with central's own schema."""
+        schemas = {}
+        for path in (self.folder / "central-schemas").glob("*/*.avsc"):
+            schemas[int(path.stem.split("-")[1])] = fastavro.parse_schema(json.loads(path.read_text()))
+        return [
+            fastavro.schemaless_reader(io.BytesIO(m.value()[5:]), schemas[int.from_bytes(m.value()[1:5], "big")])["id"]
+            for m in self.central_records(edge)
+            if m.value() is not None
+        ]
+
+    def lake(self, columns: str = "_edge, _partition, _incarnation, _offset") -> list[tuple]:
+        """Rows of the lake table, by DuckDB over the live file list."""
+        folder = self.folder / "lake" / self.topic
+        if not folder.exists():
+            return []
+        files = DeltaTable(str(folder)).file_uris()
+        return duckdb.sql(f"select {columns} from read_parquet({files!r}, union_by_name=true)").fetchall()
+
+    def letters(self) -> list[dict]:
+        """Dead letters of this hub."""
+        return [json.loads(m.value()) for m in read_all(self.sandbox.central.bootstrap, f"{self.hub}.dead-letters")]
+
+    def status(self) -> dict:
+        done = self.run("status", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def check_exactly_once(self, edge: str, produced: int) -> None:
+        """I1, I2, I4: numbers 0…produced-1 once each at central, in order per partition, and the same in the lake."""
+        numbers = Counter(self.numbers(edge))
+        assert not [n for n, times in numbers.items() if times > 1], "duplicates at central"
+        assert set(numbers) == set(range(produced)), "lost or invented at central"
+        origins = self.origins(edge)
+        for partition in {p for p, _, _ in origins}:
+            offsets = [(i, o) for p, i, o in origins if p == partition]
+            assert offsets == sorted(offsets), f"reordered in partition {partition}"
+        rows = Counter(row[1:] for row in self.lake() if row[0] == edge)
+        assert rows == Counter((p, i, o) for p, i, o in origins), "lake and central differ"
+
+
+def read_all(bootstrap: str, topic: str) -> list:
+    """Read a whole topic with a plain read_committed consumer, to the end that read_uncommitted shows."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        left = {}
+        for partition in partitions:
+            _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            left[partition] = high
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        found = []
+        deadline = time.monotonic() + 60
+        reached = set()
+        while len(reached) < len(left):
+            assert time.monotonic() < deadline, f"{topic} could not be read to its end"
+            for message in consumer.consume(5000, 0.1):
+                if message.error() is None:
+                    found.append(message)
+                elif message.offset() >= left[message.partition()]:
+                    reached.add(message.partition())
+        return found
+    finally:
+        consumer.close()
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    """SIGKILL the whole run: the driver, its JVM and every Python worker; returns when none is left."""
+    try:
+        members = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        members = []
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    for member in members:
+        try:
+            member.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait(20)
+
+
+def wait_for(condition, *, timeout: float, what: str):
+    """Poll until `condition()` is true; returns its value."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError(f"{what} did not happen within {timeout} s")
+
+
+def seeded() -> random.Random:
+    """A generator whose seed is printed, and taken from SEED where that is set."""
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**32))
+    print(f"SEED={seed}")
+    return random.Random(seed)

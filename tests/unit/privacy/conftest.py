@@ -1,0 +1,83 @@
+"""A strip with real registries in folders and a real key in a file."""
+
+import io
+import json
+from dataclasses import dataclass, field
+from datetime import date
+
+import fastavro
+import pytest
+
+from aggregator.config.secrets import key_ring
+from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.strip import Batch
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import frame, split
+
+KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+TODAY = date(2026, 11, 1)
+
+
+@dataclass
+class Lab:
+    """Registers schemas, encodes records, strips them, and decodes what comes out."""
+
+    root: object
+    keys: dict
+    edge: object = field(init=False)
+    central: object = field(init=False)
+
+    def __post_init__(self):
+        self.edge = open_registry(f"directory:{self.root / 'edge'}")
+        self.central = open_registry(f"directory:{self.root / 'central'}")
+
+    def value(self, schema, record, subject="orders-value"):
+        """A framed value under a schema that the edge's registry knows."""
+        schema_id = self.edge.register(subject, json.dumps(schema))
+        return frame(schema_id, self.body(schema, record))
+
+    @staticmethod
+    def body(schema, record):
+        """A record's bytes."""
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(schema))), record)
+        return out.getvalue()
+
+    def topic(self, policy, topic="orders", today=TODAY, central="eu.orders"):
+        """The strip of one topic under a policy's text."""
+        return topic_strip(
+            policy=parse_policy(policy) if isinstance(policy, str) else policy,
+            edge_topic=topic,
+            central_topic=central,
+            edge_registry=self.edge,
+            central_registry=self.central,
+            keys=self.keys,
+            today=lambda: today,
+        )
+
+    def strip(self, policy, schema, *records, **options):
+        """Strip records of one schema, without keys and headers."""
+        values = [self.value(schema, record) for record in records]
+        return self.topic(policy, **options).strip(Batch([None] * len(values), values, [None] * len(values)))
+
+    def decoded(self, value):
+        """What a stock reader makes of a central value: the derived schema and the record."""
+        schema_id, body = split(value)
+        schema = json.loads(self.central.schema(schema_id))
+        reader = io.BytesIO(body)
+        record = fastavro.schemaless_reader(reader, fastavro.parse_schema(schema), None, return_record_name=True)
+        assert reader.read() == b""
+        return schema, record
+
+    def stripped(self, policy, schema, record, **options):
+        """One record in, what a stock reader sees out."""
+        out = self.strip(policy, schema, record, **options)
+        assert out.rejected == {}
+        return self.decoded(out.values[0])
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / "key").write_text(KEY)
+    return Lab(tmp_path, {"customer": key_ring(f"file:{tmp_path / 'key'}")})

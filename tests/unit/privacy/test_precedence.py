@@ -1,0 +1,147 @@
+"""Which rule decides: explicit path, then tag, then default; the most restrictive of one level."""
+
+import json
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.precedence import Scope, PathRule, key_scope, value_scope
+from aggregator.privacy.rules import Drop, Keep, Nullify, PrivacyClass, Pseudonymize, Redact, privacy_class
+
+TODAY = date(2026, 11, 1)
+TOKEN = Pseudonymize(key="k", domain="d")
+JUSTIFIED = Keep(reason="r", owner="o", expires=date(2027, 1, 1))
+EXPIRED = Keep(reason="r", owner="o", expires=TODAY)
+RULES = [Drop(), Nullify(), Redact(), Redact(value="x"), TOKEN, TOKEN.model_copy(update={"domain": "e"}), Keep()]
+
+
+def _scope(rules=(), tags=None, default=None):
+    return Scope("t", ("p", 1, "h"), tuple(rules), tags or {}, default or Drop(), Drop())
+
+
+def _decide(scope, tags=()):
+    return scope.decide(frozenset(range(len(scope.rules))), frozenset(tags), TODAY)
+
+
+@given(st.lists(st.sampled_from(RULES), min_size=1).flatmap(lambda rules: st.tuples(st.just(rules), st.permutations(rules))))
+def test_order_never_matters_and_the_most_restrictive_wins(drawn):
+    """Among rules of one level: the highest class, whatever the order; by path as by tag."""
+    rules, turned = drawn
+    decisions = [_decide(_scope(PathRule("x", rule) for rule in order)) for order in (rules, turned)]
+    assert decisions[0] == decisions[1]
+    assert privacy_class(decisions[0].rule) == max(privacy_class(rule) for rule in rules)
+    tagged = [_decide(_scope(tags={f"T{n}": rule for n, rule in enumerate(order)}), [f"T{n}" for n in range(len(order))])
+              for order in ([rule for rule in each if rule != Keep()] or [Drop()] for each in (rules, turned))]  # fmt: skip
+    assert tagged[0].rule == tagged[1].rule
+
+
+@given(st.sampled_from(RULES), st.sampled_from(RULES), st.sampled_from([Drop(), Nullify(), Redact()]))
+def test_path_beats_tag_beats_default(path, tag, default):
+    """A looser path rule wins over a stricter tag, but for a `keep` that does not say why."""
+    untagged = _decide(_scope([PathRule("x", path)], {"T": tag}, default))
+    assert untagged.rule == path
+    tagged = _decide(_scope([PathRule("x", path)], {"T": tag}, default), ["T"])
+    by_tag = Drop() if tag == Keep() else tag
+    assert tagged.rule == (by_tag if path == Keep() else path)
+    assert _decide(_scope((), {"T": tag}, default)).rule == default
+
+
+def test_keep_of_a_tagged_field():
+    """It needs reason, owner and a day to come; on that day it is closed, also for untagged fields."""
+    tags = {"PII": Redact()}
+    assert _decide(_scope([PathRule("x", JUSTIFIED)], tags), ["PII"]).rule == JUSTIFIED
+    for void, why in [(Keep(), "needs reason, owner and expires"), (EXPIRED, "expired on 2026-11-01")]:
+        decision = _decide(_scope([PathRule("x", void)], tags), ["PII"])
+        assert decision.rule == Redact()
+        assert why in decision.because
+    assert _decide(_scope([PathRule("x", EXPIRED)], default=Nullify())).rule == Nullify()
+    assert _decide(_scope(tags={"PII": EXPIRED}), ["PII"]).rule == Drop()
+    assert _decide(_scope(tags={"PII": JUSTIFIED}), ["PII"]).rule == JUSTIFIED
+
+
+def test_an_undeclared_tag_closes():
+    """A tag that the policy does not know is not `no tag`: not even a topic's `default: keep` opens it."""
+    decision = _decide(_scope(default=Keep()), ["NEW"])
+    assert (decision.rule, decision.because) == (Drop(), "tag NEW (undeclared)")
+    assert _decide(_scope(tags={"OLD": TOKEN}), ["NEW", "OLD"]).rule == Drop()
+
+
+def test_classes_are_ordered():
+    """removed > irreversible > pseudonymous > reversible > clear."""
+    assert list(reversed(PrivacyClass)) == sorted(PrivacyClass, reverse=True)
+    assert [privacy_class(rule).name for rule in (Drop(), Redact(), TOKEN, Keep())] == [
+        "REMOVED",
+        "IRREVERSIBLE",
+        "PSEUDONYMOUS",
+        "CLEAR",
+    ]
+
+
+def _rows(fields, schema, *, tags="", default="drop"):
+    policy = parse_policy(
+        f"policy: p\nversion: 1\ntags: {{{tags}}}\ntopics: {{t: {{default: {default}, fields: {{{fields}}}}}}}\n"
+    )
+    plan = compile_plan(json.dumps(schema), value_scope(policy, "t"), TODAY)
+    return {row.path: (row.operator, row.because) for row in plan.rows}
+
+
+NESTED = {"type": "record", "name": "R", "fields": [
+    {"name": "a", "type": "string"},
+    {"name": "m", "type": {"type": "map", "values": {"type": "record", "name": "V", "fields": [
+        {"name": "x", "type": "string"}, {"name": "y", "type": ["null", "string", "long"]}]}}},
+    {"name": "s", "type": {"type": "array", "items": {"type": "array", "items": "string"}}},
+    {"name": "v", "type": ["null", "V"]},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ("a: keep", ["a"]),
+        ('"*": keep', ["a"]),
+        ('"**": keep', ["a", "m.{key}", "m.{}.x", "m.{}.y", "s[][]", "v.x", "v.y"]),
+        ("s: keep", ["s[][]"]),
+        ("v: keep", ["v.x", "v.y"]),
+        ('"v.*": keep', ["v.x", "v.y"]),
+        ('"**.x": keep', ["v.x"]),
+        ('"**.x": keep, "m.{key}": keep', ["m.{key}", "m.{}.x", "v.x"]),
+        ('"m.{}": keep, "m.{key}": keep', ["m.{key}", "m.{}.x", "m.{}.y"]),
+        ('"m.*": keep', []),
+        ("m: keep, m.{}.y: drop", ["m.{key}", "m.{}.x"]),
+        ("v: drop, v.x: keep", []),
+        ("s[]: keep", ["s[][]"]),
+    ],
+)
+def test_what_a_path_reaches(fields, kept):
+    """A rule covers what lies below; `*` is one step and `**` many; a map without keys is lost with its values."""
+    rows = _rows(fields.replace("m.{}.y: drop", '"m.{}.y": drop').replace("s[]:", '"s[]":'), NESTED)
+    assert sorted({path for path, (operator, _) in rows.items() if operator == "keep"}) == kept
+
+
+def test_tags_are_inherited_by_everything_below():
+    """A tag on a field, record, array or map reaches every leaf below, map keys too; unions are no obstacle."""
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "r", "confluent:tags": ["PII"], "type": ["null", {"type": "record", "name": "S", "fields": [
+            {"name": "x", "type": ["null", {"type": "map", "values": "string"}]},
+            {"name": "y", "type": {"type": "array", "items": "string"}}]}]},
+        {"name": "m", "type": {"type": "map", "values": "string", "confluent:tags": ["PII"]}},
+        {"name": "s", "type": "S"},
+    ]}  # fmt: skip
+    rows = _rows('"**": keep', schema, tags="PII: redact", default="keep")
+    assert rows["r.y[]"] == ("redact", "tag PII (keep of ** is void: a tagged field needs reason, owner and expires)")
+    assert rows["r.x.{key}"][0] == "drop", "a constant key would make all entries one"
+    assert rows["m.{}"][0] == "drop", "and a map without keys is no map"
+    assert rows["s.x.{}"][0] == "keep", "the same type at an untagged place is not tagged"
+
+
+def test_the_key_has_its_own_scope():
+    """The key's operator reaches every leaf of an Avro key; its tags still close."""
+    policy = parse_policy("policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {t: {key: keep, fields: {id: drop}}}\n")
+    schema = {"type": "record", "name": "K", "fields": [
+        {"name": "id", "type": "long"}, {"name": "mail", "type": "string", "confluent:tags": ["PII"]}]}  # fmt: skip
+    plan = compile_plan(json.dumps(schema), key_scope(policy, "t"), TODAY)
+    assert [(row.path, row.operator) for row in plan.rows] == [("id", "keep"), ("mail", "drop")]
