@@ -26,6 +26,7 @@ from aggregator.kafka.names import HubNames
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from aggregator.lake.driver import LakeDriver
     from aggregator.privacy.policy import Policy
     from aggregator.replicate.driver import Report
 
@@ -166,7 +167,7 @@ def _policies(config: HubConfig) -> "dict[Path, Policy]":
 class _LakeThread(threading.Thread):
     """Runs the lake beside replication; what it raises comes out of `finish`."""
 
-    def __init__(self, lake: "LakeDriver", stop: threading.Event) -> None:  # noqa: F821
+    def __init__(self, lake: "LakeDriver", stop: threading.Event) -> None:
         super().__init__(name="lake", daemon=True)
         self._lake = lake
         self._stop_event = stop

@@ -30,18 +30,16 @@ def status(config: Path, output: str) -> None:
 
 
 def _text(seen: "HubStatus") -> Iterator[str]:
-    columns = ("edge", "state", "last beat", "lag records", "lag", "dead", "why")
     yield from table(
-        columns,
+        ("edge", "state", "last beat", "lag records", "lag", "dead", "why"),
         [
             (e.edge, e.state, _ago(e.heartbeat_age_ms), e.lag_records, _ago(e.lag_ms), e.dead, e.reason)
             for e in seen.edges
         ],
     )
     yield ""
-    columns = ("flow", "next", "end", "lag records", "lag", "delivered", "dead", "suppressed", "gap")
     yield from table(
-        columns,
+        ("flow", "next", "end", "lag records", "lag", "delivered", "dead", "suppressed", "gap"),
         [
             (
                 f"{f.edge}/{f.topic}/{f.partition}",

@@ -7,6 +7,7 @@ run speculatively; cores stay free for the lake beside the slots.
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,9 @@ from aggregator.errors import ConfigError
 _LOG4J = (Path(__file__).parent / "log4j2.properties").as_uri()
 TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
+_EXECUTORS_S = 60.0
+# Set by spark-submit, whose --master then holds.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 
@@ -46,21 +50,38 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
         app: Application name.
 
     Raises:
-        ConfigError: the master has too few cores.
+        ConfigError: too few cores.
     """
     # The `.config` of the same name is ignored for Python workers; without this they run another interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    url = master_url(config.spark.master, config.replication.slots)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J}",
     } | config.spark.conf
     settings |= {"spark.speculation": "false", "spark.task.maxFailures": str(TASK_ATTEMPTS)}
-    if url.startswith("local"):
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    builder = SparkSession.builder.appName(app).master(url)
+    builder = SparkSession.builder.appName(app)
+    if _SUBMITTED not in os.environ:
+        url = master_url(config.spark.master, config.replication.slots)
+        builder = builder.master(url)
+        if url.startswith("local"):
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _await_cores(session, config.replication.slots)
+    return session
+
+
+def _await_cores(session: SparkSession, slots: int) -> None:
+    """Executors of a cluster register after the session has started; slots would take the last core from the lake."""
+    deadline = time.monotonic() + _EXECUTORS_S
+    while (cores := session.sparkContext.defaultParallelism) <= slots:
+        if time.monotonic() > deadline:
+            session.stop()
+            raise ConfigError(
+                f"Spark offers {cores} cores to {slots} slots, and one must stay free of them for the lake",
+                hint=f"give the application at least {slots + 1} cores, or lower replication.slots",
+            )
+        time.sleep(0.5)

@@ -5,7 +5,7 @@ everything without a definite answer is OutcomeUnknown, after which this writer 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -15,6 +15,8 @@ from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, Transacti
 from aggregator.kafka import clients
 
 Headers = Sequence[tuple[str, bytes | None]]
+# Key, value, timestamp in ms, headers.
+Outgoing = tuple[bytes | None, bytes | None, int, Headers]
 
 # Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
 INIT_TIMEOUT_S = 45.0
@@ -108,6 +110,27 @@ class TransactionalWriter:
                 self._refuse(failure)
             else:
                 return
+
+    def produce_all(self, topic: str, partition: int, records: Iterable[Outgoing]) -> None:
+        """Queue many records of one topic; the loop that every replicated record goes through.
+
+        Args:
+            topic: Central topic.
+            partition: -1 lets the murmur2 partitioner choose by key.
+            records: In the order to be written.
+
+        Raises:
+            Fenced, TransactionAborted, OutcomeUnknown: as `produce`.
+        """
+        send = self._producer.produce
+        try:
+            for key, value, timestamp_ms, headers in records:
+                try:
+                    send(topic, value, key, partition, None, None, timestamp_ms, headers)
+                except BufferError:
+                    self.produce(topic, key, value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+        except KafkaException as failure:
+            self._refuse(failure)
 
     def commit(self) -> None:
         """Flush and commit.

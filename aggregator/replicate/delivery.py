@@ -7,18 +7,21 @@ record moves past it; what is neither is counted as suppressed. Nothing here dec
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.kafka.reader import Chunk
+from aggregator.kafka.writer import Outgoing
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.ports import Writer
 
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
 RECORD_OVERHEAD_BYTES = 100
+_HEADER_OVERHEAD_BYTES = 10
+_OFFSET_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,39 +96,30 @@ class Delivery:
 
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
-        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/"
-        suffix = f"/{flow.incarnation}"
-        partition = -1 if plan.by_key else source.partition
-        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(prefix) - len(suffix) - 40
-        rejected, suppressed = stripped.rejected, stripped.suppressed
-        total = 0
-        produce = writer.produce
-        for index, (key, value, headers, timestamp, offset) in enumerate(
-            zip(stripped.keys, stripped.values, stripped.headers, chunk.timestamps_ms, chunk.offsets, strict=True)
-        ):
-            if index in rejected or index in suppressed:
-                continue
-            size = (len(key) if key else 0) + (len(value) if value else 0)
-            if headers:
-                size += sum(len(name) + len(data or b"") + 10 for name, data in headers)
-            if size > limit:
-                rejected[index] = Rejection(Reason.TOO_LARGE)
-                continue
-            total += size
-            origin = (ORIGIN_HEADER, f"{prefix}{offset}{suffix}".encode())
-            produce(
-                plan.central,
-                key,
-                value,
-                partition=partition,
-                timestamp_ms=timestamp,
-                headers=[*headers, origin] if headers else [origin],
+        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/".encode()
+        suffix = b"/%d" % flow.incarnation
+        sizes = _sizes(stripped)
+        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(prefix) - len(suffix) - _OFFSET_BYTES
+        if max(sizes) > limit:
+            kept = stripped.rejected.keys() | stripped.suppressed
+            large = {index for index, size in enumerate(sizes) if size > limit} - kept
+            stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
+        records: Iterable[Outgoing] = (
+            (key, value, timestamp, [*headers, (ORIGIN_HEADER, b"%b%d%b" % (prefix, offset, suffix))])
+            for key, value, timestamp, headers, offset in zip(
+                stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, chunk.offsets, strict=True
             )
-        for index, rejection in sorted(rejected.items()):
+        )
+        left_out = stripped.rejected.keys() | stripped.suppressed
+        if left_out:
+            records = [record for index, record in enumerate(records) if index not in left_out]
+        writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
+        letters = 0
+        for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
-            produce(self._plan.dead_letters, f"{source}/{chunk.offsets[index]}/{flow.incarnation}", letter)
-            total += len(letter)
-        return total
+            writer.produce(self._plan.dead_letters, f"{source}/{chunk.offsets[index]}/{flow.incarnation}", letter)
+            letters += len(letter)
+        return sum(sizes) + letters
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
         """Coordinates, reason, schema id, size and a keyed hash; never the payload."""
@@ -148,3 +142,15 @@ class Delivery:
                 "value_hmac": digest.hexdigest() if digest else None,
             }
         ).encode()
+
+
+def _sizes(stripped: Stripped) -> list[int]:
+    """Bytes of each record's key, value and headers."""
+    sizes = [
+        (len(key) if key else 0) + (len(value) if value else 0)
+        for key, value in zip(stripped.keys, stripped.values, strict=True)
+    ]
+    for index, headers in enumerate(stripped.headers):
+        if headers:
+            sizes[index] += sum(len(name) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in headers)
+    return sizes

@@ -57,7 +57,7 @@ class Flow:
         "persisted",
         "plan",
         "retry_at",
-        "retry_wait_s",
+        "waiting_since",
     )
 
     def __init__(self, plan: FlowPlan, committed: LedgerRecord, *, persisted: bool) -> None:
@@ -66,7 +66,7 @@ class Flow:
         self.persisted = persisted
         self.held: Hold | None = None
         self.retry_at: float | None = None
-        self.retry_wait_s = 0.0
+        self.waiting_since: float | None = None
         self.rewind()
 
     def rewind(self) -> None:

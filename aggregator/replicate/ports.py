@@ -3,7 +3,7 @@
 Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -11,7 +11,7 @@ from aggregator.kafka.control import ControlState
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.reader import Polled
-from aggregator.kafka.writer import Headers
+from aggregator.kafka.writer import Headers, Outgoing
 
 
 class Writer(Protocol):
@@ -34,6 +34,9 @@ class Writer(Protocol):
         headers: Headers | None = None,
     ) -> None:
         """Queue one record."""
+
+    def produce_all(self, topic: str, partition: int, records: Iterable[Outgoing]) -> None:
+        """Queue many records of one topic."""
 
     def commit(self) -> None:
         """Flush and commit."""

@@ -217,14 +217,23 @@ class _Turn:
         at = (chunk.topic, chunk.partition)
         try:
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
-            flow.retry_wait_s = 0.0
+            flow.waiting_since = None
         except HoldError as error:
             reader.release(at)
             flow.held = Hold(flow.plan.source, "refused", str(error))
-        except Unreachable:
+        except Unreachable as error:
             reader.release(at)
-            flow.retry_wait_s = min(_RETRY_MOST_S, max(0.5, flow.retry_wait_s * 2))
-            flow.retry_at = self._world.now() + flow.retry_wait_s
+            self._wait(flow, str(error))
+
+    def _wait(self, flow: Flow, why: str) -> None:
+        """Try this flow again after a while; the longer it waits, the longer the pause. A drain does not wait for ever."""
+        now = self._world.now()
+        flow.waiting_since = now if flow.waiting_since is None else flow.waiting_since
+        waited_s = now - flow.waiting_since
+        if self._plan.drain and waited_s > self._plan.patience_s:
+            flow.held = Hold(flow.plan.source, "waiting", why)
+        else:
+            flow.retry_at = now + min(_RETRY_MOST_S, 0.5 + waited_s)
 
     def _fault(self, edge: str, reader: Reader, fault: Fault) -> None:
         flow = self._flows.get(EdgePartition(edge, *fault.at))
@@ -237,7 +246,7 @@ class _Turn:
                 lost = None
             reader.release(fault.at)
             if lost is None:
-                flow.retry_at = self._world.now() + 1.0
+                self._wait(flow, fault.detail)
             else:
                 flow.held = Hold(flow.plan.source, "gap", sentence(lost, flow.next_offset), lost)
         elif fault.kind == "denied":

@@ -25,7 +25,6 @@ from aggregator.kafka.names import HubNames
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.status import lake_status
-from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
 
@@ -55,13 +54,6 @@ WIDER["fields"].append({"name": "channel", "type": ["null", "string", "long"], "
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory):
-    made = Sandbox.up(tmp_path_factory.mktemp("lake") / "kafka", ("eu",))
-    yield made
-    made.down(delete=True)
-
-
-@pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spark")
     session = open_session(
@@ -82,13 +74,13 @@ def spark(tmp_path_factory):
 class Hub:
     """One hub with its own topics, registry and lake on the shared broker, fed by transactions of the test's own."""
 
-    def __init__(self, sandbox, folder: Path) -> None:
+    def __init__(self, bootstrap: str, folder: Path) -> None:
         self.name = f"h{uuid.uuid4().hex[:6]}"
         (folder / "registry").mkdir()
         self.config = HubConfig.model_validate(
             {
                 "hub": self.name,
-                "central": {"bootstrap_servers": sandbox.central.bootstrap},
+                "central": {"bootstrap_servers": bootstrap},
                 "edges": {},
                 "schemas": f"directory:{folder / 'registry'}",
                 "topics": [
@@ -104,14 +96,13 @@ class Hub:
         )
         self.folder = folder / "lake" / "all"
         self.registry = open_registry(self.config.schemas)
-        self.producer: Producer = Producer(
-            {"bootstrap.servers": sandbox.central.bootstrap, "transactional.id": f"{self.name}.writer"}
-        )
+        self.producer: Producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{self.name}.writer"})
         self.producer.init_transactions()
         self.expected: dict[tuple[str, int], dict] = {}
         self.offset = 0
 
     def topic(self, edge: str) -> str:
+        """The central topic of an edge; hubs of other tests have others."""
         return f"{self.name}.{edge}.orders"
 
     def create(self, *edges: str) -> None:
@@ -154,7 +145,8 @@ class Hub:
             self.producer.commit_transaction()
 
     def order(self, schema: dict) -> dict:
-        draw = random.Random(self.offset)  # noqa: S311 - sample data
+        """A record that its number determines."""
+        draw = random.Random(self.offset)
         order = {
             "order_id": self.offset,
             "status": draw.choice(["NEW", "PAID"]),
@@ -166,9 +158,11 @@ class Hub:
         return order | ({"channel": draw.choice([None, "web", 7])} if schema is WIDER else {})
 
     def driver(self, spark, **bounds) -> LakeDriver:
+        """A driver as a process of its own would make it."""
         return LakeDriver(self.config, spark, HubNames(self.name), bounds=LakeBounds(**bounds))
 
     def files(self) -> list[str]:
+        """The live files."""
         return DeltaTable(self.folder).file_uris()
 
 
@@ -179,8 +173,8 @@ def encoded(parsed, value: dict) -> bytes:
 
 
 @pytest.fixture
-def hub(sandbox, tmp_path):
-    return Hub(sandbox, tmp_path)
+def hub(clusters, tmp_path):
+    return Hub(clusters.central.bootstrap, tmp_path)
 
 
 def lake_rows(hub: Hub) -> list[dict]:
@@ -228,7 +222,7 @@ def test_three_readers_agree_record_by_record(hub, spark):
     polars = pl.scan_parquet(hub.files(), missing_columns="insert", extra_columns="ignore").sort(order).collect()
     assert polars["order_id"].to_list() == [row["order_id"] for row in ours]
     assert polars["lines"].to_list() == [row["lines"] for row in ours]
-    query = f"select * from read_parquet({hub.files()}, union_by_name=true) order by {', '.join(order)}"  # noqa: S608
+    query = f"select * from read_parquet({hub.files()}, union_by_name=true) order by {', '.join(order)}"
     duck = duckdb.sql(query).to_arrow_table().to_pylist()
     for name in ("_edge", "_offset", "_key", "_deleted", "order_id", "status", "lines", "price"):
         assert [row[name] for row in duck] == [row[name] for row in ours], name

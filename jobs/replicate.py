@@ -1,0 +1,11 @@
+"""Edges to central under spark-submit: `spark-submit --master … jobs/replicate.py --config hub.yaml [--drain]`.
+
+Invariant: the same command as `aggregator run --only replicate`, with spark-submit's master.
+"""
+
+import sys
+
+from aggregator.cli.main import main
+
+if __name__ == "__main__":
+    main(["run", "--only", "replicate", *sys.argv[1:]])

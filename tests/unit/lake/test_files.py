@@ -1,0 +1,91 @@
+"""Staged files: complete, of one schema each, with statistics that never prune a row that is there."""
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.files import Stage
+
+
+def table(**columns: pa.Array) -> pa.Table:
+    count = len(next(iter(columns.values())))
+    rows = pa.Table.from_arrays([pa.nulls(count, field.type) for field in FIXED_COLUMNS], schema=FIXED_COLUMNS)
+    for name, column in columns.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def test_statistics_are_deltas(tmp_path):
+    """Bounds in JSON's form for flat columns, over all row groups; none where a bound would be inexact or long."""
+    stage = Stage(tmp_path, None)
+    moment = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+    for number in (3, 1):
+        stage.add(
+            table(
+                n=pa.array([number, None], pa.int64()),
+                text=pa.array(["b", "x" * 40]),
+                day=pa.array([dt.date(2013, 1, number)] * 2),
+                at=pa.array([moment, moment + dt.timedelta(days=number)], pa.timestamp("us", "UTC")),
+                fine=pa.array([moment + dt.timedelta(microseconds=1)] * 2, pa.timestamp("us", "UTC")),
+                far=pa.array([2**62] * 2, pa.timestamp("us", "UTC")),
+                real=pa.array([float("nan"), 1.0]),
+                deep=pa.array([[1], None], pa.list_(pa.int32())),
+            )
+        )
+    (file,) = stage.close()
+    stats = json.loads(file.stats)
+    assert stats["numRecords"] == file.rows == 4
+    assert stats["minValues"] == {"n": 1, "day": "2013-01-01", "at": "2013-01-01T00:00:00.000Z"}
+    assert stats["maxValues"] == {"n": 3, "day": "2013-01-03", "at": "2013-01-04T00:00:00.000Z"}
+    assert stats["nullCount"]["n"] == 2
+    assert stats["nullCount"]["_edge"] == 4
+    assert "deep" not in stats["nullCount"]
+    assert file.size == (tmp_path / file.path).stat().st_size
+
+
+def test_a_wider_schema_begins_another_file(tmp_path):
+    """Each file has one schema; rows stay in order; a later, narrower piece takes the wider columns."""
+    stage = Stage(tmp_path, None)
+    stage.add(table(a=pa.array([1])))
+    stage.add(table(a=pa.array([2]), b=pa.array(["x"])))
+    stage.add(table(a=pa.array([3])))
+    first, second = stage.close()
+    assert pq.read_table(tmp_path / first.path).column("a").to_pylist() == [1]
+    assert pq.read_table(tmp_path / second.path).select(["a", "b"]).to_pylist() == [
+        {"a": 2, "b": "x"},
+        {"a": 3, "b": None},
+    ]
+
+
+def test_a_file_is_ended_by_its_size(tmp_path):
+    """Long tasks write several files."""
+    stage = Stage(tmp_path, None, file_bytes=1)
+    for number in range(3):
+        stage.add(table(a=pa.array([number])))
+    assert [file.rows for file in stage.close()] == [1, 1, 1]
+
+
+def test_an_abandoned_stage_leaves_nothing(tmp_path):
+    """Finished and open files are removed."""
+    stage = Stage(tmp_path, None, file_bytes=1)
+    stage.add(table(a=pa.array([1])))
+    stage.add(table(a=pa.array([2])))
+    stage.abandon()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stage_without_rows_writes_nothing(tmp_path):
+    """No rows, no file and no folder."""
+    assert Stage(tmp_path / "none", None).close() == ()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_can_not_be_written_is_an_os_error(tmp_path):
+    """The task translates it; nothing is half staged."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="file"):
+        Stage(tmp_path / "file", None).add(table(a=pa.array([1])))

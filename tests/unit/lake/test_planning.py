@@ -1,0 +1,84 @@
+"""Which topics feed which table, what a drain waits for, and which leftovers go."""
+
+import json
+from datetime import timedelta
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import RetryError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.files import StagedFile
+from aggregator.lake.leftovers import leftovers, sweep
+from aggregator.lake.ranges import Held, Outcome, Reached, Span
+from aggregator.lake.report import CycleReport, TableReport
+from aggregator.lake.sources import lake_sources
+from aggregator.lake.task import decode_outcome, encode_outcome
+
+CONFIG = HubConfig.model_validate(
+    {
+        "hub": "demo",
+        "central": {"bootstrap_servers": "127.0.0.1:1"},
+        "edges": {"eu": {"bootstrap_servers": "127.0.0.1:2"}, "us": {"bootstrap_servers": "127.0.0.1:3"}},
+        "topics": [
+            {"match": "orders|orders2", "policy": "p", "lake": "{topic}", "edges": ["eu"]},
+            {"match": "orders.*", "policy": "p", "central": "{topic}", "lake": "all"},
+            {"match": "quiet", "policy": "p"},
+        ],
+    }
+)
+PART = CentralPartition("t", "id", 0)
+
+
+def test_the_first_rule_whose_pattern_matches_the_whole_name_speaks():
+    """Order decides, edges restrict, and a part of a name is no match."""
+    first, second, third = CONFIG.topics
+    assert rule_for(CONFIG, "eu", "orders") is first
+    assert rule_for(CONFIG, "us", "orders") is second
+    assert rule_for(CONFIG, "eu", "orders23") is second
+    assert rule_for(CONFIG, "eu", "quiet") is third
+    assert rule_for(CONFIG, "eu", "my.orders") is None
+
+
+def test_tables_are_fed_by_the_flows_of_their_rules():
+    """Partitions and edges fold into central topics; flows without `lake:` and heartbeats feed nothing."""
+    flows = [EdgePartition("eu", "orders", 0), EdgePartition("eu", "orders", 1), EdgePartition("us", "orders", 0)]
+    flows += [EdgePartition("us", "orders9", 0), EdgePartition("eu", "quiet", 0), EdgePartition("eu", "heartbeats", 0)]
+    assert lake_sources(CONFIG, flows) == {"orders": {"eu.orders"}, "all": {"orders", "orders9"}}
+
+
+def test_a_drain_waits_for_ends_and_not_for_what_is_held():
+    """A table is short of an end until it is there, is held there, or its failure passes."""
+    until = {("t", 0): 9}
+    assert TableReport("a", next_offsets={PART: 8}).short_of(until)
+    assert not TableReport("a", next_offsets={PART: 9}).short_of(until)
+    assert not TableReport("a", next_offsets={PART: 8}, held=(Held(PART, "why"),)).short_of(until)
+    assert TableReport("a", failed=RetryError("away")).short_of(until)
+    assert CycleReport((TableReport("a", end_offsets={PART: 9}),)).ends() == until
+
+
+def test_only_old_files_of_ours_that_no_log_names_go():
+    """Young files may wait for their commit; named ones belong to the table; others are not ours."""
+    old, young = timedelta(days=2), timedelta(hours=1)
+    ages = {"hub-a.parquet": old, "hub-b.parquet": young, "hub-c.parquet": old, "part-0.parquet": old, "hub-d.tmp": old}
+    assert leftovers(ages, ["hub-c.parquet"]) == ["hub-a.parquet"]
+
+
+def test_a_file_that_was_committed_and_removed_stays_for_vacuum(tmp_path):
+    """The log's added and removed files are kept for readers of older versions."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    actions = [{"commitInfo": {}}, {"add": {"path": "hub-a.parquet"}}, {"remove": {"path": "hub-b.parquet"}}]
+    (log / "0.json").write_text("\n".join(map(json.dumps, actions)))
+    for name in "abc":
+        (tmp_path / f"hub-{name}.parquet").touch()
+    now_s = (tmp_path / "hub-a.parquet").stat().st_mtime
+    assert sweep(tmp_path, [], now_s=now_s) == []
+    assert sweep(tmp_path, [], now_s=now_s + 2 * 86_400) == ["hub-c.parquet"]
+
+
+def test_outcomes_travel_whole():
+    """What a task tells comes back equal."""
+    span = Span(PART, OffsetRange(3, 9))
+    outcome = Outcome((Reached(span, 7, "held at 7"),), (StagedFile("hub-a.parquet", 5, 4, "{}", b"\0\1"),))
+    assert decode_outcome(encode_outcome(outcome)) == outcome
