@@ -66,7 +66,8 @@ def lift(shape: Shape, array: Any) -> Any:
             return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()), keys, values, mask=_nulls(array))
         case Union() | Record():
             parts = named_parts(shape)
-            children = [lift(inner, array.field(index)) for index, (_, inner) in enumerate(parts)]
+            # Flattened: below a null record a decoder may leave an empty value, which a fixed's cast refuses.
+            children = [lift(inner, child) for (_, inner), child in zip(parts, array.flatten(), strict=True)]
             return pa.StructArray.from_arrays(children, names=[name for name, _ in parts], mask=_nulls(array))
         case Nothing():
             raise AssertionError("nothing has no column")

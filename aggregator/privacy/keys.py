@@ -39,9 +39,16 @@ class Keys:
         self._rule = rule
         self._form = form
         self._programs = programs
+        self._drops = True
         self._token = tokenizer(rule, keys).token if isinstance(rule, Pseudonymize) else None
 
-    def transform(self, key: bytes | None, today: date) -> Outcome:
+    def begin(self, today: date) -> None:
+        """A new batch."""
+        self._programs.begin(today)
+        expired = isinstance(self._rule, Keep) and self._rule.expired(today)
+        self._drops = expired or isinstance(self._rule, Drop)
+
+    def transform(self, key: bytes | None) -> Outcome:
         """One key; None stays None, and is what a dropped key becomes.
 
         Raises:
@@ -49,9 +56,9 @@ class Keys:
         """
         if key is None:
             return Outcome()
-        if isinstance(self._rule, Drop) or (isinstance(self._rule, Keep) and self._rule.expired(today)):
+        if self._drops:
             return Outcome(counts={(PATH, "drop"): 1})
-        avro = self._avro(key, today) if self._form in (None, "avro") else None
+        avro = self._avro(key) if self._form in (None, "avro") else None
         if avro is not None:
             return avro
         try:
@@ -62,13 +69,13 @@ class Keys:
             return Outcome(key)
         return Outcome(_written(self._token(value), self._form), counts={(PATH, self._rule.operator): 1})
 
-    def _avro(self, key: bytes, today: date) -> Outcome | None:
+    def _avro(self, key: bytes) -> Outcome | None:
         """The outcome of an Avro key; None when it is none and need not be one."""
         try:
             schema_id, body = split(key)
         except DeadLetterError:
             return Outcome(rejection=Rejection(Reason.BAD_KEY)) if self._form == "avro" else None
-        program = self._programs.program(schema_id, today)
+        program = self._programs.program(schema_id)
         if not isinstance(program, Program):
             if self._form is None and program.reason is Reason.UNKNOWN_SCHEMA:
                 return None

@@ -112,34 +112,42 @@ class Programs:
         self._keys = keys
         self._drops_whole = drops_whole
         self._day: date | None = None
+        self._looked = False
         self._known: dict[int, Program | Rejection] = {}
         self._calls: dict[Call, Distinct] = {}
 
-    def program(self, schema_id: int, today: date) -> Program | Rejection:
-        """The program of a writer schema id.
+    def begin(self, today: date) -> None:
+        """A new batch: what was unknown may be known by now, and what was open may have expired."""
+        self._looked = False
+        if today != self._day:
+            self._day, self._known = today, {}
+
+    def program(self, schema_id: int) -> Program | Rejection:
+        """The program of a writer schema id, in the batch that was begun.
 
         Raises:
             RetryError: a registry does not answer.
             HoldError: central refuses the derived schema, or an id has two meanings.
             ConfigError: a key can not be read.
         """
-        if today != self._day:
-            self._day, self._known = today, {}
         known = self._known.get(schema_id)
         if known is not None:
             return known
         try:
-            text = self._edge_registry.schema(schema_id)
+            text = self._edge_registry.schema(schema_id, look_again=not self._looked)
         except DeadLetterError as error:  # not remembered: it may be registered in a moment
+            self._looked = True
             return Rejection(error.reason, schema_id)
         try:
-            self._known[schema_id] = self._compiled(schema_id, text, today)
+            self._known[schema_id] = self._compiled(schema_id, text)
         except DeadLetterError as error:
             self._known[schema_id] = Rejection(error.reason, schema_id)
         return self._known[schema_id]
 
-    def _compiled(self, schema_id: int, text: str, today: date) -> Program:
-        plan = compile_plan(text, self._scope, today)
+    def _compiled(self, schema_id: int, text: str) -> Program:
+        if self._day is None:
+            raise AssertionError("`begin` comes before `program`")
+        plan = compile_plan(text, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
         if plan.dropped and self._drops_whole:
             return Program(plan, calls, schema_id, None)

@@ -64,8 +64,10 @@ class ReferenceStrip:
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         today = self._today()
-        keys = [self._keys.transform(key, today) for key in batch.keys]
-        values = self._stripped(batch.values, today)
+        self._keys.begin(today)
+        self._values.begin(today)
+        keys = [self._keys.transform(key) for key in batch.keys]
+        values = self._stripped(batch.values)
         out = Stripped(keys=[], values=[], headers=[])
         for index, (key, value, headers) in enumerate(zip(keys, values, batch.headers, strict=True)):
             rejection = value.rejection or key.rejection
@@ -79,7 +81,7 @@ class ReferenceStrip:
             out.headers.append(self._allowed(headers, out.counts) if rejection is None else [])
         return out
 
-    def _stripped(self, values: Sequence[bytes | None], today: date) -> list[Outcome]:
+    def _stripped(self, values: Sequence[bytes | None]) -> list[Outcome]:
         """Values by schema: each group is one call per operator."""
         outcomes = [Outcome()] * len(values)
         groups: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
@@ -93,12 +95,12 @@ class ReferenceStrip:
             else:
                 groups[schema_id].append((index, body))
         for schema_id, members in groups.items():
-            for (index, _), outcome in zip(members, self._group(schema_id, members, today), strict=True):
+            for (index, _), outcome in zip(members, self._group(schema_id, members), strict=True):
                 outcomes[index] = outcome
         return outcomes
 
-    def _group(self, schema_id: int, members: Sequence[tuple[int, bytes]], today: date) -> list[Outcome]:
-        program = self._values.program(schema_id, today)
+    def _group(self, schema_id: int, members: Sequence[tuple[int, bytes]]) -> list[Outcome]:
+        program = self._values.program(schema_id)
         if isinstance(program, Program):
             return program.strip([body for _, body in members])
         return [Outcome(rejection=program)] * len(members)

@@ -226,7 +226,7 @@ class _Turn:
             self._wait(flow, str(error))
 
     def _wait(self, flow: Flow, why: str) -> None:
-        """Try this flow again after a while; the longer it waits, the longer the pause. A drain does not wait for ever."""
+        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
         now = self._world.now()
         flow.waiting_since = now if flow.waiting_since is None else flow.waiting_since
         waited_s = now - flow.waiting_since

@@ -76,7 +76,7 @@ def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], s
     """
     config = load_config(config_path, {})
     say(f"producing {records:,} flights and bookings into {len(config.edges)} edges …")
-    produced = _feed(config, records)
+    produced = feed(config, records)
     say("running the hub until it is drained …")
     run(config_path)
     say("reading central and the lake back …")
@@ -84,7 +84,12 @@ def give_tour(config_path: Path, *, records: int, run: Callable[[Path], None], s
     return Tour(_accounts(config, produced), _specimen(config, edge))
 
 
-def _feed(config: HubConfig, records: int) -> dict[str, Produced]:
+def feed(config: HubConfig, records: int) -> dict[str, Produced]:
+    """Produce `records` flights and bookings, divided over all edges; by edge name, what each got.
+
+    Raises:
+        AggregatorError: an edge did not take them, or has no airport's name.
+    """
     share, rest = divmod(records, len(config.edges))
     return {
         name: produce_traffic(name, edge, _registry(edge), count=share + (index < rest))

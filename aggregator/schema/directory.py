@@ -10,8 +10,7 @@ import fcntl
 import json
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -22,8 +21,6 @@ from aggregator.schema.wire import MAXIMUM_ID
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
 _LOCK = ".lock"
-# Unknown ids make the folder be listed again; a flood of them may spend a tenth of the time on that.
-_SCAN_SHARE = 10
 
 
 class _Entry(NamedTuple):
@@ -40,21 +37,18 @@ class DirectoryRegistry:
 
     Args:
         root: Absolute path; created by the first `register` if its parent is there.
-        clock: Seconds on a clock that only goes forward.
     """
 
-    def __init__(self, root: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._clock = clock
         self._entries: list[_Entry] = []
         self._texts: dict[int, str] = {}
-        self._next_scan = float("-inf")
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
         if schema_id not in self._texts:
             found = [entry for entry in self._entries if entry.schema_id == schema_id]
-            if not found and self._clock() >= self._next_scan:
+            if not found and look_again:
                 self._scan()
                 found = [entry for entry in self._entries if entry.schema_id == schema_id]
             if not found:
@@ -93,13 +87,10 @@ class DirectoryRegistry:
         ]
 
     def _scan(self) -> None:
-        started = self._clock()
         try:
             self._entries = sorted(_list(self._root))
         except OSError as error:
             raise self._away(error) from None
-        now = self._clock()
-        self._next_scan = now + _SCAN_SHARE * (now - started)
 
     def _away(self, error: OSError) -> Unreachable:
         return Unreachable(

@@ -37,8 +37,13 @@ class Registered(NamedTuple):
 class Registry(Protocol):
     """What every registry can do."""
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
         """The schema's text.
+
+        Args:
+            schema_id: From a record.
+            look_again: Ask the registry about an id that is not known yet. Whoever did so since the record was read
+                says no, so that a batch of unknown ids costs one look and not one each.
 
         Raises:
             UnknownSchema: the registry answers and has no such id.

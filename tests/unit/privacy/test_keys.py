@@ -86,6 +86,7 @@ def test_avro_keys_by_wire_format(lab):
 
 def test_bytes_that_only_look_like_avro(lab):
     """An unknown id means text, unless the format says Avro."""
+    lab.edge.register("orders-value", '"string"')
     looks = frame(77, b"abc")
     assert _keys(lab, _policy("keep"), looks) == [looks]
     assert _keys(lab, _policy("keep", "avro"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), BAD]

@@ -167,7 +167,7 @@ def test_null_stays_null(lab):
 
 def test_a_lost_branch_becomes_null(lab):
     """The record is delivered though its value has no type any more."""
-    schema = _record(("u", ["string", "double", "long"]))
+    schema = _record(("u", ["string", "long", "double"]))
     policy = KEEP_ALL.replace("default: keep", "fields: {u: {pseudonymize: {key: customer, domain: d}}}")
     out = lab.strip(policy, schema, {"u": "x"}, {"u": 1.5}, {"u": 7})
     decoded = [lab.decoded(value)[1]["u"] for value in out.values]
@@ -221,7 +221,7 @@ def test_every_bad_record_has_its_reason_and_the_rest_is_delivered(lab):
     }
     assert [value is None for value in out.values] == [False, *[True] * 6, False]
     assert out.headers[1:7] == [[]] * 6
-    assert sum(out.counts.values()) == 4, "rejected records count nothing"
+    assert set(out.counts.values()) == {2}, "rejected records count nothing"
 
 
 def test_an_unknown_id_is_asked_for_again(lab):

@@ -1,0 +1,127 @@
+"""Epochs without Spark: slots and drivers of one hub, driven directly against real brokers.
+
+The worlds here are the real ones; where a test needs a fault, it subclasses the real world and breaks it at one point.
+"""
+
+import json
+import threading
+
+from aggregator.config.load import load_config
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka import topics
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.writer import TransactionalWriter
+from aggregator.privacy.policy import load_policy
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.discovery import snapshot
+from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.planning import central_topics, plan_flows
+from aggregator.replicate.slot import Slot, SlotPlan
+from aggregator.replicate.task import EpochWork, strips
+from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld, internal_topics
+from tests.trial import read_all
+
+NOW_MS = 1_700_000_000_000
+
+
+class Epochs:
+    """One driver of a trial's hub, whose slots run in this process."""
+
+    def __init__(self, trial, *, slots: int = 1):
+        self.trial = trial
+        self.slots = slots
+        self.config = load_config(trial.config, {})
+        self.names = HubNames(trial.hub)
+        self.policies = {rule.policy: load_policy(rule.policy) for rule in self.config.topics}
+        topics.ensure(self.config.central, internal_topics(self.names, slots))
+        self._open = []
+        self.central = self.driver()
+
+    def driver(self, kind=KafkaDriverCentral) -> KafkaDriverCentral:
+        """A further driver process of the same hub; takes the id."""
+        central = kind(self.config, self.names)
+        self._open.append(central)
+        central.take_id()
+        return central
+
+    def producer(self, transactional_id: str) -> TransactionalWriter:
+        """A transactional producer of central, opened; whoever had the id is fenced."""
+        writer = TransactionalWriter(self.config.central, transactional_id)
+        self._open.append(writer)
+        writer.open()
+        return writer
+
+    def plans(self, *, central=None, slots: int | None = None, drain: bool = True, linger_s: float = 0.01):
+        """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
+        count = slots or self.slots
+        shown = {
+            edge: {name: topic for name, topic in snapshot(self.config, edge, {}).items() if name == self.trial.topic}
+            for edge in self.config.edges
+        }
+        specs = central_topics(self.config, shown)
+        topics.ensure(self.config.central, specs)
+        settings = topics.settings(self.config.central, [spec.name for spec in specs])
+        self.written = frozenset(settings)
+        epoch, ledger = open_epoch(central or self.central, slots=count, driver="test")
+        flows = plan_flows(self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS)
+        cadence = Cadence(interval_s=0.5, limit_bytes=2_000, linger_s=linger_s)
+        return [
+            SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), cadence, drain, 5.0)
+            for slot in range(count)
+        ]
+
+    def slot(self, plan: SlotPlan, world=KafkaSlotWorld):
+        """A slot ready to run, with its world; the caller closes the world."""
+        made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
+        work = EpochWork(self.config, self.policies, (plan,), self.written)
+        delivery = Delivery(DeliveryPlan(self.names.hub, self.names.dead_letters, self.written, None), strips(work))
+        return Slot(plan, made, delivery), made
+
+    def run(self, plan: SlotPlan, world=KafkaSlotWorld):
+        """Run one slot to its end, here."""
+        slot, made = self.slot(plan, world)
+        try:
+            return slot.run()
+        finally:
+            made.close()
+
+    def start(self, plan: SlotPlan, world=KafkaSlotWorld) -> "Running":
+        """Run one slot in a thread."""
+        running = Running(self, plan, world)
+        running.start()
+        return running
+
+    def ledger_log(self) -> list[tuple[int, EdgePartition, dict]]:
+        """The committed ledger as a plain reader sees it: (partition, flow, body), in log order per partition."""
+        return [
+            (m.partition(), EdgePartition.parse(m.key().decode()), json.loads(m.value()))
+            for m in read_all(self.trial.sandbox.central.bootstrap, self.names.ledger)
+        ]
+
+    def close(self) -> None:
+        for one in self._open:
+            one.close()
+
+
+class Running(threading.Thread):
+    """A slot in a thread; `outcome()` waits for its end."""
+
+    def __init__(self, epochs: Epochs, plan: SlotPlan, world):
+        super().__init__(daemon=True)
+        self._run_slot = lambda: epochs.run(plan, world)
+        self._outcome = None
+        self._error = None
+
+    def run(self) -> None:
+        try:
+            self._outcome = self._run_slot()
+        except BaseException as error:
+            self._error = error
+
+    def outcome(self, timeout: float = 60):
+        self.join(timeout)
+        assert not self.is_alive(), f"the slot did not end within {timeout} s"
+        if self._error:
+            raise self._error
+        return self._outcome
