@@ -15,9 +15,19 @@ def clusters(tmp_path_factory):
 
 
 @pytest.fixture
-def trial(clusters, tmp_path):
-    """A hub of its own on the shared clusters, with its topic on both edges."""
-    made = Trial(clusters, tmp_path)
-    for edge in clusters.edges:
-        made.create(edge)
-    return made
+def new_trial(clusters, tmp_path):
+    """Makes hubs of their own on the shared clusters, each with its topic on both edges."""
+
+    def make(**options) -> Trial:
+        made = Trial(clusters, tmp_path, **options)
+        for edge in clusters.edges:
+            made.create(edge)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def trial(new_trial):
+    """A hub as most tests want it: one slot, both edges, a lake."""
+    return new_trial()

@@ -23,6 +23,8 @@ from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld, inter
 from tests.trial import read_all
 
 NOW_MS = 1_700_000_000_000
+# Many small transactions out of few records.
+BRISK = Cadence(interval_s=0.5, limit_bytes=500)
 
 
 class Epochs:
@@ -52,7 +54,7 @@ class Epochs:
         writer.open()
         return writer
 
-    def plans(self, *, central=None, slots: int | None = None, drain: bool = True, linger_s: float = 0.01):
+    def plans(self, *, central=None, slots: int | None = None, drain: bool = True, cadence: Cadence = BRISK):
         """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
         count = slots or self.slots
         shown = {
@@ -65,7 +67,6 @@ class Epochs:
         self.written = frozenset(settings)
         epoch, ledger = open_epoch(central or self.central, slots=count, driver="test")
         flows = plan_flows(self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS)
-        cadence = Cadence(interval_s=0.5, limit_bytes=2_000, linger_s=linger_s)
         return [
             SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), cadence, drain, 5.0)
             for slot in range(count)

@@ -22,7 +22,15 @@ import duckdb
 import fastavro
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 from deltalake import DeltaTable
 
 ORDER = {
@@ -50,6 +58,7 @@ topics:
       id: keep
       amount: keep
 """
+HEADERS = [("traceparent", b"00-1"), ("x-user-email", b"canary@x.example")]
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 
@@ -63,6 +72,7 @@ class Trial:
         self.topic = f"orders-{self.mark}"
         self.hub = f"hub-{self.mark}"
         self.schema = fastavro.parse_schema(ORDER)
+        self._admins = {}
         self._next = {edge: itertools.count() for edge in sandbox.edges}
         (folder / "schemas" / f"{self.topic}-value").mkdir(parents=True)
         (folder / "schemas" / f"{self.topic}-value" / "1-7.avsc").write_text(json.dumps(ORDER))
@@ -93,15 +103,31 @@ class Trial:
     def write(self) -> None:
         self.config.write_text(json.dumps(self.settings, indent=1))
 
-    def create(self, edge: str, partitions: int = 3, **settings: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.sandbox.edges[edge].bootstrap})
+    def create(self, cluster: str, partitions: int = 3, *, topic: str | None = None, **settings: str) -> None:
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        for future in admin.create_topics([NewTopic(self.topic, partitions, 1, config=config)]).values():
-            future.result(15)
+        settle(self.admin(cluster).create_topics([NewTopic(topic or self.topic, partitions, 1, config=config)]))
 
     def delete(self, edge: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.sandbox.edges[edge].bootstrap})
-        admin.delete_topics([self.topic])[self.topic].result(15)
+        settle(self.admin(edge).delete_topics([self.topic]))
+
+    def widen(self, edge: str, partitions: int) -> None:
+        settle(self.admin(edge).create_partitions([NewPartitions(self.topic, partitions)]))
+
+    def configure(self, cluster: str, topic: str, name: str, value: str) -> None:
+        """Set one setting of a topic, on an edge or at central."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        settle(self.admin(cluster).incremental_alter_configs([resource]))
+
+    def cut(self, edge: str, partition: int, offset: int) -> None:
+        """Delete the records before `offset`, as retention would."""
+        settle(self.admin(edge).delete_records([TopicPartition(self.topic, partition, offset)]))
+
+    def admin(self, cluster: str) -> AdminClient:
+        where = self.sandbox.central if cluster == "central" else self.sandbox.edges[cluster]
+        if cluster not in self._admins:
+            self._admins[cluster] = AdminClient({"bootstrap.servers": where.bootstrap, "log_level": 3})
+        return self._admins[cluster]
 
     def value(self, number: int, schema_id: int = 7) -> bytes:
         out = io.BytesIO()
@@ -117,7 +143,8 @@ class Trial:
             timestamp_ms=timestamp_ms,
         )
 
-    def produce_raw(self, edge: str, records, *, timestamp_ms: int | None = None) -> None:
+    def produce_raw(self, edge: str, records, *, timestamp_ms: int | None = None, headers=HEADERS, topic=None) -> None:
+        """Append (key, value, partition) records; every one is acknowledged when this returns."""
         failures = []
         producer = Producer(
             {
@@ -129,12 +156,12 @@ class Trial:
         when = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
         for index, (key, value, partition) in enumerate(records):
             producer.produce(
-                self.topic,
+                topic or self.topic,
                 value,
                 key,
                 partition,
                 on_delivery=lambda error, _: failures.append(error) if error else None,
-                headers=[("traceparent", b"00-1"), ("x-user-email", b"canary@x.example")],
+                headers=headers,
                 **when,
             )
             if index % 5000 == 0:
@@ -168,8 +195,24 @@ class Trial:
         try:
             yield process
         finally:
-            kill_group(process)
+            kill_all(process)
             log.close()
+
+    def control(self) -> list[tuple[str, dict]]:
+        """The hub's control log: (key, body)."""
+        log = read_all(self.sandbox.central.bootstrap, f"{self.hub}.control")
+        return [(m.key().decode(), json.loads(m.value())) for m in log]
+
+    def ledger(self) -> dict[tuple[str, int], dict]:
+        """Last ledger record of each flow of the trial's topic, by edge and partition, and where it lies."""
+        last = {}
+        for m in read_all(self.sandbox.central.bootstrap, f"{self.hub}.ledger"):
+            edge, topic, partition = m.key().decode().split("/")
+            body = json.loads(m.value()) | {"ledger_partition": m.partition()}
+            at = (edge, int(partition))
+            if topic == self.topic and body["epoch"] >= last.get(at, body)["epoch"]:
+                last[at] = body
+        return last
 
     def central_records(self, edge: str, topic: str | None = None) -> list:
         """Everything that a read_committed reader finds in the central copy, in log order per partition."""
@@ -212,7 +255,7 @@ class Trial:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def check_exactly_once(self, edge: str, produced: int) -> None:
+    def check_exactly_once(self, edge: str, produced: int, *, lake: bool = True) -> None:
         """I1, I2, I4: numbers 0…produced-1 once each at central, in order per partition, and the same in the lake."""
         numbers = Counter(self.numbers(edge))
         assert not [n for n, times in numbers.items() if times > 1], "duplicates at central"
@@ -221,17 +264,19 @@ class Trial:
         for partition in {p for p, _, _ in origins}:
             offsets = [(i, o) for p, i, o in origins if p == partition]
             assert offsets == sorted(offsets), f"reordered in partition {partition}"
+        if not lake:
+            return
         rows = Counter(row[1:] for row in self.lake() if row[0] == edge)
         assert rows == Counter((p, i, o) for p, i, o in origins), "lake and central differ"
 
 
-def read_all(bootstrap: str, topic: str) -> list:
-    """Read a whole topic with a plain read_committed consumer, to the end that read_uncommitted shows."""
+def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> list:
+    """Read a whole topic with a plain consumer, by default read_committed, to the end that read_uncommitted shows."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": uuid.uuid4().hex,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
@@ -258,22 +303,39 @@ def read_all(bootstrap: str, topic: str) -> list:
         consumer.close()
 
 
-def kill_group(process: subprocess.Popen) -> None:
-    """SIGKILL the whole run: the driver, its JVM and every Python worker; returns when none is left."""
-    try:
-        members = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        members = []
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    for member in members:
+def members(process: subprocess.Popen) -> list[psutil.Process]:
+    """Every process of a run: the driver, JVMs, Python daemons and workers; all share the session of the command."""
+    found = []
+    for one in psutil.process_iter():
         try:
-            member.kill()
+            if os.getsid(one.pid) == process.pid and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return found
+
+
+def signal_all(process: subprocess.Popen, number: signal.Signals) -> None:
+    """Send a signal to every process of a run."""
+    for one in members(process):
+        try:
+            one.send_signal(number)
         except psutil.NoSuchProcess:
             continue
+
+
+def kill_all(process: subprocess.Popen) -> None:
+    """SIGKILL the whole run; returns when none of it is left."""
+    while members(process):
+        signal_all(process, signal.SIGKILL)
+        time.sleep(0.02)
     process.wait(20)
+
+
+def settle(futures) -> None:
+    """Wait for what an admin client was asked to do."""
+    for future in futures.values():
+        future.result(15)
 
 
 def wait_for(condition, *, timeout: float, what: str):

@@ -97,11 +97,13 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
         AggregatorError: with the exit code of its class.
     """
     from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
+    from aggregator.kafka.topics import topic_names  # noqa: PLC0415 - as above
 
     policies = _policies(config)
     for name, ring in config.keys.items():
         for version, _ in ring.versions:
             ring.material(name, version)
+    topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
     stop = threading.Event()
     with _signals(stop), _deadline(stop, options.for_s):
         spark = open_session(config, f"aggregator {config.hub}")

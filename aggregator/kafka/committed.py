@@ -7,7 +7,7 @@ the partition no longer has is an error, never a reset.
 
 import bisect
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from aggregator.coordinates import ORIGIN_HEADER, OffsetRange
 from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka import ends, topics
 from aggregator.kafka.clients import consumer
+from aggregator.kafka.ends import Partition
 
 _POLL_S = 0.2
 _CONSUME_RECORDS = 2000  # messages taken out of the prefetch queue at once; bytes bound what is kept
@@ -36,7 +37,7 @@ class CentralPartition(NamedTuple):
 
 @dataclass(slots=True)
 class Committed:
-    """Consecutive committed records of one partition, as parallel lists."""
+    """Consecutive committed records of one partition, as parallel lists; `held` says why none follow, if so."""
 
     topic: str
     partition: int
@@ -45,6 +46,7 @@ class Committed:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     origins: list[bytes | None] = field(default_factory=list)
+    held: HoldError | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -90,11 +92,11 @@ def offset_bounds(
 
 
 class CommittedReader:
-    """One consumer for one range after another; a new connection for each would cost more than a short range.
+    """One consumer that reads several ranges side by side.
 
     Args:
         cluster: Central.
-        max_bytes: Bound of one piece, and of the prefetch queue.
+        max_bytes: Bound of what is kept before it is handed out, and of the prefetch queue.
         patience_s: How long nothing may arrive before a read is given up.
     """
 
@@ -107,55 +109,47 @@ class CommittedReader:
         """Leave the cluster."""
         self._consumer.close()
 
-    def read(self, topic: str, partition: int, offsets: OffsetRange) -> Iterator[Committed]:
-        """Read the committed records of a range, in order, in pieces of about `max_bytes` of keys and values.
+    def read(self, ranges: Mapping[Partition, OffsetRange]) -> Iterator[Committed]:
+        """Read the committed records of ranges, each in order, in pieces of about `max_bytes` of keys and values.
 
         Args:
-            topic: Central topic.
-            partition: Its partition.
-            offsets: Range [start, end); `end` is at most the last stable offset.
+            ranges: Range [start, end) by topic and partition; `end` is at most the last stable offset.
+
+        Yields:
+            Pieces; one with `held` is the last of its partition, which can not be read on.
 
         Raises:
-            HoldError: the partition no longer has `start`, or may not be read.
             Unreachable: the cluster does not answer.
         """
-        piece, size = Committed(topic, partition), 0
-        for messages in self._polled(topic, partition, offsets):
-            for message in messages:
-                size += _append(piece, message)
-            if size >= self._max_bytes:
-                yield piece
-                piece, size = Committed(topic, partition), 0
-        if len(piece):
-            yield piece
-
-    def _polled(self, topic: str, partition: int, offsets: OffsetRange) -> Iterator[list[Message]]:
-        """Runs of records of the range, until one message says that nothing before its end comes any more."""
-        if not len(offsets):
-            return
-        self._consumer.assign([TopicPartition(topic, partition, offsets.start)])
-        quiet_since, trouble = time.monotonic(), "nothing"
-        while True:
-            records: list[Message] = []
+        ends = {at: offsets.end for at, offsets in ranges.items() if len(offsets)}
+        self._consumer.assign([TopicPartition(*at, ranges[at].start) for at in ends])
+        pieces: dict[Partition, Committed] = {}
+        size, quiet_since, trouble = 0, time.monotonic(), "nothing"
+        while ends:
+            taken = 0
             for message in self._poll():
-                if (message.topic(), message.partition()) != (topic, partition):
-                    trouble = message.error().name() if message.error() else trouble
-                elif _ends(message, offsets.end):
-                    yield records
-                    return
-                elif message.error() is None:
-                    records.append(message)
-                else:
-                    trouble = message.error().name()
-            if records:
+                at = (message.topic(), message.partition())
+                end = ends.get(at)
+                if end is None:
+                    continue
+                piece = pieces.get(at) or pieces.setdefault(at, Committed(*at))
+                error = message.error()
+                if error is None and message.offset() < end:
+                    taken += _append(piece, message)
+                elif _ends(piece, message, end):
+                    del ends[at]
+                    self._consumer.incremental_unassign([TopicPartition(*at)])
+                elif error is not None:
+                    trouble = error.name()
+            size += taken
+            if taken:
                 quiet_since = time.monotonic()
-                yield records
             elif time.monotonic() - quiet_since > self._patience_s:
-                raise Unreachable(
-                    f"central: {topic}-{partition} delivered {trouble} for {self._patience_s:.0f} s before offset "
-                    f"{offsets.end}",
-                    hint="is the partition's leader up?",
-                )
+                raise _silent(ends, trouble, self._patience_s)
+            if size >= self._max_bytes:
+                yield from pieces.values()
+                pieces, size = {}, 0
+        yield from (piece for piece in pieces.values() if len(piece) or piece.held)
 
     def _poll(self) -> list[Message]:
         """What is queued, after waiting for the first; `consume` alone waits out its time for the last."""
@@ -163,40 +157,33 @@ class CommittedReader:
         return [] if first is None else [first, *self._consumer.consume(_CONSUME_RECORDS, timeout=0)]
 
 
-def read_range(
-    cluster: ClusterConfig, topic: str, partition: int, offsets: OffsetRange, *, max_bytes: int
-) -> Iterator[Committed]:
-    """Read one range with a consumer of its own; see `CommittedReader.read`.
-
-    Raises:
-        HoldError: the partition no longer has `start`, or may not be read.
-        Unreachable: the cluster does not answer.
-    """
-    reader = CommittedReader(cluster, max_bytes=max_bytes)
-    try:
-        yield from reader.read(topic, partition, offsets)
-    finally:
-        reader.close()
-
-
-def _ends(message: Message, end: int) -> bool:
+def _ends(piece: Committed, message: Message, end: int) -> bool:
     """Whether nothing before `end` comes after this: an offset at or past it, or the end of what is committed."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's codes have such names
         # End-of-partition names the last stable offset as that broker knows it; a new leader may be behind `end`.
         return bool(message.offset() >= end)
-    where = f"central: {message.topic()}-{message.partition()}"
+    where = f"central: {piece.topic}-{piece.partition}"
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001 - as above
-        raise HoldError(
+        piece.held = HoldError(
             f"{where} no longer has the lake's next offset",
             hint="central's retention removed records before the lake read them; raise retention.ms of that topic",
         )
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise HoldError(f"{where} may not be read", hint="grant Read on it to the central principal")
-    return False  # librdkafka goes on by itself; patience bounds how long
+    elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        piece.held = HoldError(f"{where} may not be read", hint="grant Read on it to the central principal")
+    return piece.held is not None  # librdkafka goes on by itself after any other error; patience bounds how long
+
+
+def _silent(ends: Mapping[Partition, int], trouble: str, patience_s: float) -> Unreachable:
+    (topic, partition), end = next(iter(ends.items()))
+    return Unreachable(
+        f"central: {topic}-{partition} delivered {trouble} for {patience_s:.0f} s before offset {end}",
+        hint="is the partition's leader up?",
+    )
 
 
 def _append(piece: Committed, message: Message) -> int:
+    """Take a record over and tell its bytes, at least one."""
     key, value = message.key(), message.value()
     piece.offsets.append(message.offset())
     piece.timestamps_ms.append(message.timestamp()[1])
@@ -207,4 +194,4 @@ def _append(piece: Committed, message: Message) -> int:
         if name == ORIGIN_HEADER:
             origin = content
     piece.origins.append(origin)
-    return (len(key) if key else 0) + (len(value) if value else 0)
+    return 1 + (len(key) if key else 0) + (len(value) if value else 0)

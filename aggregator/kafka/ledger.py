@@ -88,12 +88,19 @@ def winners(records: Iterable[LogRecord], topic: str) -> dict[EdgePartition, Led
     return best
 
 
-def read_ledger(cluster: ClusterConfig, names: HubNames) -> dict[EdgePartition, LedgerRecord]:
+def read_ledger(
+    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0
+) -> dict[EdgePartition, LedgerRecord]:
     """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
+
+    Args:
+        cluster: Central.
+        names: The hub's names.
+        partitions: How many are known to exist: stale metadata that shows fewer is an error, not an empty ledger.
 
     Raises:
         Failed: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
-    count = topics.partition_count(cluster, names.ledger)
+    count = max(partitions, topics.partition_count(cluster, names.ledger))
     return winners(read_to_end(cluster, names.ledger, range(count)), names.ledger) if count else {}

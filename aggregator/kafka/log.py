@@ -6,12 +6,13 @@ to a read_committed reader right now may miss a commit that has already succeede
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, ends
 
@@ -28,6 +29,44 @@ class LogRecord:
     offset: int
     key: str
     value: bytes | None
+
+
+def stable_ends(
+    log_end: Callable[[], Mapping[ends.Partition, int]],
+    stable_end: Callable[[], Mapping[ends.Partition, int]],
+    *,
+    bound_s: float,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Mapping[ends.Partition, int]:
+    """Wait until everything that is in the logs now is decided.
+
+    Args:
+        log_end: Asks for the high watermarks, open transactions included.
+        stable_end: Asks for the last stable offsets.
+        bound_s: Seconds until a stuck end is an error.
+        now: Seconds on a clock that only goes forward.
+        sleep: Waits.
+
+    Returns:
+        The high watermarks as they were at the call: read up to there.
+
+    Raises:
+        Failed: the last stable offset did not reach the end within the bound.
+    """
+    targets = log_end()
+    deadline = now() + bound_s
+    while True:
+        stable = stable_end()
+        stuck = sorted(at for at, end in targets.items() if stable[at] < end)
+        if not stuck:
+            return targets
+        if now() > deadline:
+            raise Failed(
+                f"{stuck}: a transaction holds the last stable offset for over {bound_s:.0f} s",
+                hint="look for a hanging producer with kafka-transactions.sh find-hanging, then start again",
+            )
+        sleep(_POLL_S)
 
 
 def read_to_end(
@@ -50,29 +89,26 @@ def read_to_end(
     """
     deadline = time.monotonic() + bound_s
     wanted = [(topic, partition) for partition in partitions]
-    targets = ends.log_end_offsets(cluster, wanted)
-    while True:
-        stable = ends.stable_end_offsets(cluster, wanted)
-        if all(stable[at] >= targets[at] for at in wanted):
-            break
-        if time.monotonic() > deadline:
-            stuck = sorted(at[1] for at in wanted if stable[at] < targets[at])
-            raise Failed(
-                f"{topic} partitions {stuck}: a transaction holds the last stable offset for over {bound_s:.0f} s",
-                hint="look for a hanging producer with kafka-transactions.sh find-hanging, then start again",
-            )
-        time.sleep(_POLL_S)
+    targets = stable_ends(
+        lambda: ends.log_end_offsets(cluster, wanted),
+        lambda: ends.stable_end_offsets(cluster, wanted),
+        bound_s=bound_s,
+        now=time.monotonic,
+        sleep=time.sleep,
+    )
     begin = ends.start_offsets(cluster, wanted)
-    pending = {at: end for at, end in targets.items() if end > begin[at]}
+    pending = {at: OffsetRange(begin[at], end) for at, end in targets.items() if end > begin[at]}
     return _read(cluster, pending, deadline) if pending else []
 
 
-def _read(cluster: ClusterConfig, targets: dict[ends.Partition, int], deadline: float) -> list[LogRecord]:
-    reader = clients.consumer(cluster)
+def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], deadline: float) -> list[LogRecord]:
+    # The end is known to be there: end-of-partition should not wait for more.
+    reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 5})
     records: list[LogRecord] = []
-    left = dict(targets)
+    left = {at: offsets.end for at, offsets in ranges.items()}
     try:
-        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in left])
+        # A number, not OFFSET_BEGINNING: librdkafka looks that up only half a second after a client's start.
+        reader.assign([TopicPartition(*at, offsets.start) for at, offsets in ranges.items()])
         while left:
             if time.monotonic() > deadline:
                 raise Unreachable(

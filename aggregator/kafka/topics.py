@@ -4,6 +4,7 @@ Invariant: creation is idempotent, partitions are only ever added, and nothing i
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 
 TIMEOUT_S = 10.0
+# A broker answers a creation before every broker, itself included, has the topic in its metadata.
+_PROPAGATION_S = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -46,6 +49,14 @@ def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
             f"{what} at {cluster.bootstrap_servers}: {error}",
             hint="check that the broker runs and the principal's rights",
         ) from None
+
+
+def _unknown(future: "Future[Any]") -> bool:
+    try:
+        error = future.exception(TIMEOUT_S + 5)
+    except TimeoutError:
+        return False
+    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
@@ -97,15 +108,20 @@ def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic
 
 
 def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Effective topic settings by topic name.
+    """Effective topic settings by topic name. A topic that was just created is asked for until its broker knows it.
 
     Raises:
         Unreachable: no answer, or no right to describe configs.
     """
     if not names:
         return {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    futures = clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S)
+    deadline = time.monotonic() + _PROPAGATION_S
+    while True:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S)
+        if time.monotonic() > deadline or not any(map(_unknown, futures.values())):
+            break
+        time.sleep(0.05)
     return {
         resource.name: {key: entry.value for key, entry in _result(future, resource.name, cluster).items()}
         for resource, future in futures.items()

@@ -158,9 +158,12 @@ class TransactionalWriter:
             self._refuse(failure)
 
     def close(self) -> None:
-        """Drop what is queued and leave; the next owner of the id aborts whatever is still open."""
-        self._producer.purge()
-        self._producer.close()
+        """Discard the producer without another word to the brokers; the next owner of the id aborts what is open.
+
+        librdkafka's `close()` would abort: it raises where the id was taken, waits without end for a silent broker, and
+        would send a request after one whose outcome is unknown. Dropping the last reference does none of these.
+        """
+        self._producer = None
 
     @staticmethod
     def _is_fenced(error: KafkaError) -> bool:
@@ -170,7 +173,18 @@ class TransactionalWriter:
         error = failure.args[0]
         raise self._translated(error) from None
 
+    def _cause(self, error: KafkaError) -> KafkaError:
+        """`produce` only says that the producer is dead; a transactional call says of what, without asking a broker."""
+        if error.code() != KafkaError._FATAL:  # noqa: SLF001 - librdkafka's public code has this name
+            return error
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as failure:
+            return failure.args[0]
+        return error
+
     def _translated(self, error: KafkaError) -> AggregatorError:
+        error = self._cause(error)
         if self._is_fenced(error):
             return Fenced(f"{self._id}: {error.str()}")
         if error.txn_requires_abort():

@@ -15,6 +15,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import ConfigError, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.ends import log_end_offsets
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HubNames
 from aggregator.lake.commit import Commit, CommitResult
@@ -41,13 +42,13 @@ class LakeBounds:
     Attributes:
         parallel: Spark tasks that run at a time; the session keeps two cores free of slots.
         task_records: Offsets of one task.
-        cycle_records: Offsets of one table's cycle, so that a long backlog is committed piece by piece.
+        cycle_records: Offsets of one table's cycle: a long backlog is committed, and a stop heard, in such pieces.
         patience_s: How long a drain goes on while nothing moves.
     """
 
     parallel: int = 2
     task_records: int = 500_000
-    cycle_records: int = 4_000_000
+    cycle_records: int = 1_000_000
     patience_s: float = 30.0
 
 
@@ -118,7 +119,8 @@ class LakeDriver:
         """Cycle until everything before `until` is committed or held.
 
         Args:
-            until: End offset by central topic and partition; None for what is committed now.
+            until: End offset by central topic and partition; None for everything that is in central's log now. An open
+                transaction is waited for: a commit returns before its marker makes the records visible.
             stop: Ends the drain early.
 
         Returns:
@@ -129,9 +131,9 @@ class LakeDriver:
         """
         done: dict[str, TableReport] = {}
         moved_at = time.monotonic()
+        wanted = self._log_ends() if until is None else until
         while True:
             report = self.cycle(force=True)
-            until = wanted = until if until is not None else report.ends()
             moved = any(table.version is not None for table in report.tables)
             done = {table.table: table.added_to(done.get(table.table)) for table in report.tables}
             if (stop and stop.is_set()) or not any(table.short_of(wanted) for table in report.tables):
@@ -142,6 +144,11 @@ class LakeDriver:
                 raise _stuck(report)
             else:
                 (stop or threading.Event()).wait(0.5)
+
+    def _log_ends(self) -> Mapping[tuple[str, int], int]:
+        topics = frozenset().union(*lake_sources(self._config, self._flows()).values())
+        partitions = central_partitions(self._config.central, topics)
+        return log_end_offsets(self._config.central, [(one.topic, one.partition) for one in partitions])
 
     def _table(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
         try:

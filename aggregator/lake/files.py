@@ -1,9 +1,10 @@
 """Parquet files that a task stages in a table's folder: complete and on disk, in no table until a commit names them.
 
 Invariant: a name is never used twice, a staged file is fsync'd before anybody hears of it, and memory holds one row
-group. Statistics are written in Delta's form and hold nothing that the file does not hold.
+group and one piece. Statistics are written in Delta's form and hold nothing that the file does not hold.
 """
 
+import contextlib
 import json
 import os
 import uuid
@@ -19,6 +20,7 @@ from aggregator.lake.columns import FIXED_COLUMNS, conformed, merged
 PREFIX = "hub-"
 SUFFIX = ".parquet"
 _FILE_BYTES = 256 * 1024 * 1024
+_GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
 # Longer texts would make the table's log long; a reader prunes by prefixes at best.
 _STATISTICS_CHARACTERS = 32
 
@@ -44,32 +46,46 @@ class StagedFile(NamedTuple):
 class Stage:
     """Takes tables of rows and writes them into files of one schema each."""
 
-    def __init__(self, folder: Path, schema: pa.Schema | None, *, file_bytes: int = _FILE_BYTES) -> None:
+    def __init__(
+        self, folder: Path, schema: pa.Schema | None, *, file_bytes: int = _FILE_BYTES, group_bytes: int = _GROUP_BYTES
+    ) -> None:
         self._folder = folder
         self._schema = schema or FIXED_COLUMNS
         self._file_bytes = file_bytes
+        self._group_bytes = group_bytes
         self._name = ""
         self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
         self._staged: list[StagedFile] = []
 
     def add(self, rows: pa.Table) -> None:
-        """Write rows as one row group.
+        """Take rows; a row group is written when enough are waiting, so that many small partitions share one.
 
         Raises:
             HoldError: the rows do not fit the table's columns.
             OSError: the folder can not be written.
         """
         wanted = merged(self._schema, rows.schema)
-        if self._writer is not None and (wanted != self._schema or self._written() > self._file_bytes):
+        if wanted != self._schema:
             self._finish()
-        self._schema = wanted
+            self._schema = wanted
+        self._waiting.append(conformed(rows, wanted))
+        if sum(table.nbytes for table in self._waiting) >= self._group_bytes:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
+        if self._writer is not None and (self._folder / self._name).stat().st_size > self._file_bytes:
+            self._end_file()
         if self._writer is None:
             self._name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
             self._folder.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
-                self._folder / self._name, wanted, compression="zstd", compression_level=1, write_statistics=True
+                self._folder / self._name, self._schema, compression="zstd", compression_level=1, write_statistics=True
             )
-        self._writer.write_table(conformed(rows, wanted), row_group_size=max(1, rows.num_rows))
+        rows, self._waiting = pa.concat_tables(self._waiting), []
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
     def close(self) -> tuple[StagedFile, ...]:
         """Finish the open file and tell what was staged.
@@ -82,16 +98,18 @@ class Stage:
 
     def abandon(self) -> None:
         """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-            (self._folder / self._name).unlink(missing_ok=True)
-        remove(self._folder, self._staged)
-
-    def _written(self) -> int:
-        return (self._folder / self._name).stat().st_size
+        with contextlib.suppress(OSError):  # the disk is full, or gone
+            if self._writer is not None:
+                (self._folder / self._name).unlink(missing_ok=True)
+                self._writer.close()
+            remove(self._folder, self._staged)
+        self._writer = None
 
     def _finish(self) -> None:
+        self._write()
+        self._end_file()
+
+    def _end_file(self) -> None:
         if self._writer is None:
             return
         self._writer.close()

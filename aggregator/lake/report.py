@@ -86,8 +86,5 @@ class CycleReport:
     @property
     def behind(self) -> bool:
         """Whether another cycle would find work that this one left by its bounds."""
-        return any(table.lag_records > 0 and table.rows > 0 for table in self.tables)
-
-    def ends(self) -> dict[tuple[str, int], int]:
-        """Last stable offsets by central topic and partition, as the cycle found them."""
-        return {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
+        ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
+        return any(table.rows > 0 and table.short_of(ends) for table in self.tables)

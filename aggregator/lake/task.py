@@ -61,12 +61,13 @@ class StagingTask:
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         running = _Running(self, reader, Decoding(open_registry(self.registry).schema), Stage(self.folder, columns))
         try:
-            reached = tuple(running.read(span) for span in self.plan[number])
+            reached = running.read(self.plan[number])
             return Outcome(reached, running.stage.close())
         except OSError as error:
             running.stage.abandon()
+            reason = os.strerror(error.errno) if error.errno else "can not be written"
             raise TableUnavailable(
-                f"table {self.name}: {self.folder}: {os.strerror(error.errno or 0)}",
+                f"table {self.name}: {self.folder}: {reason}",
                 hint="check the disk, its space and the rights on the folder",
             ) from None
         except BaseException:
@@ -83,27 +84,36 @@ class _Running:
     decoding: Decoding
     stage: Stage
 
-    def read(self, span: Span) -> Reached:
-        """Stage one span; where it can not go on, everything before that record is staged."""
-        topic, _, partition = span.partition
-        next_offset = span.offsets.start
-        try:
-            for piece in self.reader.read(topic, partition, span.offsets):
+    def read(self, spans: tuple[Span, ...]) -> tuple[Reached, ...]:
+        """Stage the spans; where one can not go on, everything before that record is staged, and the others go on."""
+        ranges = {(span.partition.topic, span.partition.partition): span.offsets for span in spans}
+        held: dict[tuple[str, int], RecordHeld] = {}
+        next_offsets = {at: offsets.start for at, offsets in ranges.items()}
+        for piece in self.reader.read(ranges):
+            at = (piece.topic, piece.partition)
+            if at in held:
+                continue
+            try:
                 self._add(piece)
-                next_offset = piece.offsets[-1] + 1
-        except RecordHeld as error:
-            return Reached(span, error.offset, str(error))
-        except HoldError as error:
-            return Reached(span, next_offset, str(error))
-        return Reached(span, span.offsets.end)
+                next_offsets[at] = piece.offsets[-1] + 1 if len(piece) else next_offsets[at]
+                if piece.held:
+                    raise piece.held
+            except RecordHeld as error:
+                held[at] = error
+            except HoldError as error:
+                held[at] = RecordHeld(next_offsets[at], error.message, hint=error.hint)
+        return tuple(
+            Reached(span, held[at].offset, str(held[at])) if at in held else Reached(span, span.offsets.end)
+            for at, span in zip(ranges, spans, strict=True)
+        )
 
     def _add(self, piece: Committed) -> None:
+        if not len(piece):
+            return
         try:
             rows = self.decoding.table(piece)
         except RecordHeld as error:
-            before = piece.before(error.offset)
-            if len(before):
-                self._add(before)
+            self._add(piece.before(error.offset))
             raise
         self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
 

@@ -23,6 +23,7 @@ KEY, VALUE = "k", "v"
 # On the wire a nullified leaf is the index of the null branch and nothing else.
 NULL_INDEX = b"\0"
 _PLAIN = {Kind.NULL: "null", Kind.BOOLEAN: "boolean", Kind.INT: "long", Kind.LONG: "long", Kind.ENUM: "long"}
+_INTEGER_LIMITS = {Kind.INT: 2**31, Kind.LONG: 2**63}
 _SIZES = {Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 
@@ -137,6 +138,17 @@ def value_of(leaf: Leaf, raw: Raw) -> Value:
     return value
 
 
+def raws_of(leaf: Leaf, values: Sequence[Value | None]) -> list[Raw]:
+    """What the encoder needs, for many values.
+
+    Raises:
+        TypeError: the operator broke its word about the type.
+    """
+    if leaf.kind is Kind.STRING and not leaf.nullable:
+        return list(map(str.encode, values))  # type: ignore[arg-type] # a TypeError is the point
+    return [raw_of(leaf, value) for value in values]
+
+
 def raw_of(leaf: Leaf, value: Value | None) -> Raw:
     """What the encoder needs.
 
@@ -147,7 +159,8 @@ def raw_of(leaf: Leaf, value: Value | None) -> Raw:
         if leaf.nullable:
             return NULL_INDEX
     elif isinstance(value, int):
-        if leaf.kind in INTEGERS:
+        limit = _INTEGER_LIMITS.get(leaf.kind, 0)
+        if -limit <= value < limit:
             return value
     elif isinstance(value, str):
         if leaf.kind is Kind.ENUM:

@@ -53,7 +53,7 @@ def compile_plan(text: str, scope: Scope, today: date) -> Plan:
             Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
         ) from None
     calls = tuple(compiler.calls)
-    nodes = settle(compiler.nodes, root, calls)
+    nodes = settle(compiler.nodes, root, calls, compiler.undeclared)
     rows = tuple(_final(row, nodes[number]) for number, row in compiler.rows.items())
     schema = derive(compiler.schema, nodes, root, calls, scope.policy)
     return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema)
@@ -78,6 +78,7 @@ class _Compiler:
         self.nodes: list[PlanNode] = []
         self.calls: dict[Call, int] = {}
         self.rows: dict[int, Row] = {}
+        self.undeclared: set[int] = set()
         self.known: dict[_Context, int] = {}
         self.above: dict[_Context, int] = {}
         self.decided: dict[tuple[frozenset[int], frozenset[str]], Decision] = {}
@@ -122,9 +123,13 @@ class _Compiler:
 
     def branch(self, inside: _Context, path: str) -> int:
         """A branch has no step of its own; a null beside others says nothing that the others do not."""
-        if self.schema.nodes[inside.node].kind is Kind.NULL:
-            return self.add(PlanNode(Kind.NULL, Action.KEEP, path, inside.node))
-        return self.visit(inside, path)
+        if self.schema.nodes[inside.node].kind is not Kind.NULL:
+            return self.visit(inside, path)
+        number = self.add(PlanNode(Kind.NULL, Action.KEEP, path, inside.node))
+        reaching = inside._replace(rules=inside.rules | self.matcher.matched(inside.alive))
+        if not isinstance(self.decide(reaching).rule, Keep):
+            self.undeclared.add(number)
+        return number
 
     def key(self, inside: _Context, path: str) -> int:
         alive = self.matcher.advance(inside.alive, paths.KEYS)

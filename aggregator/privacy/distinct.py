@@ -3,12 +3,13 @@
 Invariant: an operator that raises loses exactly the values that it raises for; what is missing is never the input.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from aggregator.privacy.codec import Raw, raw_of, value_of
+from aggregator.privacy.codec import Raw, raws_of, value_of
 from aggregator.privacy.leaf import Value
-from aggregator.privacy.operators import Operator, reads_value
+from aggregator.privacy.operators import Operator, reads_bytes, reads_value
 from aggregator.privacy.plan import Call
+from aggregator.schema.avro import Kind
 
 # About 10 MB of short identifiers per operator and slot.
 CAPACITY = 65_536
@@ -23,17 +24,25 @@ class Distinct:
         self._capacity = capacity
         self._known: dict[Raw, Raw] = {}
 
-    def results(self, wanted: Iterable[Raw]) -> Mapping[Raw, Raw]:
+    def results(self, wanted: Collection[Raw]) -> Mapping[Raw, Raw]:
         """Results by raw value; without an entry for those that failed."""
-        wanted = set(wanted)
-        fresh = [raw for raw in wanted if raw not in self._known]
-        if len(self._known) + len(fresh) > self._capacity:
-            self._known = {raw: self._known[raw] for raw in wanted if raw in self._known}
-        self._known.update(self._worked_out(fresh))
-        found = {raw: self._known[raw] for raw in wanted if raw in self._known}
-        if len(self._known) > self._capacity:
+        answers = zip(wanted, self.answers(list(wanted)), strict=True)
+        return {raw: answer for raw, answer in answers if answer is not None}
+
+    def answers(self, raws: Sequence[Raw]) -> list[Raw]:
+        """Results of distinct raw values, in their order; None for one that failed."""
+        known = self._known
+        answers = list(map(known.get, raws))
+        fresh = [raw for raw, answer in zip(raws, answers, strict=True) if answer is None]
+        if len(known) + len(fresh) > self._capacity:
+            pairs = zip(raws, answers, strict=True)
+            self._known = known = {raw: answer for raw, answer in pairs if answer is not None}
+        if fresh:
+            known.update(self._worked_out(fresh))
+            answers = list(map(known.get, raws))
+        if len(known) > self._capacity:
             self._known = {}
-        return found
+        return answers
 
     def _worked_out(self, fresh: list[Raw]) -> dict[Raw, Raw]:
         try:
@@ -49,6 +58,10 @@ class Distinct:
 
     def _apply(self, fresh: list[Raw]) -> dict[Raw, Raw]:
         rule, leaf, result = self._call
-        values: list[Value] = [value_of(leaf, raw) for raw in fresh] if reads_value(rule) else [b""] * len(fresh)
-        answers = self._operator(values)
-        return {raw: raw_of(result, answer) for raw, answer in zip(fresh, answers, strict=True)}
+        values: Sequence[Value] = fresh
+        if not reads_value(rule):
+            values = [b""] * len(fresh)
+        elif not (leaf.kind is Kind.STRING and reads_bytes(rule, leaf)):
+            values = [value_of(leaf, raw) for raw in fresh]
+        answers = raws_of(result, self._operator(values))
+        return dict(zip(fresh, answers, strict=True))

@@ -5,8 +5,8 @@ from datetime import date
 
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.policy import Policy
-from aggregator.privacy.reference import ReferenceStrip, utc_today
 from aggregator.privacy.strip import Strip
+from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import Registry
 
 
@@ -34,7 +34,9 @@ def topic_strip(
     Raises:
         ConfigError: the policy contradicts itself for this topic, or names a key that is not there.
     """
-    return ReferenceStrip(
+    from aggregator.privacy.kernel.strip import KernelStrip  # noqa: PLC0415 - loads numba, which takes a second
+
+    return KernelStrip(
         policy=policy,
         edge_topic=edge_topic,
         central_topic=central_topic,

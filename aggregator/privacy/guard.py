@@ -39,7 +39,7 @@ class Guard:
     def __init__(self, plan: Plan) -> None:
         self._nodes = plan.nodes
         self._left = 0
-        weightless = _weightless(plan.nodes)
+        weightless = weightless_nodes(plan.nodes)
         self._checks: list[_Check] = [self._check(node, weightless, plan.calls) for node in plan.nodes]
         self._root = plan.root
 
@@ -124,11 +124,13 @@ class Guard:
 
 def _varint(data: bytes, at: int, longest: int, limit: int) -> tuple[int, int]:
     """A zigzag number of at most `longest` bytes below `limit`, and the position after it."""
+    if at < len(data) and data[at] < 0x80:  # noqa: PLR2004 - the continuation bit; most numbers are this short
+        return (data[at] >> 1) ^ -(data[at] & 1), at + 1
     number = shift = 0
     for position in range(at, min(at + longest, len(data))):
         byte = data[position]
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+        if byte < 0x80:  # noqa: PLR2004 - as above
             if number >= limit:
                 raise Malformed
             return (number >> 1) ^ -(number & 1), position + 1
@@ -207,20 +209,20 @@ def _leaf(node: PlanNode, calls: Sequence[Call]) -> _Check:
         case Kind.FIXED:
             return _sized(node.size)
         case Kind.STRING:
-            return _text if _is_read(node, calls) else _bytes
+            return _text if is_read(node, calls) else _bytes
         case Kind.ENUM:
             return _index(node.size)
     return _SIMPLE[node.kind]
 
 
-def _is_read(node: PlanNode, calls: Sequence[Call]) -> bool:
+def is_read(node: PlanNode, calls: Sequence[Call]) -> bool:
     """Whether this text travels on or is looked at; what is dropped may be any bytes."""
     if node.action is Action.APPLY:
         return operators.reads_value(calls[node.call].rule)
     return node.action is Action.KEEP
 
 
-def _weightless(nodes: Sequence[PlanNode]) -> set[int]:
+def weightless_nodes(nodes: Sequence[PlanNode]) -> set[int]:
     """Nodes whose values can have no bytes at all."""
     found: set[int] = set()
     while True:

@@ -4,20 +4,26 @@ Invariant: equal keys stay equal and unequal ones unequal within their format, b
 them; a key that is not what its format says is rejected, never passed.
 """
 
+import contextlib
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
+import numpy as np
+
 from aggregator.config.secrets import KeyRing
-from aggregator.errors import DeadLetterError, Reason
+from aggregator.errors import Reason
+from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
+from aggregator.privacy.pile import Pile
 from aggregator.privacy.policy import KeyFormat
-from aggregator.privacy.programs import Outcome, Program, Programs
+from aggregator.privacy.programs import Programs
 from aggregator.privacy.rules import AnyRule, Drop, Keep, Pseudonymize
 from aggregator.privacy.strip import Rejection
-from aggregator.schema.wire import split
+from aggregator.schema.wire import MAGIC
 
 # Counted under this path; no field can be called so.
 PATH = "@key"
@@ -40,7 +46,7 @@ class Keys:
         self._form = form
         self._programs = programs
         self._drops = True
-        self._token = tokenizer(rule, keys).token if isinstance(rule, Pseudonymize) else None
+        self._tokenizer = tokenizer(rule, keys) if isinstance(rule, Pseudonymize) else None
 
     def begin(self, today: date) -> None:
         """A new batch."""
@@ -48,43 +54,80 @@ class Keys:
         expired = isinstance(self._rule, Keep) and self._rule.expired(today)
         self._drops = expired or isinstance(self._rule, Drop)
 
-    def transform(self, key: bytes | None) -> Outcome:
-        """One key; None stays None, and is what a dropped key becomes.
+    def strip(self, keys: Sequence[bytes | None]) -> Column:
+        """The keys of the batch that was begun; None stays None, and is what a dropped key becomes.
 
         Raises:
             RetryError: a registry does not answer.
         """
-        if key is None:
-            return Outcome()
+        distinct = set(keys) - {None}
+        if not distinct:
+            return Column([None] * len(keys))
         if self._drops:
-            return Outcome(counts={(PATH, "drop"): 1})
-        avro = self._avro(key) if self._form in (None, "avro") else None
-        if avro is not None:
-            return avro
-        try:
-            value = _READ[self._form or "string"](key)
-        except (ValueError, RecursionError):
-            return Outcome(rejection=Rejection(Reason.BAD_KEY))
-        if self._token is None:
-            return Outcome(key)
-        return Outcome(_written(self._token(value), self._form), counts={(PATH, self._rule.operator): 1})
+            return _alike(keys, Column([None] * len(keys)), "drop")
+        if self._form == "avro" or (self._form is None and any(key[:1] == MAGIC for key in distinct if key)):
+            return self._by_wire(keys)
+        return self._plain(keys)
 
-    def _avro(self, key: bytes) -> Outcome | None:
-        """The outcome of an Avro key; None when it is none and need not be one."""
-        try:
-            schema_id, body = split(key)
-        except DeadLetterError:
-            return Outcome(rejection=Rejection(Reason.BAD_KEY)) if self._form == "avro" else None
-        program = self._programs.program(schema_id)
-        if not isinstance(program, Program):
-            if self._form is None and program.reason is Reason.UNKNOWN_SCHEMA:
-                return None
-            return Outcome(rejection=Rejection(Reason.BAD_KEY, schema_id))
-        (outcome,) = program.strip([body])
-        if outcome.rejection is not None:
-            return Outcome(rejection=Rejection(Reason.BAD_KEY, schema_id))
-        counts = {(_path(path), operator): count for (path, operator), count in outcome.counts.items()}
-        return outcome._replace(counts=counts)
+    def _by_wire(self, keys: Sequence[bytes | None]) -> Column:
+        """Keys that may be Avro: those that are not, and need not be, are plain."""
+        pile = Pile(keys)
+        groups = pile.groups()
+        plain = [groups.unframed]
+        parts = []
+        for schema_id, members in groups.members.items():
+            program = self._programs.program(schema_id)
+            if not isinstance(program, Rejection):
+                parts.append((members, _of_key(program.strip(pile, members), schema_id)))
+            elif self._form is None and program.reason is Reason.UNKNOWN_SCHEMA:
+                plain.append(members)
+            else:
+                parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
+        rest = np.sort(np.concatenate(plain))
+        if self._form == "avro":
+            parts.append(refused(rest, Rejection(Reason.BAD_KEY)))
+        else:
+            parts.append((rest, self._plain([keys[place] for place in rest])))
+        return joined(len(keys), parts)
+
+    def _plain(self, keys: Sequence[bytes | None]) -> Column:
+        """Keys in their declared format, each distinct one once."""
+        values: dict[bytes, Value] = {}
+        for key in set(keys):
+            if key is not None:
+                with contextlib.suppress(ValueError, RecursionError):
+                    values[key] = _READ[self._form or "string"](key)
+        made: dict[bytes | None, bytes] = {key: key for key in values}
+        if self._tokenizer is not None:
+            tokens = self._tokenizer.tokens(list(values.values()))
+            made = {key: _written(token, self._form) for key, token in zip(values, tokens, strict=True)}
+        column = Column([made.get(key) for key in keys])
+        bad = [place for place, key in enumerate(keys) if key not in made and key is not None] 
+        column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
+        return column if self._tokenizer is None else _alike(keys, column, self._rule.operator)
+
+
+def _alike(keys: Sequence[bytes | None], column: Column, operator: str) -> Column:
+    """A column in which the operator is counted once for every key that there is."""
+
+    def counts_of(places: Collection[int]) -> Counts:
+        count = sum(keys[place] is not None for place in places)
+        return Counter({(PATH, operator): count} if count else {})
+
+    count = len(keys) - keys.count(None) - len(column.rejected)
+    column.counts = Counter({(PATH, operator): count} if count else {})
+    column.counts_of = counts_of
+    return column
+
+
+def _of_key(column: Column, schema_id: int) -> Column:
+    """What a program made of values, told as of keys."""
+
+    def told(counts: Counts) -> Counts:
+        return Counter({(_path(path), operator): count for (path, operator), count in counts.items()})
+
+    rejected = dict.fromkeys(column.rejected, Rejection(Reason.BAD_KEY, schema_id))
+    return Column(column.contents, rejected, told(column.counts), lambda places: told(column.counts_of(places)))
 
 
 def _path(inner: str) -> str:

@@ -4,83 +4,39 @@ Invariant: the derived schema is registered before a program can strip anything.
 day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import Protocol
 
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.codec import Codec, Raw
+from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.distinct import Distinct
-from aggregator.privacy.guard import Guard, Malformed
+from aggregator.privacy.pile import Integers, Pile
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.strip import Rejection
-from aggregator.privacy.transform import Transform
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import frame
 
 
-class Outcome(NamedTuple):
-    """What became of one value or key.
+class Program(Protocol):
+    """One plan with all that runs it: turns bodies of a writer's schema into framed bodies of its derived schema."""
 
-    Attributes:
-        content: What is left of it; None for nothing.
-        rejection: Why its record can not be delivered.
-        counts: (path, operator) to what was removed or changed; of use only if the record is delivered.
-    """
+    def strip(self, pile: Pile, members: Integers) -> Column:
+        """Strip framed values.
 
-    content: bytes | None = None
-    rejection: Rejection | None = None
-    counts: Mapping[tuple[str, str], int] = MappingProxyType({})
+        Args:
+            pile: The batch.
+            members: Places of the values of the plan's schema; the rows of the result.
+        """
+        ...
 
 
-class Program:
-    """One plan with all that runs it, and the central id of its derived schema."""
-
-    def __init__(self, plan: Plan, calls: Sequence[Distinct], schema_id: int, central_id: int | None) -> None:
-        self.plan = plan
-        self.schema_id = schema_id
-        self._central_id = central_id
-        self._guard = Guard(plan)
-        self._codec = Codec(plan)
-        self._transform = Transform(plan)
-        self._calls = calls
-
-    def strip(self, bodies: Sequence[bytes]) -> list[Outcome]:
-        """Strip Avro bodies; framed outcomes in the order of the bodies, without content where a key is all dropped."""
-        decoded = [self._decoded(body) for body in bodies]
-        wanted: dict[int, set[Raw]] = defaultdict(set)
-        for item in decoded:
-            if not isinstance(item, Rejection):
-                self._transform.collect(item, wanted)
-        results = {number: self._calls[number].results(raws) for number, raws in wanted.items()}
-        return [
-            Outcome(rejection=item) if isinstance(item, Rejection) else self._built(item, results) for item in decoded
-        ]
-
-    def _decoded(self, body: bytes) -> Raw | Rejection:
-        try:
-            self._guard.check(body)
-            return self._codec.decode(body)
-        except Malformed as error:
-            return Rejection(error.reason, self.schema_id)
-        except Exception:  # noqa: BLE001 - the guard lets nothing through that fails here; if so, the worker lives
-            return Rejection(Reason.UNDECODABLE, self.schema_id)
-
-    def _built(self, value: Raw, results: Mapping[int, Mapping[Raw, Raw]]) -> Outcome:
-        counts: Counter[tuple[str, str]] = Counter()
-        try:
-            left = self._transform.build(value, results, counts)
-            if self._central_id is None:
-                return Outcome(counts=counts)
-            return Outcome(frame(self._central_id, self._codec.encode(left)), counts=counts)
-        except Exception:  # noqa: BLE001 - an operator failed, or broke its word about its type: never the input
-            return Outcome(rejection=Rejection(Reason.OPERATOR_FAILED, self.schema_id))
+# (plan, operators by call, writer schema id, id of the derived schema) to what runs it. Without a derived schema
+# nothing is left of a value.
+Maker = Callable[[Plan, Sequence[Distinct], int, int | None], Program]
 
 
 class Programs:
@@ -92,6 +48,7 @@ class Programs:
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
         keys: Key rings by name.
+        maker: Makes programs; where implementations differ.
         drops_whole: A value of which nothing is left becomes None instead of an empty one; for keys.
     """
 
@@ -102,6 +59,7 @@ class Programs:
         edge_registry: Registry,
         central_registry: Registry,
         keys: Mapping[str, KeyRing],
+        maker: Maker,
         *,
         drops_whole: bool = False,
     ) -> None:
@@ -110,6 +68,7 @@ class Programs:
         self._edge_registry = edge_registry
         self._central_registry = central_registry
         self._keys = keys
+        self._maker = maker
         self._drops_whole = drops_whole
         self._day: date | None = None
         self._looked = False
@@ -121,6 +80,22 @@ class Programs:
         self._looked = False
         if today != self._day:
             self._day, self._known = today, {}
+
+    def strip(self, pile: Pile) -> Column:
+        """Strip the values of the batch that was begun, by schema: each group is one call per operator.
+
+        Raises:
+            RetryError, HoldError, ConfigError: as `program`.
+        """
+        groups = pile.groups()
+        parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
+        for schema_id, members in groups.members.items():
+            program = self.program(schema_id)
+            if isinstance(program, Rejection):
+                parts.append(refused(members, program))
+            else:
+                parts.append((members, program.strip(pile, members)))
+        return joined(len(pile), parts)
 
     def program(self, schema_id: int) -> Program | Rejection:
         """The program of a writer schema id, in the batch that was begun.
@@ -150,8 +125,8 @@ class Programs:
         plan = compile_plan(text, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
         if plan.dropped and self._drops_whole:
-            return Program(plan, calls, schema_id, None)
-        return Program(plan, calls, schema_id, self._central_registry.register(self._subject, plan.schema))
+            return self._maker(plan, calls, schema_id, None)
+        return self._maker(plan, calls, schema_id, self._central_registry.register(self._subject, plan.schema))
 
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""

@@ -1,112 +1,77 @@
 """The reference implementation of stripping, on fastavro: slow, independent of the kernel, and complete.
 
-Invariants: lists out are as long as lists in; a rejected record has neither key, value nor headers left; a derived
-schema is registered before the first record of it is returned; nothing is returned of a batch when a registry is away.
+Invariant: a body that the guard does not pass is never decoded, and one that an operator failed for is never encoded.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Collection, Mapping, Sequence
 
-from aggregator.config.secrets import KeyRing
-from aggregator.errors import DeadLetterError
-from aggregator.privacy.keys import Keys
-from aggregator.privacy.policy import Policy
-from aggregator.privacy.precedence import key_scope, value_scope
-from aggregator.privacy.programs import Outcome, Program, Programs
-from aggregator.privacy.strip import Batch, Headers, Rejection, Stripped
-from aggregator.schema.registry import Registry
-from aggregator.schema.wire import split
-
-HEADERS_PATH = "@headers"
-
-
-def utc_today() -> date:
-    """The day in UTC; the default of what decides whether a `keep` has expired."""
-    return datetime.now(UTC).date()
+from aggregator.errors import Reason
+from aggregator.privacy.codec import Codec, Raw
+from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.guard import Guard, Malformed
+from aggregator.privacy.pile import Integers, Pile
+from aggregator.privacy.plan import Plan
+from aggregator.privacy.programs import Maker
+from aggregator.privacy.strip import Rejection
+from aggregator.privacy.topic import TopicStrip
+from aggregator.privacy.transform import Transform
+from aggregator.schema.wire import frame
 
 
-class ReferenceStrip:
-    """Strips the records of one edge topic.
+class ReferenceProgram:
+    """Runs one plan, record by record; see `programs.Program`."""
 
-    Args:
-        policy: What happens.
-        edge_topic: Where the records come from; selects the policy's topics.
-        central_topic: Where they go; names the subjects of derived schemas.
-        edge_registry: The edge's registry.
-        central_registry: Central's.
-        keys: Key rings by name.
-        today: Asked once per batch.
+    def __init__(self, plan: Plan, calls: Sequence[Distinct], schema_id: int, central_id: int | None) -> None:
+        self._schema_id = schema_id
+        self._central_id = central_id
+        self._guard = Guard(plan)
+        self._codec = Codec(plan)
+        self._transform = Transform(plan)
+        self._calls = calls
 
-    Raises:
-        ConfigError: the policy contradicts itself for this topic, or the record key's key can not be read.
-    """
+    def strip(self, pile: Pile, members: Integers) -> Column:
+        """Strip framed values of the plan's schema."""
+        decoded = [self._decoded(pile.body(place)) for place in members]
+        wanted: dict[int, set[Raw]] = defaultdict(set)
+        for item in decoded:
+            if not isinstance(item, Rejection):
+                self._transform.collect(item, wanted)
+        results = {number: self._calls[number].results(raws) for number, raws in wanted.items()}
+        counts: list[Counts] = [Counter() for _ in decoded]
+        built = [self._built(item, results, own) for item, own in zip(decoded, counts, strict=True)]
+        rejected = {row: item for row, item in enumerate(built) if isinstance(item, Rejection)}
 
-    def __init__(
-        self,
-        *,
-        policy: Policy,
-        edge_topic: str,
-        central_topic: str,
-        edge_registry: Registry,
-        central_registry: Registry,
-        keys: Mapping[str, KeyRing],
-        today: Callable[[], date] = utc_today,
-    ) -> None:
-        view = policy.view(edge_topic)
-        registries = (edge_registry, central_registry, keys)
-        self._values = Programs(value_scope(policy, edge_topic), f"{central_topic}-value", *registries)
-        of_key = Programs(key_scope(policy, edge_topic), f"{central_topic}-key", *registries, drops_whole=True)
-        self._keys = Keys(view.key, view.format, of_key, keys)
-        self._headers = frozenset(view.headers)
-        self._today = today
+        def counts_of(rows: Collection[int]) -> Counts:
+            return sum((counts[row] for row in rows), Counter())
 
-    def strip(self, batch: Batch) -> Stripped:
-        """Apply the plan to every record; see `privacy.strip.Strip`."""
-        today = self._today()
-        self._keys.begin(today)
-        self._values.begin(today)
-        keys = [self._keys.transform(key) for key in batch.keys]
-        values = self._stripped(batch.values)
-        out = Stripped(keys=[], values=[], headers=[])
-        for index, (key, value, headers) in enumerate(zip(keys, values, batch.headers, strict=True)):
-            rejection = value.rejection or key.rejection
-            if rejection is None:
-                out.counts.update(key.counts)
-                out.counts.update(value.counts)
-            else:
-                out.rejected[index] = rejection
-            out.keys.append(key.content if rejection is None else None)
-            out.values.append(value.content if rejection is None else None)
-            out.headers.append(self._allowed(headers, out.counts) if rejection is None else [])
-        return out
+        contents = [None if isinstance(item, Rejection) else item for item in built]
+        return Column(contents, rejected, counts_of([n for n in range(len(built)) if n not in rejected]), counts_of)
 
-    def _stripped(self, values: Sequence[bytes | None]) -> list[Outcome]:
-        """Values by schema: each group is one call per operator."""
-        outcomes = [Outcome()] * len(values)
-        groups: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-        for index, value in enumerate(values):
-            if value is None:
-                continue
-            try:
-                schema_id, body = split(value)
-            except DeadLetterError as error:
-                outcomes[index] = Outcome(rejection=Rejection(error.reason))
-            else:
-                groups[schema_id].append((index, body))
-        for schema_id, members in groups.items():
-            for (index, _), outcome in zip(members, self._group(schema_id, members), strict=True):
-                outcomes[index] = outcome
-        return outcomes
+    def _decoded(self, body: bytes) -> Raw | Rejection:
+        try:
+            self._guard.check(body)
+            return self._codec.decode(body)
+        except Malformed as error:
+            return Rejection(error.reason, self._schema_id)
+        except Exception:  # noqa: BLE001 - the guard lets nothing through that fails here; if so, the worker lives
+            return Rejection(Reason.UNDECODABLE, self._schema_id)
 
-    def _group(self, schema_id: int, members: Sequence[tuple[int, bytes]]) -> list[Outcome]:
-        program = self._values.program(schema_id)
-        if isinstance(program, Program):
-            return program.strip([body for _, body in members])
-        return [Outcome(rejection=program)] * len(members)
+    def _built(
+        self, value: Raw | Rejection, results: Mapping[int, Mapping[Raw, Raw]], counts: Counts
+    ) -> bytes | None | Rejection:
+        if isinstance(value, Rejection):
+            return value
+        try:
+            left = self._transform.build(value, results, counts)
+            return None if self._central_id is None else frame(self._central_id, self._codec.encode(left))
+        except Exception:  # noqa: BLE001 - an operator failed, or broke its word about its type: never the input
+            return Rejection(Reason.OPERATOR_FAILED, self._schema_id)
 
-    def _allowed(self, headers: Headers | None, counts: Counter[tuple[str, str]]) -> list[tuple[str, bytes | None]]:
-        allowed = [(name, value) for name, value in headers or () if name in self._headers]
-        if headers and len(allowed) < len(headers):
-            counts[HEADERS_PATH, "drop"] += len(headers) - len(allowed)
-        return allowed
+
+class ReferenceStrip(TopicStrip):
+    """Strips the records of one edge topic, slowly; for tests."""
+
+    def _maker(self) -> Maker:
+        return ReferenceProgram

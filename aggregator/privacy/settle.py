@@ -1,7 +1,8 @@
 """Settles what happens to containers, once every leaf is decided.
 
 Invariants: a container that holds nothing live is dropped, one that holds nothing touched is kept as a whole, and
-nothing below a dropped container is anything but dropped. A record at the root always stays, be it without fields: the
+nothing below a dropped container is anything but dropped. What has no leaves at all (a chain of records that hold
+only the next one) is kept where a rule keeps its nulls. A record at the root always stays, be it without fields: the
 record itself is counted and delivered.
 """
 
@@ -13,9 +14,17 @@ from aggregator.privacy.unions import NULL, Branch, merged
 from aggregator.schema.avro import CONTAINERS, Kind
 
 
-def settle(nodes: Sequence[PlanNode], root: int, calls: Sequence[Call]) -> tuple[PlanNode, ...]:
-    """Give containers their action, and unions their output."""
-    live = _fixpoint(nodes, lambda number, held: _lives(nodes, number, held))
+def settle(nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], undeclared: set[int]) -> tuple[PlanNode, ...]:
+    """Give containers their action, and unions their output.
+
+    Args:
+        nodes: With every leaf decided.
+        root: Where a value begins.
+        calls: The plan's operator calls.
+        undeclared: Null branches that no rule keeps.
+    """
+    closed = _fixpoint(nodes, lambda number, held: _is_closed(nodes, number, undeclared, held))
+    live = _fixpoint(nodes, lambda number, held: number not in closed or _lives(nodes, number, held))
     if nodes[root].kind is Kind.RECORD:
         live.add(root)
     touched = _fixpoint(nodes, lambda number, held: _is_touched(nodes, number, live, held))
@@ -38,6 +47,14 @@ def _fixpoint(nodes: Sequence[PlanNode], holds: Callable[[int, set[int]], bool])
         held.update(number for number in range(len(nodes) - 1, -1, -1) if number not in held and holds(number, held))
         grown = len(held) > before
     return held
+
+
+def _is_closed(nodes: Sequence[PlanNode], number: int, undeclared: set[int], held: set[int]) -> bool:
+    """Whether something in it is not kept by a rule."""
+    node = nodes[number]
+    if _is_leaf(node):
+        return node.action is not Action.KEEP or number in undeclared
+    return not held.isdisjoint(node.children)
 
 
 def _lives(nodes: Sequence[PlanNode], number: int, held: set[int]) -> bool:

@@ -1,7 +1,7 @@
 """The interface of stripping: a whole batch in, a whole batch out, plus what was rejected and why.
 
 Invariant: an output list never holds an input value that the plan did not keep; at a rejected index the output is
-None and the caller writes a dead letter instead of a record. Implementations: `reference` (fastavro).
+None and the caller writes a dead letter instead of a record. Implementations: `kernel` (compiled), `reference` (fastavro).
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class Stripped:
     Attributes:
         keys: Transformed keys.
         values: Stripped values under the central schema id; None for a tombstone and for a rejected record.
-        headers: Allowed headers only, in their order.
+        headers: Allowed headers only, in their order; to be read only, because records without any share a list.
         rejected: Index in the batch to the reason.
         suppressed: Indices that a `drop_record` rule removed; counted, not dead.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.

@@ -8,19 +8,21 @@ raw bytes otherwise. Pseudonymised data is still personal data: whoever holds th
 """
 
 import base64
-import hmac
 import re
 import struct
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from cryptography.hazmat.primitives import hashes, hmac
 
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.rules import Encode, Normalize
 
 TOKEN_BYTES = 16
+MAC_BYTES = 32
 HIGHEST_VERSION = 255
 _NOT_DIALLED = re.compile(r"[^0-9+]")
 
@@ -31,6 +33,8 @@ def _digits(text: str) -> str:
 
 
 def _casefold(text: str) -> str:
+    if text.isascii():  # the same, at a tenth of the cost
+        return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
@@ -71,11 +75,22 @@ def _as_uuid(token: bytes) -> uuid.UUID:
     return uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)
 
 
-_ENCODE: dict[Encode, Callable[[int, bytes], Value]] = {
-    "hex": lambda version, token: f"v{version}_{token.hex()}",
-    "base64url": lambda version, token: f"v{version}_{base64.urlsafe_b64encode(token).rstrip(b'=').decode()}",
-    "bytes": lambda version, token: bytes([version]) + token,
-    "uuid": lambda _, token: str(_as_uuid(token)),
+def _hex(version: int, macs: Sequence[bytes]) -> list[Value]:
+    """All at once: one conversion, then pieces of its text."""
+    prefix, text = f"v{version}_", b"".join(macs).hex()
+    return [prefix + text[at : at + 2 * TOKEN_BYTES] for at in range(0, len(text), 2 * MAC_BYTES)]
+
+
+def _base64url(version: int, macs: Sequence[bytes]) -> list[Value]:
+    texts = [base64.urlsafe_b64encode(mac[:TOKEN_BYTES]).rstrip(b"=").decode() for mac in macs]
+    return [f"v{version}_{text}" for text in texts]
+
+
+_ENCODE: dict[Encode, Callable[[int, Sequence[bytes]], list[Value]]] = {
+    "hex": _hex,
+    "base64url": _base64url,
+    "bytes": lambda version, macs: [bytes([version]) + mac[:TOKEN_BYTES] for mac in macs],
+    "uuid": lambda _, macs: [str(_as_uuid(mac[:TOKEN_BYTES])) for mac in macs],
 }
 
 
@@ -102,12 +117,25 @@ class Tokenizer:
         if not 0 < self.version <= HIGHEST_VERSION:
             raise ValueError("a key version is 1 to 255: it is one byte of a token")
         domain = self.domain.encode()
-        keyed = hmac.new(self.material, struct.pack(">I", len(domain)) + domain, "sha256")
+        keyed = hmac.HMAC(self.material, hashes.SHA256())
+        keyed.update(struct.pack(">I", len(domain)) + domain)
         object.__setattr__(self, "_keyed", keyed)
         object.__setattr__(self, "material", b"")
 
+    def tokens(self, values: Sequence[Value]) -> list[Value]:
+        """The tokens of values, in their order."""
+        begin, macs = self._keyed.copy, []
+        for message in self._messages(values):
+            keyed = begin()
+            keyed.update(message)
+            macs.append(keyed.finalize())
+        return _ENCODE[self.encode](self.version, macs)
+
     def token(self, value: Value) -> Value:
         """The token of one value."""
-        keyed = self._keyed.copy()
-        keyed.update(canonical(value, self.normalize))
-        return _ENCODE[self.encode](self.version, keyed.digest()[:TOKEN_BYTES])
+        return self.tokens([value])[0]
+
+    def _messages(self, values: Sequence[Value]) -> list[bytes]:
+        if self.normalize == "none":
+            return [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        return [canonical(value, self.normalize) for value in values]

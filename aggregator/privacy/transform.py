@@ -28,10 +28,15 @@ class Transform:
         self._nodes = plan.nodes
         self._root = plan.root
         self._operators = [call.rule.operator for call in plan.calls]
+        self._fields = [
+            [(field_name(place), child) for place, child in enumerate(node.children)] for node in plan.nodes
+        ]
+        self._asking = _asking(plan)
 
     def collect(self, value: Raw, wanted: Mapping[int, set[Raw]]) -> None:
         """Add every value that an operator will be asked for to the set of its call."""
-        self._collect(self._root, value, wanted)
+        if self._root in self._asking:
+            self._collect(self._root, value, wanted)
 
     def build(self, value: Raw, results: Results, counts: Counts) -> Raw:
         """What is left of a value.
@@ -53,8 +58,9 @@ class Transform:
         node = self._nodes[number]
         if node.action is Action.APPLY:
             wanted[node.call].add(value)
-        elif node.action is Action.WALK:
-            for child, part in self._parts(number, value):
+            return
+        for child, part in self._parts(number, value):
+            if child in self._asking:
                 self._collect(child, part, wanted)
 
     def _parts(self, number: int, value: Raw) -> list[tuple[int, Raw]]:
@@ -62,7 +68,7 @@ class Transform:
         node = self._nodes[number]
         match node.kind:
             case Kind.RECORD:
-                return [(child, value[field_name(place)]) for place, child in enumerate(node.children)]
+                return [(child, value[name]) for name, child in self._fields[number]]
             case Kind.UNION:
                 branch = _branch(value)
                 return [(node.children[branch], value[1][VALUE])]
@@ -78,7 +84,7 @@ class Transform:
         if node.action is Action.APPLY:
             if value not in results[node.call]:
                 raise OperatorFailed
-            counts[node.path, self._operators[node.call]] += 1
+            counts[node.path or ".", self._operators[node.call]] += 1
             return results[node.call][value]
         match node.kind:
             case Kind.RECORD:
@@ -95,8 +101,7 @@ class Transform:
 
     def _record(self, number: int, value: Raw, results: Results, counts: Counts) -> dict[str, Any]:
         left = {}
-        for place, child in enumerate(self._nodes[number].children):
-            name = field_name(place)
+        for name, child in self._fields[number]:
             if self._nodes[child].action is Action.DROP:
                 self._count_dropped(child, value[name], counts)
             else:
@@ -122,6 +127,20 @@ class Transform:
         child = node.children[_branch(value)] if node.kind is Kind.UNION else number
         if self._nodes[child].kind is not Kind.NULL:
             counts[node.path or ".", "drop"] += 1
+
+
+def _asking(plan: Plan) -> set[int]:
+    """Nodes with an operator somewhere in them."""
+    found = {number for number, node in enumerate(plan.nodes) if node.action is Action.APPLY}
+    while True:
+        above = {
+            number
+            for number, node in enumerate(plan.nodes)
+            if node.action is Action.WALK and not found.isdisjoint(node.children)
+        }
+        if above <= found:
+            return found
+        found |= above
 
 
 def _branch(value: Raw) -> int:

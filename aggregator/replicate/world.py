@@ -101,6 +101,7 @@ class KafkaDriverCentral:
         self._names = names
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._lock = threading.Lock()
+        self._ids = 0
 
     def take_id(self) -> None:
         """`init_transactions`, once per process (protocol, rule B).
@@ -124,6 +125,8 @@ class KafkaDriverCentral:
             OutcomeUnknown: no definite answer; the process must end.
         """
         key, value = encode(entry)
+        if isinstance(entry, Epoch):
+            self._ids = entry.ids
         with self._lock:
             try:
                 self._writer.begin()
@@ -148,7 +151,7 @@ class KafkaDriverCentral:
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Every ledger partition, read to its end."""
-        return read_ledger(self._config.central, self._names)
+        return read_ledger(self._config.central, self._names, partitions=self._ids)
 
     def close(self) -> None:
         """Leave central."""

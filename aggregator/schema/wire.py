@@ -9,6 +9,7 @@ import struct
 from aggregator.errors import DeadLetterError, Reason
 
 HEADER_BYTES = 5
+MAGIC = b"\0"
 _HEADER = struct.Struct(">BI")
 MAXIMUM_ID = 2**32 - 1
 
@@ -22,7 +23,7 @@ def split(value: bytes) -> tuple[int, bytes]:
     Raises:
         DeadLetterError: WRONG_MAGIC, when the value is shorter than the header or begins with another byte.
     """
-    if len(value) < HEADER_BYTES or value[0] != 0:
+    if len(value) < HEADER_BYTES or value[:1] != MAGIC:
         raise DeadLetterError(
             Reason.WRONG_MAGIC,
             f"a value of {len(value)} bytes does not begin with wire format 0",

@@ -1,12 +1,24 @@
 """Edges to central to the lake on real brokers, through the command line, read back by plain clients."""
 
 import json
+import shutil
+import socket
 
 import pytest
+
+from tests.trial import read_all, wait_for
 
 pytestmark = pytest.mark.brokers
 
 CANARY = b"canary@x.example"
+
+
+@pytest.fixture
+def closed_port():
+    """An address on which nobody listens: bound, so that nobody else takes it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_every_record_is_at_central_and_in_the_lake_once(trial):
@@ -14,15 +26,17 @@ def test_every_record_is_at_central_and_in_the_lake_once(trial):
     trial.produce("eu", 3000, timestamp_ms=1_700_000_000_123)
     trial.produce("us", 500)
     trial.produce_raw("eu", [(b"gone", None, 0)])
+    trial.produce_raw("eu", [(None, trial.value(3000), 1)], timestamp_ms=1_700_000_000_123, headers=None)
     trial.drain()
     trial.check_exactly_once("us", 500)
     records = trial.central_records("eu")
-    assert len(records) == 3001
+    assert len(records) == 3002
     assert {m.timestamp()[1] for m in records if m.value() is not None} == {1_700_000_000_123}
-    assert {m.key() for m in records} == {b"k%d" % n for n in range(13)} | {b"gone"}
+    assert {m.key() for m in records} == {b"k%d" % n for n in range(13)} | {b"gone", None}
     assert [m.key() for m in records if m.value() is None] == [b"gone"]
     for message in records:
-        assert [name for name, _ in message.headers()] == ["traceparent", "hub.origin"]
+        kept = [] if message.key() is None else ["traceparent"]
+        assert [name for name, _ in message.headers()] == [*kept, "hub.origin"]
         assert CANARY not in repr(message.headers()).encode()
         assert b"@x.example" not in (message.value() or b"")
     before = len(records)
@@ -58,18 +72,133 @@ def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
     assert sum(flow["dead"] for flow in trial.status()["flows"]) == len(poison)
 
 
-def test_heartbeats_travel_the_same_way(trial):
-    """Beats are at central in MirrorMaker 2's bytes with central's own time, and `status` shows their age."""
+def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
+    """Heartbeats, partitions added and a topic recreated while it runs (faults 14, 15); SIGTERM releases the lease."""
+    trial.produce("eu", 30)
     with trial.running() as hub:
-        from tests.trial import wait_for
 
         def up():
             assert hub.poll() is None, hub.log.read_text()
             return {edge["state"] for edge in trial.status()["edges"]} == {"UP"}
 
-        wait_for(up, timeout=60, what="both edges UP")
+        wait_for(up, timeout=90, what="both edges UP")
+        trial.widen("us", 5)
+        trial.produce_raw("us", [(b"late", trial.value(0), 4)])
+        wait_for(lambda: trial.numbers("us") == [0], timeout=60, what="the new partition's delivery")
+        assert trial.origins("us") == [(4, 0, 0)], "from its beginning"
+        trial.delete("eu")
+        trial.create("eu")
+        wait_for(lambda: _incarnations(trial, "eu") == {1}, timeout=60, what="the new incarnation")
+        trial.produce("eu", 60)
+        wait_for(lambda: len(trial.central_records("eu")) >= 90, timeout=60, what="the second life's delivery")
+        hub.terminate()
+        assert hub.wait(60) == 0, hub.log.read_text()
+    assert [body["released"] for key, body in trial.control() if key == "lease"][-1] is True
     beats = [m for m in trial.central_records("eu", "eu.heartbeats") if trial.hub.encode() in m.key()]
     key = beats[0].key()
     assert key == b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (trial.hub, "eu"))
     assert all(len(m.value()) == 10 and m.value()[:2] == b"\0\0" for m in beats)
     assert {m.timestamp()[0] for m in beats} == {2}, "LogAppendTime"
+    assert trial.run("run", "--for", "5s").returncode == 0
+    assert [body["released"] for key, body in trial.control() if key == "lease"][-1] is True
+    trial.drain("--only", "lake")
+    trial.check_exactly_once("eu", 90)
+
+
+def _incarnations(trial, edge):
+    return {body["incarnation"] for (where, _), body in trial.ledger().items() if where == edge}
+
+
+def test_a_topic_recreated_while_the_hub_was_down_starts_a_new_life(new_trial):
+    """Faults 14 and 15 with two slots: another topic id is another incarnation, even where the new log is longer."""
+    trial = new_trial(slots=2)
+    trial.produce("eu", 30)
+    trial.produce("us", 60)
+    trial.drain()
+    assert {body["ledger_partition"] for body in trial.ledger().values()} == {0, 1}
+    trial.delete("eu")
+    trial.create("eu")
+    trial.produce("eu", 90)
+    trial.widen("us", 5)
+    trial.produce_raw("us", [(b"late", trial.value(60), 4)])
+    trial.drain()
+    trial.check_exactly_once("eu", 120)
+    trial.check_exactly_once("us", 61)
+    lives = {(body["incarnation"], body["next_offset"]) for (edge, _), body in trial.ledger().items() if edge == "eu"}
+    assert lives == {(1, 30)}
+
+
+def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port):
+    """Faults 5, 11, 12, 16 and old records: named with the next step, exit 4 or 5, the rest flows, nothing is reset."""
+    old = f"old-{trial.mark}"
+    (rule,) = trial.settings["topics"]
+    rule["match"] = f"{trial.topic}|{old}"
+    trial.settings["replication"] = {"drain_patience": "5s"}
+    trial.settings["edges"]["ap"] = {"bootstrap_servers": closed_port, "schemas": "directory:schemas"}
+    trial.settings["edges"]["us"]["schemas"] = "directory:not-there"
+    trial.write()
+    trial.create("eu", 1, topic=old, retention_ms="-1")
+    trial.create("central", 1, topic=f"eu.{old}", retention_ms=str(7 * 86_400_000))
+    trial.produce_raw("eu", [(b"k", trial.value(7), 0)], timestamp_ms=1_370_000_000_000, topic=old)
+    trial.produce("eu", 30)
+    trial.produce("us", 30)
+    with trial.running("--drain") as hub:
+        wait_for(lambda: hub.poll() is not None or _count(trial, "eu") == 30, timeout=120, what="the healthy flows")
+        assert hub.poll() is None, hub.log.read_text()
+        assert hub.wait(120) == 4
+        said = hub.log.read_text()
+    assert "edge ap never answered" in said
+    assert f"eu/{old}/0" in said
+    assert "retention.ms" in said
+    assert str(trial.folder / "not-there") in said
+    assert (_count(trial, "us"), len(read_all(trial.sandbox.central.bootstrap, f"eu.{old}"))) == (0, 0)
+    assert {edge["edge"]: edge["state"] for edge in trial.status()["edges"]}["ap"] == "UNREACHABLE"
+
+    shutil.copytree(trial.folder / "schemas", trial.folder / "not-there")
+    trial.configure("central", f"eu.{old}", "retention.ms", "-1")
+    del trial.settings["edges"]["ap"]
+    trial.write()
+    trial.produce("eu", 30)
+    trial.cut("eu", 0, 15)
+    done = trial.drain(expect=5)
+    assert f"eu/{trial.topic}/0" in done.stderr
+    assert "10 to 14" in done.stderr
+    assert sorted(trial.numbers("eu")) == sorted([*range(0, 30, 3), *(n for n in range(60) if n % 3)])
+    trial.check_exactly_once("us", 30)
+    assert len(read_all(trial.sandbox.central.bootstrap, f"eu.{old}")) == 1
+    status = trial.status()
+    assert {edge["edge"]: edge["state"] for edge in status["edges"]}["eu"] == "LOSING_DATA"
+    (cut,) = [flow for flow in status["flows"] if flow["gap"]]
+    assert (cut["edge"], cut["partition"], cut["next_offset"]) == ("eu", 0, 10)
+    assert cut["gap"] == {"start": 10, "end": 15}
+
+
+def _count(trial, edge):
+    """Records in the central copy, 0 while there is none."""
+    topic = f"{edge}.{trial.topic}"
+    there = topic in trial.admin("central").list_topics(timeout=10).topics
+    return len(trial.central_records(edge)) if there else 0
+
+
+def test_a_central_that_is_not_there_is_named(trial, closed_port):
+    """A broker that does not answer: exit 1 with its address and the next step, before anything is started."""
+    trial.settings["central"] = {"bootstrap_servers": closed_port}
+    trial.write()
+    done = trial.run("run", "--drain")
+    assert done.returncode == 1
+    assert trial.settings["central"]["bootstrap_servers"] in done.stderr
+    assert "next:" in done.stderr
+
+
+@pytest.mark.parametrize("written", [None, "aGVsbG8tY2FuYXJ5"], ids=["missing", "too short"])
+def test_a_wrong_key_is_refused_by_reference(trial, written):
+    """A key that is not there or too weak: exit 78 with the reference, never the value, and nothing is delivered."""
+    (trial.folder / "key").unlink()
+    if written:
+        (trial.folder / "key").write_text(written)
+    trial.produce("eu", 1)
+    done = trial.run("run", "--drain")
+    assert done.returncode == 78
+    assert str(trial.folder / "key") in done.stderr
+    assert (written or "no value") not in done.stderr
+    assert _count(trial, "eu") == 0

@@ -32,6 +32,11 @@ def reads_value(rule: AnyRule) -> bool:
     return isinstance(rule, Pseudonymize)
 
 
+def reads_bytes(rule: AnyRule, leaf: Leaf) -> bool:
+    """Whether the operator makes the same of a text's UTF-8 as of the text."""
+    return isinstance(rule, Pseudonymize) and pseudonymize.reads_bytes(rule, leaf)
+
+
 def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Operator:
     """The operator as a function of distinct values.
 

@@ -49,10 +49,17 @@ def build(
     rule: Pseudonymize, leaf: Leaf, keys: Mapping[str, KeyRing]
 ) -> Callable[[Sequence[Value]], list[Value | None]]:
     """Tokens for values of one leaf type."""
-    token = tokenizer(rule, keys).token
-    if not leaf.is_uuid:
-        return lambda values: [token(value) for value in values]
-    return lambda values: [token(_uuid_text(value)) for value in values]
+    made = tokenizer(rule, keys)
+
+    def tokens(values: Sequence[Value]) -> list[Value | None]:
+        return [*made.tokens([_uuid_text(value) for value in values] if leaf.is_uuid else values)]
+
+    return tokens
+
+
+def reads_bytes(rule: Pseudonymize, leaf: Leaf) -> bool:
+    """Whether the bytes of a text are as good as the text: they are its canonical form then."""
+    return rule.normalize == "none" and not leaf.is_uuid
 
 
 def _uuid_text(value: Value) -> Value:

@@ -21,7 +21,7 @@ def table(**columns: pa.Array) -> pa.Table:
 
 def test_statistics_are_deltas(tmp_path):
     """Bounds in JSON's form for flat columns, over all row groups; none where a bound would be inexact or long."""
-    stage = Stage(tmp_path, None)
+    stage = Stage(tmp_path, None, group_bytes=1)
     moment = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     for number in (3, 1):
         stage.add(
@@ -63,7 +63,7 @@ def test_a_wider_schema_begins_another_file(tmp_path):
 
 def test_a_file_is_ended_by_its_size(tmp_path):
     """Long tasks write several files."""
-    stage = Stage(tmp_path, None, file_bytes=1)
+    stage = Stage(tmp_path, None, file_bytes=1, group_bytes=1)
     for number in range(3):
         stage.add(table(a=pa.array([number])))
     assert [file.rows for file in stage.close()] == [1, 1, 1]
@@ -71,11 +71,20 @@ def test_a_file_is_ended_by_its_size(tmp_path):
 
 def test_an_abandoned_stage_leaves_nothing(tmp_path):
     """Finished and open files are removed."""
-    stage = Stage(tmp_path, None, file_bytes=1)
+    stage = Stage(tmp_path, None, file_bytes=1, group_bytes=1)
     stage.add(table(a=pa.array([1])))
     stage.add(table(a=pa.array([2])))
     stage.abandon()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_small_pieces_share_a_row_group(tmp_path):
+    """Pieces of many small partitions do not become a row group each."""
+    stage = Stage(tmp_path, None)
+    for number in range(3):
+        stage.add(table(a=pa.array([number])))
+    (file,) = stage.close()
+    assert pq.read_metadata(tmp_path / file.path).num_row_groups == 1
 
 
 def test_a_stage_without_rows_writes_nothing(tmp_path):
@@ -88,4 +97,4 @@ def test_a_folder_that_can_not_be_written_is_an_os_error(tmp_path):
     """The task translates it; nothing is half staged."""
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):
-        Stage(tmp_path / "file", None).add(table(a=pa.array([1])))
+        Stage(tmp_path / "file", None, group_bytes=1).add(table(a=pa.array([1])))

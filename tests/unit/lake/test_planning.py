@@ -1,6 +1,7 @@
 """Which topics feed which table, what a drain waits for, and which leftovers go."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 from aggregator.config.match import rule_for
@@ -54,7 +55,14 @@ def test_a_drain_waits_for_ends_and_not_for_what_is_held():
     assert not TableReport("a", next_offsets={PART: 9}).short_of(until)
     assert not TableReport("a", next_offsets={PART: 8}, held=(Held(PART, "why"),)).short_of(until)
     assert TableReport("a", failed=RetryError("away")).short_of(until)
-    assert CycleReport((TableReport("a", end_offsets={PART: 9}),)).ends() == until
+
+
+def test_a_held_partition_does_not_make_cycles_run_without_a_pause():
+    """A cycle is behind only where its bounds cut it short; what is held waits for the interval."""
+    cut = TableReport("a", rows=1, next_offsets={PART: 8}, end_offsets={PART: 9})
+    assert CycleReport((cut,)).behind
+    assert not CycleReport((replace(cut, held=(Held(PART, "why"),)),)).behind
+    assert not CycleReport((replace(cut, rows=0),)).behind
 
 
 def test_only_old_files_of_ours_that_no_log_names_go():

@@ -36,6 +36,7 @@ class Names:
         self.known = []
 
     def fresh(self):
+        """A name that was not used."""
         self.count += 1
         return f"N{self.count}"
 
@@ -61,7 +62,7 @@ def _record(draw, names, tags, depth):
     return _tagged(draw, {"type": "record", "name": name, "fields": fields}, tags)
 
 
-def _type(draw, names, tags, depth, *, in_union=False):
+def _type(draw, names, tags, depth, *, in_union=False):  # noqa: PLR0911 - one per type
     kinds = ["primitive", "logical", "fixed", "enum", "known"]
     if depth > 0:
         kinds += ["record", "array", "map"] + ([] if in_union else ["union", "union"])
@@ -93,32 +94,38 @@ def _type(draw, names, tags, depth, *, in_union=False):
 def _union(draw, names, tags, depth):
     branches = {}
     for _ in range(draw(st.integers(1, 4))):
+        before = list(names.known)
         shape = _type(draw, names, tags, depth - 1, in_union=True)
         kind = shape if isinstance(shape, str) else shape["type"]
-        branches.setdefault(shape["name"] if kind in ("record", "fixed", "enum") else kind, shape)
+        place = shape["name"] if kind in ("record", "fixed", "enum") else kind
+        if place in branches:
+            names.known = before  # what this branch defines is not there
+        else:
+            branches[place] = shape
     return list(branches.values())
 
 
 class Values:
     """Draws values with their bytes: this writer is our own, so that branches and blocks are drawn too."""
 
-    def __init__(self, draw, schema, wrap=lambda kind, value: value):
+    def __init__(self, draw, schema):
         self.draw = draw
         self.named = {}
-        self.wrap = wrap
         self.define(schema)
 
     def define(self, shape):
+        """Remember every named type below."""
         if isinstance(shape, list):
             for branch in shape:
                 self.define(branch)
         elif isinstance(shape, dict):
             if "name" in shape:
                 self.named[shape["name"]] = shape
-            for inner in [*(field["type"] for field in shape.get("fields", ())), shape.get("items"), shape.get("values")]:
+            fields = (field["type"] for field in shape.get("fields", ()))
+            for inner in [*fields, shape.get("items"), shape.get("values")]:
                 self.define(inner)
 
-    def write(self, shape):
+    def write(self, shape):  # noqa: PLR0911 - one per type
         """Bytes of a drawn value."""
         shape = self.named.get(shape, shape) if isinstance(shape, str) else shape
         if isinstance(shape, list):
@@ -136,7 +143,7 @@ class Values:
                 return self.draw(st.binary(min_size=shape["size"], max_size=shape["size"]))
             case "enum":
                 return long_bytes(self.draw(st.integers(0, len(shape["symbols"]) - 1)))
-        return primitive_bytes(kind, self.wrap(kind, self.draw(_VALUES[kind])))
+        return primitive_bytes(kind, self.draw(_VALUES[kind]))
 
     def blocks(self, item):
         """Items in one block, as every writer of ours has them."""

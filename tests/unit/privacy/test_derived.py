@@ -182,6 +182,13 @@ def test_recursive_types_stay_finite():
     assert [field["name"] for field in third["fields"]] == ["v"], "nothing below is kept, so that `next` leaves"
 
 
+def test_what_has_no_leaves_is_declared_too():
+    """The length of a chain is data: it stays with `keep` and leaves by default."""
+    chain = _record(_field("next", ["null", "R"]))
+    assert [field["name"] for field in _derived(chain)["fields"]] == ["next"]
+    assert _derived(chain, POLICY.replace("{default: keep}", "{}"))["fields"] == []
+
+
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
@@ -202,8 +209,8 @@ def test_the_text_is_the_same_in_every_process():
     program = (
         "import json,sys; from datetime import date; from aggregator.privacy.compile import compile_plan;"
         "from aggregator.privacy.policy import parse_policy; from aggregator.privacy.precedence import value_scope;"
-        "s, p = json.load(sys.stdin); plan = compile_plan(s, value_scope(parse_policy(p), 'orders'), date(2026, 11, 1));"
-        "print(plan.to_json())"
+        "s, p = json.load(sys.stdin); scope = value_scope(parse_policy(p), 'orders');"
+        "print(compile_plan(s, scope, date(2026, 11, 1)).to_json())"
     )
     schema = json.dumps(_record(*(_field(f"f{n}", ["null", "string", "long"], "TOK", "UUID") for n in range(20))))
     turned = POLICY.replace(TAGS, "\n".join(["", *reversed(TAGS.strip("\n").split("\n")), ""]))
@@ -237,7 +244,8 @@ def test_a_schema_that_multiplies_stays_small():
     """Each record holds the next one twice: 2**60 places share their nodes instead of filling the memory."""
     inner = "string"
     for n in range(40):
-        inner = {"type": "record", "name": f"R{n}", "fields": [_field("a", inner), _field("b", f"R{n - 1}" if n else "int")]}
+        again = f"R{n - 1}" if n else "int"
+        inner = {"type": "record", "name": f"R{n}", "fields": [_field("a", inner), _field("b", again)]}
     plan = _plan(inner)
     assert plan.nodes[plan.root].action is Action.KEEP
     assert len(plan.nodes) < 25_000

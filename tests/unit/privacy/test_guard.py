@@ -7,13 +7,13 @@ from datetime import date
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.privacy.shapes import Values, long_bytes, schemas
 
 from aggregator.errors import Reason
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.guard import MAXIMUM_DEPTH, Guard, Malformed
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.precedence import value_scope
+from tests.unit.privacy.shapes import Values, long_bytes, schemas
 
 KEEP_ALL = "policy: p\nversion: 1\ntopics: {t: {default: keep}}\n"
 

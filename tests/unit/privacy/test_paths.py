@@ -32,7 +32,9 @@ def test_grammar(path, expected):
     assert text == path
 
 
-@pytest.mark.parametrize("path", ["", ".", "a..b", "a b", "a[0]", "{keys}", "a.{key", "***", "a*", "1a", "a[]b", "[]]["])
+@pytest.mark.parametrize(
+    "path", ["", ".", "a..b", "a b", "a[0]", "{keys}", "a.{key", "***", "a*", "1a", "a[]b", "[]]["]
+)
 def test_everything_else_is_refused(path):
     """No path is read as something that it does not say."""
     with pytest.raises(ValueError, match="is no path"):

@@ -77,9 +77,7 @@ def test_operators_with_and_without_parameters():
 
 def test_expiry_is_a_date():
     """`keep` of tagged data names a day."""
-    policy = parse_policy(
-        "policy: p\nversion: 1\ntags: {A: {keep: {reason: r, owner: o, expires: 2027-01-31}}}\n"
-    )
+    policy = parse_policy("policy: p\nversion: 1\ntags: {A: {keep: {reason: r, owner: o, expires: 2027-01-31}}}\n")
     assert policy.tags["A"] == Keep(reason="r", owner="o", expires=date(2027, 1, 31))
 
 

@@ -95,7 +95,9 @@ def test_bad_schemas_are_refused(shape):
     assert caught.value.reason is Reason.SCHEMA_REFUSED
 
 
-@pytest.mark.parametrize("text", ["", "{", "syntax = 'proto3';", "[" * 100_000, '{"type":' * 5000 + '"int"' + "}" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "syntax = 'proto3';", "[" * 100_000, '{"type":' * 5000 + '"int"' + "}" * 5000]
+)
 def test_hostile_texts_are_refused(text):
     """Nesting beyond the limit, and what is no JSON."""
     with pytest.raises(DeadLetterError):

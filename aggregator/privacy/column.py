@@ -1,0 +1,69 @@
+"""What became of the values, or of the keys, of a batch: contents, rejections, and what was counted on the way.
+
+Invariant: the counts are those of everything that is not rejected here. A record can be lost for another column's
+sake; `counts_of` says what it had counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.privacy.pile import Integers
+from aggregator.privacy.strip import Rejection
+
+# (path, operator) to the number of values that were removed or changed.
+Counts = Counter[tuple[str, str]]
+
+
+def _nothing(_places: Collection[int]) -> Counts:
+    return Counter()
+
+
+@dataclass(slots=True)
+class Column:
+    """A column of results.
+
+    Attributes:
+        contents: What is left, by place; None for nothing, and where rejected.
+        rejected: Place to the reason.
+        counts: Of all that is not rejected.
+        counts_of: Of these places alone; none of them rejected, and none twice.
+    """
+
+    contents: list[bytes | None]
+    rejected: dict[int, Rejection] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counter)
+    counts_of: Callable[[Collection[int]], Counts] = _nothing
+
+
+def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
+    """Put columns of different places together.
+
+    Args:
+        size: Places in all; those that no part has are empty.
+        parts: Each with the places of its rows.
+    """
+    whole = Column([None] * size, counts_of=lambda places: _counted(parts, places))
+    for members, part in parts:
+        whole.counts.update(part.counts)
+        whole.rejected.update((int(members[row]), rejection) for row, rejection in part.rejected.items())
+        if len(part.contents) == size:
+            whole.contents = part.contents
+            continue
+        for place, content in zip(members.tolist(), part.contents, strict=True):
+            whole.contents[place] = content
+    return whole
+
+
+def _counted(parts: Sequence[tuple[Integers, Column]], places: Collection[int]) -> Counts:
+    counts: Counts = Counter()
+    for members, part in parts:
+        counts.update(part.counts_of(np.flatnonzero(np.isin(members, list(places))).tolist()))
+    return counts
+
+
+def refused(members: Integers, rejection: Rejection) -> tuple[Integers, Column]:
+    """A part in which everything is rejected for one reason."""
+    return members, Column([None] * len(members), dict.fromkeys(range(len(members)), rejection))

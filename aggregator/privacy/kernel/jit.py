@@ -1,0 +1,92 @@
+"""How this folder's functions become machine code: ahead of the first call, once per machine, kept on disk.
+
+Invariant: code is loaded only from a folder that belongs to this user and that nobody else can write, because what lies
+in it is executed. Every state of the sources has a folder of its own: numba itself notices a change only in the file of
+the function that is called from outside. Without such a folder, the code is compiled in every process.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+OUT = types.Array(types.uint8, 1, "C")
+INTEGERS = types.Array(types.int64, 1, "C")
+NUMBER = types.int64
+
+
+def _sources_digest() -> str:
+    """Names the state of this folder's code."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether only this user can have written here."""
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where compiled code is kept: `NUMBA_CACHE_DIR`, the user's cache, or a folder of the user's in the temporary one.
+
+    Returns:
+        A folder that exists and can be written; None if there is none, as in a container with a read-only disk.
+    """
+    if environ.get("NUMBA_CACHE_DIR"):
+        return Path(environ["NUMBA_CACHE_DIR"])
+    roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "aggregator"]
+    roots.append(Path(tempfile.gettempdir()) / f"aggregator-{os.getuid()}")
+    for root in roots:
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = root / f"kernel-{_sources_digest()}"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if _is_ours(root) and _is_ours(folder) and os.access(folder, os.W_OK):
+                return folder
+        except (OSError, RuntimeError):  # RuntimeError: no home directory
+            continue
+    return None
+
+
+_FOLDER = cache_folder()
+if _FOLDER is not None:
+    numba.config.CACHE_DIR = str(_FOLDER)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def borrowed(_typing: Any, array: Any) -> Any:
+    """The same array without a count of its references: the caller of the machine holds it, and counting them at every
+    step takes ten times as long as the step.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = context.make_array(signature.return_type)(context, builder, value=arguments[0])
+        row.meminfo = row.meminfo.type(None)
+        row.parent = row.parent.type(None)
+        return row._getvalue()  # noqa: SLF001 - numba's own way
+
+    return array(array), generate
+
+
+def inlined(function: F) -> F:
+    """Part of the functions that call it; never called from Python."""
+    compiled: F = numba.njit(forceinline=True, nogil=True, boundscheck=False)(function)
+    return compiled
+
+
+def compiled(returns: Any, *arguments: Any) -> Callable[[F], F]:
+    """Machine code for exactly these types of arguments, without the interpreter's lock."""
+    return numba.njit(returns(*arguments), nogil=True, boundscheck=False, cache=_FOLDER is not None)  # type: ignore[no-any-return]

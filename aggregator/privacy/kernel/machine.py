@@ -1,0 +1,233 @@
+"""The machine: follows a program over the bytes of a whole batch, and writes what is left of it.
+
+`scan` reads every byte once and leaves a tape of what is kept, the spans that operators must see, and a verdict per
+record; `assemble` writes the output from the tape. Between the two, Python asks the operators.
+
+Invariants: nothing is read outside a record or written outside a row, work is bounded by the bytes that are there and
+by the guard's limits, and a record that is refused leaves no trace on tape, spans and counters.
+"""
+
+import numpy as np
+
+from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
+from aggregator.privacy.kernel import tape as tapes
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, borrowed, compiled, inlined
+from aggregator.privacy.kernel.opcodes import (
+    ARGUMENT,
+    COUNTER,
+    DEPTH,
+    KEPT,
+    LAST_COUNTED,
+    LAST_VALUE,
+    SHOWN,
+    STRIDE,
+    WEIGHT,
+    Op,
+)
+from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaf, number
+from aggregator.privacy.kernel.tape import kept, put, renumbered
+
+# Verdicts on a record.
+GOOD, UNDECODABLE, TOO_DEEP, OPERATOR_FAILED = range(4)
+_WALKING = -1
+# The stack: what a record may still spend on weightless items, then three integers per array, map or routine.
+_LEFT = 0
+_BOTTOM = 1
+_FRAME = 3
+STACK = _BOTTOM + _FRAME * (MAXIMUM_DEPTH + 2)
+# Of a frame: items left and where their block ends, or where a routine returns to and the depth it was called at.
+_ITEMS, _LIMIT, _PATCH = -3, -2, -1
+_NO_LIMIT = -1
+# The limit of a block whose size is impossible; no item ends there.
+_NEVER = 0
+# A span is its operator call, and either (start, length) of its bytes or (number, NO_BYTES).
+SPAN = 3
+NO_BYTES = -1
+_INT_BYTES, _LONG_BYTES = 5, 10
+
+
+@inlined
+def _head(code, pc, data, at, end, stack):
+    """The head of an array's next block: number of items, position after it, and where the block must end."""
+    count, after = number(data, at, end, np.int64(_LONG_BYTES))
+    limit = np.int64(_NO_LIMIT)
+    if after >= 0 and count < 0:
+        count = -count
+        size, after = number(data, after, end, np.int64(_LONG_BYTES))
+        limit = after + size if 0 <= size <= end - after else np.int64(_NEVER)
+    if after >= 0 and count != 0:
+        if code[pc + WEIGHT]:
+            stack[_LEFT] -= count
+        if count < 0 or stack[_LEFT] < 0 or (count > end - after and not code[pc + WEIGHT]):
+            after = np.int64(REFUSED)
+    return count, after, limit
+
+
+@inlined
+def _block(code, pc, data, at, end, run, tape, entries, stack, top):
+    """Go from one block to the next: position, where keeping goes on, number of entries."""
+    if stack[top + _LIMIT] != _NO_LIMIT and stack[top + _LIMIT] != at:
+        return np.int64(REFUSED), run, entries
+    count, after, limit = _head(code, pc, data, at, end, stack)
+    if after < 0 or not code[pc + KEPT]:
+        pass
+    elif count == 0:
+        if is_padded(data, at, after):
+            entries, run = renumbered(tape, entries, run, at, np.int64(0)), after
+    elif stack[top + _PATCH] < 0:
+        entries, run = renumbered(tape, entries, run, at, count), after
+        stack[top + _PATCH] = entries - 1
+    else:
+        entries, run = kept(tape, entries, run, at), after
+        place = 2 * stack[top + _PATCH]
+        if place < tape.size:
+            tape[place] += count
+    stack[top + _ITEMS] = count
+    stack[top + _LIMIT] = limit
+    return after, run, entries
+
+
+@inlined
+def _entered(code, pc, base, stack):
+    """The verdict on entering a container."""
+    if base + code[pc + DEPTH] >= MAXIMUM_DEPTH:
+        return TOO_DEEP
+    stack[_LEFT] -= code[pc + WEIGHT]
+    return _WALKING if stack[_LEFT] >= 0 else UNDECODABLE
+
+
+@inlined
+def _asked(code, pc, op, data, mark, at, tape, entries, spans, seen):
+    """Remember what an operator must see, and where its result stands: the new numbers of entries and spans."""
+    if op == Op.COUNT:
+        return entries, seen
+    if op == Op.CONSTANT:
+        return (put(tape, entries, code[pc + ARGUMENT], tapes.CONSTANT) if code[pc + SHOWN] else entries), seen
+    if SPAN * (seen + 1) <= spans.size:
+        spans[SPAN * seen] = code[pc + ARGUMENT]
+        is_number = op == Op.NUMBER_SPAN
+        spans[SPAN * seen + 1] = number(data, mark, at, np.int64(_LONG_BYTES))[0] if is_number else mark
+        spans[SPAN * seen + 2] = NO_BYTES if is_number else at - mark
+    return (put(tape, entries, seen, tapes.SPAN) if code[pc + SHOWN] else entries), seen + 1
+
+
+@inlined
+def _pushed(stack, top, first, second, third):
+    """The new top of the stack."""
+    stack[top], stack[top + 1], stack[top + 2] = first, second, third
+    return top + _FRAME
+
+
+@inlined
+def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, seen, counters, stack):
+    """Follow the program over one record: the verdict, and the new numbers of entries and spans."""
+    pc, base, top, run = np.int64(0), np.int64(0), np.int64(_BOTTOM), at
+    mark, verdict, failed = at, _WALKING, False
+    while verdict == _WALKING:
+        op = code[pc]
+        here, pc = pc, pc + STRIDE
+        if op <= LAST_VALUE:
+            after, mark, head = leaf(code, here, op, data, at, end)
+            if after < 0:
+                verdict = UNDECODABLE
+            elif code[here + KEPT] and is_padded(data, at, head):
+                value = number(data, at, end, np.int64(_LONG_BYTES))[0]
+                entries, run = renumbered(tape, entries, run, at, value), head
+            at = after
+        elif op <= LAST_COUNTED:
+            entries, seen = _asked(code, here, op, data, mark, at, tape, entries, spans, seen)
+            failed |= op == Op.CONSTANT and broken[code[here + ARGUMENT]] != 0
+            if code[here + COUNTER] >= 0:
+                counters[code[here + COUNTER]] += weight
+            run = at if op != Op.COUNT else run
+        elif op == Op.CUT:
+            entries = kept(tape, entries, run, at)
+        elif op == Op.RESUME:
+            run = at
+        elif op == Op.UNION:
+            value, head = number(data, at, end, np.int64(_INT_BYTES))
+            if head < 0 or value < 0 or value >= code[here + WEIGHT]:
+                verdict = UNDECODABLE
+            else:
+                row = code[here + ARGUMENT] + 2 * value
+                pc = branches[row]
+                if code[here + KEPT] and (branches[row + 1] != value or is_padded(data, at, head)):
+                    entries, run = renumbered(tape, entries, run, at, branches[row + 1]), head
+            at = head
+        elif op == Op.JUMP:
+            pc = code[here + ARGUMENT]
+        elif op == Op.NEXT:
+            stack[top + _ITEMS] -= 1
+            if stack[top + _ITEMS] <= 0:
+                at, run, entries = _block(code, here, data, at, end, run, tape, entries, stack, top)
+            if at < 0:
+                verdict = UNDECODABLE
+            elif stack[top + _ITEMS] > 0:
+                pc = code[here + ARGUMENT]
+            else:
+                top -= _FRAME
+        elif op == Op.ENTER:
+            verdict = _entered(code, here, base, stack)
+        elif op == Op.BLOCKS:
+            top = _pushed(stack, top, np.int64(1), np.int64(_NO_LIMIT), np.int64(-1))
+            pc = code[here + ARGUMENT]
+        elif op == Op.CALL:
+            top = _pushed(stack, top, pc, base, np.int64(0))
+            pc, base = code[here + ARGUMENT], base + code[here + DEPTH]
+        elif op == Op.RETURN:
+            pc, base = stack[top - _FRAME], stack[top - _FRAME + 1]
+            top -= _FRAME
+        else:
+            entries = kept(tape, entries, run, at)
+            verdict = UNDECODABLE if at != end else OPERATOR_FAILED if failed else GOOD
+    return verdict, entries, seen
+
+
+@compiled(NUMBER, INTEGERS, INTEGERS, BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS,
+          INTEGERS, INTEGERS, INTEGERS, NUMBER)
+def scan(code, branches, data, starts, ends, broken, tape, spans, stack, counters, verdicts, entries_to, spans_to, first):
+    """Read records of one schema.
+
+    Args:
+        code: The program.
+        branches: Its table of branches.
+        data: The batch.
+        starts: Where the records begin in it.
+        ends: Where they end.
+        broken: By operator call, whether its constant is missing.
+        tape: Gets the entries.
+        spans: Gets the spans.
+        stack: Scratch; `STACK` integers.
+        counters: Grow by what was removed and changed.
+        verdicts: One per record.
+        entries_to: For each record, and one place further on, where its entries end; the first is 0.
+        spans_to: The same for spans.
+        first: The first record to read.
+
+    Returns:
+        The record that found no room on tape or spans, to go on with when there is as much as it wrote into
+        `entries_to` and `spans_to`; else the number of records.
+    """
+    code, branches, data, stack = borrowed(code), borrowed(branches), borrowed(data), borrowed(stack)
+    broken, tape, spans, counters = borrowed(broken), borrowed(tape), borrowed(spans), borrowed(counters)
+    record, weight = first, np.int64(1)
+    while record < starts.size:
+        entries, seen = entries_to[record], spans_to[record]
+        stack[_LEFT] = MAXIMUM_WEIGHTLESS
+        verdict, more_entries, more_seen = _walk(
+            code, branches, data, starts[record], ends[record], weight, broken, tape, entries, spans, seen, counters, stack
+        )
+        is_full = 2 * more_entries > tape.size or SPAN * more_seen > spans.size
+        if verdict == GOOD and not is_full and weight > 0:
+            entries, seen = more_entries, more_seen
+        elif weight > 0:  # the same walk again takes its counts back
+            weight = np.int64(-1)
+            continue
+        elif is_full:
+            entries_to[record + 1], spans_to[record + 1] = more_entries, more_seen
+            return record
+        weight = np.int64(1)
+        verdicts[record] = verdict
+        record += 1
+        entries_to[record], spans_to[record] = entries, seen
+    return record

@@ -1,0 +1,49 @@
+"""The instructions of a program, and where their operands stand.
+
+A program is a flat row of integers, `STRIDE` per instruction, so that the machine is compiled once for all schemas.
+
+Invariant: an instruction that reads a number leaves it behind as `value`, one that reads bytes leaves their place
+behind as `mark`, for the instruction after it.
+"""
+
+from enum import IntEnum
+
+STRIDE = 8
+# Operands of several instructions; 0 is the opcode itself.
+KEPT = 1  # whether the bytes are part of the output: a number of needless length is then written anew
+ARGUMENT = 2
+DEPTH = 3
+WEIGHT = 4
+COUNTER = 5
+SHOWN = 6
+
+
+class Op(IntEnum):
+    """What an instruction does; `ARGUMENT` in brackets. The machine compares groups by their last member."""
+
+    NUMBER = 0  # int or long [longest encoding in bytes]
+    TEXT = 1  # string that must be UTF-8
+    BYTES = 2  # bytes, or text that nobody reads
+    SIZED = 3  # fixed, float, double [bytes]
+    ENUM = 4  # [number of symbols]
+    BOOLEAN = 5
+
+    COUNT = 6  # one more for the counter
+    BYTES_SPAN = 7  # [operator call] the bytes just read are an operator's; counted, and keeping resumes
+    NUMBER_SPAN = 8  # the same for a number
+    CONSTANT = 9  # [operator call] its one result stands here; counted, and keeping resumes
+
+    CUT = 10  # what is kept ends here
+    RESUME = 11  # and begins here
+    UNION = 12  # [its rows in the table of branches], number of branches in WEIGHT
+    ENTER = 13  # a container: checks depth and weight
+    JUMP = 14  # [target]
+    BLOCKS = 15  # an array or map begins [its NEXT]
+    NEXT = 16  # an item ends [the first instruction of the next one]
+    CALL = 17  # [target]
+    RETURN = 18
+    END = 19
+
+
+LAST_VALUE = Op.BOOLEAN
+LAST_COUNTED = Op.CONSTANT

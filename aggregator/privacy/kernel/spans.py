@@ -1,0 +1,100 @@
+"""Values that operators must see: each distinct one once, taken out of the batch; and their results, put together.
+
+Invariant: values are the same when their operator call and their bytes are, or their numbers. A value that would be
+looked for too long counts as new, so that nobody can make a batch slow; the operators' own memory knows better.
+"""
+
+import numpy as np
+
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, compiled, inlined
+from aggregator.privacy.kernel.machine import SPAN
+from aggregator.privacy.kernel.words import WORD, word
+from aggregator.privacy.kernel.writing import copied
+
+_LONGEST_SEARCH = 16
+# Odd constants of Knuth's multiplicative hashing (golden ratio) and of MurmurHash3's finaliser.
+_GOLDEN, _FINAL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
+
+
+@inlined
+def _mixed(state, more):
+    state = (state ^ more) * _GOLDEN
+    return state ^ (state >> np.uint64(32))
+
+
+@inlined
+def _hash(data, call, start, length):
+    state = _mixed(np.uint64(call), np.uint64(length))
+    if length < 0:
+        return _mixed(state, np.uint64(start)) * _FINAL
+    place = np.int64(0)
+    while place + WORD <= length:
+        state = _mixed(state, word(data, start + place))
+        place += WORD
+    rest = np.uint64(0)
+    while place < length:
+        rest = rest << np.uint64(8) | np.uint64(data[np.uint64(start + place)])
+        place += 1
+    return _mixed(state, rest) * _FINAL
+
+
+@inlined
+def _is_same(data, spans, one, other):
+    for part in range(0, SPAN, 2):
+        if spans[SPAN * one + part] != spans[SPAN * other + part]:
+            return False
+    first, second, length = spans[SPAN * one + 1], spans[SPAN * other + 1], spans[SPAN * one + 2]
+    if length < 0:
+        return first == second
+    for place in range(length):
+        if data[np.uint64(first + place)] != data[np.uint64(second + place)]:
+            return False
+    return True
+
+
+@compiled(NUMBER, BYTES, INTEGERS, NUMBER, INTEGERS, INTEGERS, INTEGERS)
+def distinct(data, spans, count, table, which, originals):
+    """Find out which spans are the same.
+
+    Args:
+        data: The batch.
+        spans: From the scan.
+        count: Their number.
+        table: Scratch; a power of two of integers, all -1, at least twice the number of spans.
+        which: Gets the number of each span's distinct value.
+        originals: Gets the first span of each distinct value.
+
+    Returns:
+        The number of distinct values.
+    """
+    mask = np.uint64(table.size - 1)
+    found = np.int64(0)
+    for span in range(count):
+        slot = _hash(data, spans[SPAN * span], spans[SPAN * span + 1], spans[SPAN * span + 2]) >> np.uint64(20) & mask
+        known = np.int64(-1)
+        for _ in range(_LONGEST_SEARCH):
+            other = table[slot]
+            if other < 0:
+                table[slot] = span
+                break
+            if _is_same(data, spans, span, other):
+                known = which[other]
+                break
+            slot = (slot + np.uint64(1)) & mask
+        if known < 0:
+            known = found
+            originals[found] = span
+            found += 1
+        which[span] = known
+    return found
+
+
+@compiled(NUMBER, BYTES, INTEGERS, INTEGERS, NUMBER, OUT, INTEGERS)
+def gather(data, starts, lengths, count, out, ends):
+    """Copy pieces of the batch behind each other; `ends` gets where each ends, after a first 0. Returns the last."""
+    at = np.int64(0)
+    ends[0] = 0
+    for piece in range(count):
+        at = copied(data, starts[piece], lengths[piece], out, at)
+        ends[piece + 1] = at
+    return at

@@ -1,0 +1,100 @@
+"""Strips with compiled programs: structure in the machine, operators in Python over distinct values.
+
+Invariant: a record's output comes from the tape that its own scan left; a record that an operator failed for is taken
+out before anything is written.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+
+import numpy as np
+
+from aggregator.errors import Reason
+from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.kernel.assembling import assemble, measure
+from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, TOO_DEEP, UNDECODABLE
+from aggregator.privacy.kernel.program import assembled
+from aggregator.privacy.kernel.results import Calls, Results, pieces
+from aggregator.privacy.kernel.workspace import Scanned, Workspace
+from aggregator.privacy.pile import Bytes, Integers, Pile
+from aggregator.privacy.plan import Plan
+from aggregator.privacy.programs import Maker
+from aggregator.privacy.strip import Rejection
+from aggregator.privacy.topic import TopicStrip
+from aggregator.schema.wire import HEADER_BYTES, frame
+
+_REASONS = {
+    UNDECODABLE: Reason.UNDECODABLE,
+    TOO_DEEP: Reason.TOO_DEEP,
+    OPERATOR_FAILED: Reason.OPERATOR_FAILED,
+}
+
+
+class KernelProgram:
+    """Runs one plan over whole batches; see `programs.Program`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        calls: Sequence[Distinct],
+        schema_id: int,
+        central_id: int | None,
+        *,
+        workspace: Workspace,
+    ) -> None:
+        self._code = assembled(plan)
+        self._calls = Calls(plan.calls, calls)
+        self._schema_id = schema_id
+        self._header = None if central_id is None else np.frombuffer(frame(central_id, b""), np.uint8)
+        self._workspace = workspace
+
+    def strip(self, pile: Pile, members: Integers) -> Column:
+        """Strip framed values of the plan's schema."""
+        constants = self._calls.constants()
+        broken = self._calls.broken(constants)
+        starts, ends = pile.starts[members] + HEADER_BYTES, pile.ends[members]
+
+        def counts_of(rows: Collection[int]) -> Counts:
+            chosen = np.array(list(rows), np.int64)
+            return self._counts(self._workspace.scan(self._code, pile.data, starts[chosen], ends[chosen], broken))
+
+        scanned = self._workspace.scan(self._code, pile.data, starts, ends, broken)
+        results = self._calls.answers(pile.data, scanned.asked, constants)
+        counts = self._counts(scanned)
+        lost = np.unique(np.searchsorted(scanned.spans_to[1:], results.failed, side="right"))
+        scanned.verdicts[lost] = OPERATOR_FAILED
+        column = Column(self._written(pile.data, scanned, results), self._rejected(scanned), counts, counts_of)
+        if len(lost):
+            column.counts = counts - counts_of(lost)
+        return column
+
+    def _counts(self, scanned: Scanned) -> Counts:
+        pairs = zip(self._code.counters, scanned.counters.tolist(), strict=False)
+        return Counter({label: count for label, count in pairs if count})
+
+    def _rejected(self, scanned: Scanned) -> dict[int, Rejection]:
+        bad = np.flatnonzero(scanned.verdicts != GOOD)
+        verdicts = scanned.verdicts[bad].tolist()
+        return {
+            row: Rejection(_REASONS[verdict], self._schema_id) for row, verdict in zip(bad.tolist(), verdicts, strict=True)
+        }
+
+    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> list[bytes | None]:
+        tape, entries_to, verdicts = scanned.tape, scanned.entries_to, scanned.verdicts
+        if self._header is None:
+            return [None] * len(verdicts)
+        rows = results.rows.reshape(-1)
+        size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
+        out, ends = self._workspace.out(size), np.empty(len(verdicts) + 1, np.int64)
+        assemble(data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
+        is_bad = verdicts != GOOD
+        return pieces(out, ends, is_bad if is_bad.any() else None)
+
+
+class KernelStrip(TopicStrip):
+    """Strips the records of one edge topic, at the speed of copying."""
+
+    def _maker(self) -> Maker:
+        return partial(KernelProgram, workspace=Workspace())

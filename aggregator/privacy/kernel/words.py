@@ -1,0 +1,54 @@
+"""What a processor can do with eight bytes, or with many, and numba has no name for.
+
+Invariant: the caller has checked that the bytes are there; nothing is aligned, and nothing needs to be.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+WORD = 8  # bytes
+_BITS = ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, array: Any, value: Any, at: Any) -> Any:
+    row = context.make_array(array)(context, builder, value=value)
+    return builder.gep(row.data, [at])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def word(_typing: Any, array: Any, at: Any) -> Any:
+    """Eight bytes from a position on, as one number; the first byte is its lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], *arguments)
+        return builder.load(builder.bitcast(address, _BITS.as_pointer()), align=1)
+
+    return types.uint64(array, at), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def zeros_below(_typing: Any, bits: Any) -> Any:
+    """The number of zero bits below the lowest one bit; 64 if there is none."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def copy(_typing: Any, source: Any, start: Any, length: Any, target: Any, at: Any) -> Any:
+    """Copy bytes from one row to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, first, count, out, place = arguments
+        read = _address(context, builder, signature.args[0], data, first)
+        written = _address(context, builder, signature.args[3], out, place)
+        cgutils.raw_memcpy(builder, written, read, count, 1)
+        return context.get_dummy_value()
+
+    return types.void(source, start, types.int64, target, at), generate

@@ -1,0 +1,96 @@
+"""The rows that the machine works in: as large as the largest batch needed, and used again by the next one.
+
+Invariant: what a batch left in them is never read by another one; a row that turns out too small is doubled, and the
+scan goes on where it stood.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.privacy.kernel.machine import GOOD, SPAN, STACK, scan
+from aggregator.privacy.kernel.program import Code
+from aggregator.privacy.pile import Bytes, Integers
+
+# Entries of the tape and spans per record, to begin with; most records have fewer.
+_ENTRIES, _SPANS = 8, 4
+_ENTRY = 2
+
+
+class Scanned(NamedTuple):
+    """What the scan of some records left; valid until the next scan of its workspace.
+
+    Attributes:
+        tape: What the output is made of.
+        entries_to: For each record where its entries end, after a first 0.
+        spans: What operators must see.
+        spans_to: For each record where its spans end, after a first 0.
+        verdicts: One per record.
+        counters: One per counter of the program.
+    """
+
+    tape: Integers
+    entries_to: Integers
+    spans: Integers
+    spans_to: Integers
+    verdicts: Integers
+    counters: Integers
+
+    @property
+    def asked(self) -> Integers:
+        """One row (operator call, start, length) per span; (operator call, number, -1) where the value is a number."""
+        return self.spans[: SPAN * int(self.spans_to[-1])]
+
+
+class Workspace:
+    """Rows for one batch after the other."""
+
+    def __init__(self) -> None:
+        self._tape = np.empty(0, np.int64)
+        self._spans = np.empty(0, np.int64)
+        self._out: Bytes = np.empty(0, np.uint8)
+        self._stack = np.empty(STACK, np.int64)
+
+    def scan(self, code: Code, data: Bytes, starts: Integers, ends: Integers, broken: Integers) -> Scanned:
+        """Read records of one schema.
+
+        Args:
+            code: The schema's program.
+            data: The batch.
+            starts: Where each record's body begins in it.
+            ends: Where it ends.
+            broken: By operator call, whether its constant is missing.
+        """
+        size = len(starts)
+        self._tape = _grown(self._tape, _ENTRY * _ENTRIES * size)
+        self._spans = _grown(self._spans, SPAN * _SPANS * size)
+        entries_to, spans_to = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+        verdicts, counters = np.empty(size, np.int64), np.zeros(len(code.counters) + 1, np.int64)
+        done = 0
+        while True:
+            tape, spans = self._tape, self._spans
+            done = scan(
+                code.instructions, code.branches, data, starts, ends, broken,
+                tape, spans, self._stack, counters, verdicts, entries_to, spans_to, done,
+            )  # fmt: skip
+            if done == size:
+                break
+            self._tape = _grown(tape, _ENTRY * int(entries_to[done + 1]))
+            self._spans = _grown(spans, SPAN * int(spans_to[done + 1]))
+        np.add.at(counters, list(code.always), np.count_nonzero(verdicts == GOOD))
+        return Scanned(tape, entries_to, spans, spans_to, verdicts, counters)
+
+    def out(self, size: int) -> Bytes:
+        """Room for the output of one batch."""
+        if len(self._out) < size:
+            self._out = np.empty(2 * size, np.uint8)
+        return self._out
+
+
+def _grown(row: Integers, size: int) -> Integers:
+    """A row of at least this size that begins with the same content; twice as long, so that few copies are made."""
+    if len(row) >= size:
+        return row
+    grown = np.empty(max(size, 2 * len(row)), np.int64)
+    grown[: len(row)] = row
+    return grown

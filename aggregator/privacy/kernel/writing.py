@@ -1,0 +1,39 @@
+"""Writes the parts of an Avro value, in the forms that the reference writes; inlined into the machine.
+
+Invariant: the caller has measured what is written, and has room for it.
+"""
+
+import numpy as np
+
+from aggregator.privacy.kernel.jit import inlined
+from aggregator.privacy.kernel.words import copy
+
+
+@inlined
+def number_size(value):
+    """Bytes of a number in zigzag form, shortest encoding."""
+    bits = np.uint64(value << 1) ^ np.uint64(value >> 63)
+    size = np.int64(1)
+    while bits > np.uint64(127):
+        bits >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@inlined
+def put_number(value, out, at):
+    """Write a number; returns the position after it."""
+    bits = np.uint64(value << 1) ^ np.uint64(value >> 63)
+    while bits > np.uint64(127):
+        out[np.uint64(at)] = np.uint8(bits & np.uint64(127)) | np.uint8(128)
+        bits >>= np.uint64(7)
+        at += 1
+    out[np.uint64(at)] = np.uint8(bits)
+    return at + 1
+
+
+@inlined
+def copied(data, start, length, out, at):
+    """Copy bytes; returns the position after them."""
+    copy(data, start, length, out, at)
+    return at + length

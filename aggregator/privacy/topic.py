@@ -1,0 +1,102 @@
+"""Stripping a topic, whatever turns bodies into bodies: keys, headers, rejections and counts of whole records.
+
+Invariants: lists out are as long as lists in; a rejected record has neither key, value nor headers left and counts
+nothing; a derived schema is registered before the first record of it is returned; nothing is returned of a batch when a
+registry is away.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.keys import Keys
+from aggregator.privacy.pile import Pile
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.precedence import key_scope, value_scope
+from aggregator.privacy.programs import Maker, Programs
+from aggregator.privacy.strip import Batch, Headers, Rejection, Stripped
+from aggregator.schema.registry import Registry
+
+HEADERS_PATH = "@headers"
+
+
+def utc_today() -> date:
+    """The day in UTC; the default of what decides whether a `keep` has expired."""
+    return datetime.now(UTC).date()
+
+
+class TopicStrip:
+    """Strips the records of one edge topic.
+
+    Args:
+        policy: What happens.
+        edge_topic: Where the records come from; selects the policy's topics.
+        central_topic: Where they go; names the subjects of derived schemas.
+        edge_registry: The edge's registry.
+        central_registry: Central's.
+        keys: Key rings by name.
+        today: Asked once per batch.
+
+    Raises:
+        ConfigError: the policy contradicts itself for this topic, or the record key's key can not be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        edge_topic: str,
+        central_topic: str,
+        edge_registry: Registry,
+        central_registry: Registry,
+        keys: Mapping[str, KeyRing],
+        today: Callable[[], date] = utc_today,
+    ) -> None:
+        view = policy.view(edge_topic)
+        parts = (edge_registry, central_registry, keys, self._maker())
+        self._values = Programs(value_scope(policy, edge_topic), f"{central_topic}-value", *parts)
+        of_key = Programs(key_scope(policy, edge_topic), f"{central_topic}-key", *parts, drops_whole=True)
+        self._keys = Keys(view.key, view.format, of_key, keys)
+        self._headers = frozenset(view.headers)
+        self._today = today
+
+    def _maker(self) -> Maker:
+        """What makes a program of a plan: the one thing in which implementations differ."""
+        raise NotImplementedError
+
+    def strip(self, batch: Batch) -> Stripped:
+        """Apply the plan to every record; see `privacy.strip.Strip`."""
+        today = self._today()
+        self._keys.begin(today)
+        self._values.begin(today)
+        keys = self._keys.strip(batch.keys)
+        values = self._values.strip(Pile(batch.values))
+        rejected = dict(sorted({**keys.rejected, **values.rejected}.items()))
+        counts = _delivered(keys, values.rejected) + _delivered(values, keys.rejected)
+        for index in rejected:
+            keys.contents[index] = values.contents[index] = None
+        headers = self._allowed(batch.headers, rejected, counts)
+        return Stripped(keys.contents, values.contents, headers, rejected, counts=counts)
+
+    def _allowed(
+        self, headers: Sequence[Headers | None], rejected: Mapping[int, Rejection], counts: Counts
+    ) -> list[list[tuple[str, bytes | None]]]:
+        if not any(headers):
+            return [[]] * len(headers)  # one list for all: making one each costs a tenth of the whole batch
+        names, dropped = self._headers, 0
+        allowed: list[list[tuple[str, bytes | None]]] = []
+        for index, pairs in enumerate(headers):
+            passed = [pair for pair in pairs if pair[0] in names] if pairs and index not in rejected else []
+            dropped += len(pairs) - len(passed) if pairs and index not in rejected else 0
+            allowed.append(passed)
+        if dropped:
+            counts[HEADERS_PATH, "drop"] += dropped
+        return allowed
+
+
+def _delivered(column: Column, lost: Mapping[int, Rejection]) -> Counts:
+    """A column's counts without the records that another column rejects."""
+    others = [place for place in lost if place not in column.rejected]
+    return column.counts - column.counts_of(others) if others else Counter(column.counts)

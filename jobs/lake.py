@@ -1,0 +1,11 @@
+"""Central to the lake under spark-submit: `spark-submit --master … jobs/lake.py --config hub.yaml [--drain]`.
+
+Invariant: the same command as `aggregator run --only lake`, with spark-submit's master.
+"""
+
+import sys
+
+from aggregator.cli.main import main
+
+if __name__ == "__main__":
+    main(["run", "--only", "lake", *sys.argv[1:]])

@@ -1,0 +1,472 @@
+"""The rules of the exactly-once protocol, one by one, on real brokers and without Spark.
+
+Every fault is either real (a refused batch, a time-out, a taken id) or breaks the real world at one named point.
+"""
+
+import json
+import threading
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown
+from aggregator.kafka import ends, writer
+from aggregator.kafka.control import ControlState, Epoch, Lease, read_control
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.writer import TransactionalWriter
+from aggregator.observe.status import hub_status
+from aggregator.replicate import driver as driving
+from aggregator.replicate import slot as slots
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.driver import Driver
+from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld
+from tests.epochs import Epochs
+from tests.trial import read_all, wait_for
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def epochs(trial):
+    """A driver of a hub of its own, and its slots in this process."""
+    made = Epochs(trial)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small_polls(monkeypatch):
+    """Many small transactions out of few records."""
+    monkeypatch.setattr(slots, "POLL_RECORDS", 10)
+
+
+class Crash(BaseException):
+    """The end of a process, as far as one thread can die like one."""
+
+
+def central_topic(epochs) -> str:
+    return f"eu.{epochs.trial.topic}"
+
+
+def set_largest_record(epochs, size: int) -> None:
+    """Let central refuse batches over `size` bytes in the copy of the edge `eu`."""
+    epochs.trial.configure("central", central_topic(epochs), "max.message.bytes", str(size))
+
+
+def world_of(writer_kind):
+    """A real world whose slots write through `writer_kind`."""
+
+    class World(KafkaSlotWorld):
+        def writer(self):
+            return writer_kind(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
+
+    return World
+
+
+def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
+    """Rules A and F: an aborted transaction leaves no record, dead letter or position; after it all come, once."""
+    trial = epochs.trial
+    central = trial.sandbox.central.bootstrap
+    trial.produce_raw("eu", [(b"a", trial.value(0), 0), (b"b" * 2000, trial.value(1), 1), (b"c", b"poison", 2)])
+    (plan,) = epochs.plans(cadence=Cadence(interval_s=2, limit_bytes=1_000_000, linger_s=2))
+    set_largest_record(epochs, 500)
+    running = epochs.start(plan)
+    wait_for(
+        lambda: read_all(central, central_topic(epochs), "read_uncommitted"), timeout=30, what="a refused transaction"
+    )
+    assert trial.central_records("eu") == []
+    assert trial.letters() == []
+    assert {(body["next_offset"], body["delivered"], body["dead"]) for _, _, body in epochs.ledger_log()} == {(0, 0, 0)}
+    set_largest_record(epochs, 1_048_588)
+    assert running.outcome().result == "drained"
+    trial.check_exactly_once("eu", 2, lake=False)
+    assert [(letter["partition"], letter["offset"]) for letter in trial.letters()] == [(2, 0)]
+    last = {flow.partition: body for _, flow, body in epochs.ledger_log() if flow.edge == "eu"}
+    assert {p: (b["delivered"], b["dead"]) for p, b in last.items()} == {0: (1, 0), 1: (1, 0), 2: (0, 1)}
+
+
+def test_rule_b_an_epoch_opens_in_order(epochs):
+    """Rule B: published and read back before the ids are fenced, and the ledger is read last, with what came between."""
+    flow, calls = EdgePartition("eu", "t", 0), []
+
+    class Watched(KafkaDriverCentral):
+        def publish(self, entry):
+            calls.append("publish")
+            super().publish(entry)
+
+        def control(self):
+            calls.append("control")
+            return super().control()
+
+        def fence(self, slots):
+            calls.append("fence")
+            old.begin()
+            old.produce(epochs.names.ledger, str(flow), LedgerRecord(0, "id", 7, 0, 0).encode(), partition=0)
+            old.commit()
+            super().fence(slots)
+
+        def ledger(self):
+            calls.append("ledger")
+            return super().ledger()
+
+    central = epochs.driver(Watched)
+    old = epochs.producer(epochs.names.slot_id(0))
+    _, ledger = open_epoch(central, slots=1, driver="d")
+    assert calls == ["control", "publish", "control", "fence", "ledger"]
+    assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
+    with pytest.raises(Fenced):
+        old.begin()
+        old.produce(epochs.names.ledger, str(flow), LedgerRecord(0, "id", 9, 0, 0).encode(), partition=0)
+        old.commit()
+
+
+def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
+    """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have can not commit."""
+    epochs = Epochs(trial, slots=3)
+    open_epoch(epochs.central, slots=3, driver="d")
+    zombie = epochs.producer(epochs.names.slot_id(2))
+    zombie.begin()
+    zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, 2).encode(), partition=2)
+    narrow, ledger = open_epoch(epochs.central, slots=1, driver="d")
+    with pytest.raises(Fenced):
+        zombie.commit()
+    later, _ = open_epoch(epochs.central, slots=1, driver="d")
+    assert (narrow.ids, later.ids, dict(ledger)) == (3, 3, {})
+    epochs.close()
+
+
+def test_rule_b_an_overtaken_epoch_is_not_opened(epochs):
+    """Rule B's read-back: a driver that another one overtakes while it opens an epoch fences nobody."""
+
+    class Overtaken(KafkaDriverCentral):
+        def publish(self, entry):
+            super().publish(entry)
+            epochs.driver().publish(Epoch(entry.epoch + 1, 1, 1, "other"))
+
+        def fence(self, slots):
+            raise AssertionError("fenced after it was overtaken")
+
+    with pytest.raises(Fenced, match="overtaken"):
+        open_epoch(epochs.driver(Overtaken), slots=1, driver="d")
+    with pytest.raises(Fenced):
+        epochs.central.publish(Epoch(9, 1, 1, "zombie"))
+
+
+def test_rule_c_a_slot_of_an_older_epoch_delivers_nothing(epochs):
+    """Rule C: control is read after init, so an epoch opened at the last moment is seen; the first look is courtesy."""
+    trial = epochs.trial
+    trial.produce("eu", 9)
+    (plan,) = epochs.plans()
+    opened = []
+
+    class Late(TransactionalWriter):
+        def open(self):
+            super().open()
+            opened.append(epochs.central.publish(Epoch(plan.epoch + 1, 1, 1, "test")))
+
+    class Blind(world_of(Late)):
+        def look(self):
+            return ControlState()
+
+    assert epochs.run(plan, Blind).result == "superseded"
+    assert len(opened) == 1
+    assert epochs.run(plan).result == "superseded", "the courtesy look"
+    assert trial.central_records("eu") == []
+    assert epochs.ledger_log() == []
+
+
+def test_rule_c_only_ledger_records_of_this_epoch_count(epochs):
+    """Rule C: in its own partition a slot overlooks what another epoch wrote; the driver's assignment holds."""
+    trial = epochs.trial
+    trial.produce("eu", 30)
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).result == "drained"
+    trial.produce("eu", 30)
+    (plan,) = epochs.plans()
+    stale = next(body for _, flow, body in epochs.ledger_log() if flow == ("eu", trial.topic, 0))
+    assert (stale["epoch"], stale["next_offset"]) == (plan.epoch - 1, 0)
+    other = epochs.producer(f"{trial.hub}.stray")
+    other.begin()
+    entry = LedgerRecord(0, stale["topic_id"], 3, plan.epoch - 1, 0).encode()
+    other.produce(epochs.names.ledger, f"eu/{trial.topic}/0", entry, partition=0)
+    other.commit()
+    assert epochs.run(plan).result == "drained"
+    trial.check_exactly_once("eu", 60, lake=False)
+
+
+@pytest.mark.usefixtures("small_polls")
+def test_rule_c_a_retried_task_goes_on_where_its_epoch_committed(epochs):
+    """Rule C and fault 2: a task that died is run again with the same plan, and its own commits count."""
+    trial = epochs.trial
+    trial.produce("eu", 120)
+    (plan,) = epochs.plans()
+    commits = []
+
+    class Dies(TransactionalWriter):
+        def commit(self):
+            commits.append(1)
+            if len(commits) == 5:
+                raise Crash
+            super().commit()
+
+    with pytest.raises(Crash):
+        epochs.run(plan, world_of(Dies))
+    committed = len(trial.central_records("eu"))
+    assert 0 < committed < 120, "the crash lies in the middle"
+    assert epochs.run(plan).result == "drained"
+    trial.check_exactly_once("eu", 120, lake=False)
+
+
+def test_rule_d_the_first_position_is_written_before_the_first_poll(new_trial):
+    """Rule D: with `start: latest` what is written after the first start is delivered, even if no poll ever ran."""
+    trial = new_trial(start="latest")
+    epochs = Epochs(trial)
+    trial.produce("eu", 30)
+    (plan,) = epochs.plans()
+
+    class NeverPolls(KafkaSlotWorld):
+        def reader(self, edge):
+            raise Crash
+
+    with pytest.raises(Crash):
+        epochs.run(plan, NeverPolls)
+    assert {b["next_offset"] for _, flow, b in epochs.ledger_log() if flow.edge == "eu"} == {10}
+    trial.produce("eu", 15)
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).result == "drained"
+    assert sorted(trial.numbers("eu")) == list(range(30, 45))
+    epochs.close()
+
+
+def test_rule_d_a_slot_writes_and_awaits_its_own_partition_only(new_trial):
+    """Rule D: two slots write a ledger partition each, and a neighbour's open transaction holds up nobody else."""
+    trial = new_trial(slots=2)
+    epochs = Epochs(trial, slots=2)
+    trial.produce("eu", 60)
+    trial.produce("us", 60)
+    plans = epochs.plans()
+    assert all(plan.flows for plan in plans)
+    assert epochs.run(plans[0]).result == "drained"
+    neighbour = epochs.producer(epochs.names.slot_id(0))
+    neighbour.begin()
+    neighbour.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 1, 0, 0).encode(), partition=0)
+    wait_for(lambda: _end_is_held(epochs, epochs.names.ledger, 0), timeout=10, what="the open transaction")
+    assert epochs.run(plans[1]).result == "drained"
+    assert _end_is_held(epochs, epochs.names.ledger, 0), "the neighbour was open all the time"
+    neighbour.abort()
+    for edge in ("eu", "us"):
+        trial.check_exactly_once(edge, 60, lake=False)
+    written = epochs.ledger_log()
+    assert {partition for partition, _, _ in written} == {0, 1}
+    assert all(body["slot"] == partition for partition, _, body in written)
+    epochs.close()
+
+
+def _end_is_held(epochs, topic, partition) -> bool:
+    at = [(topic, partition)]
+    central = epochs.config.central
+    return ends.stable_end_offsets(central, at) != ends.log_end_offsets(central, at)
+
+
+def test_rule_e_a_fenced_slot_ends_with_a_value(epochs):
+    """Rule E: a slot whose id is taken ends normally as `fenced`, and the next epoch delivers what it could not."""
+    trial = epochs.trial
+    trial.produce("eu", 30)
+    (plan,) = epochs.plans(drain=False)
+    running = epochs.start(plan)
+    wait_for(lambda: len(trial.central_records("eu")) == 30, timeout=30, what="the first delivery")
+    epochs.producer(epochs.names.slot_id(0))
+    trial.produce("eu", 30)
+    assert running.outcome().result == "fenced"
+    assert len(trial.central_records("eu")) == 30
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).result == "drained"
+    trial.check_exactly_once("eu", 60, lake=False)
+
+
+def test_rule_e_fencing_is_seen_wherever_it_surfaces(epochs):
+    """Rule E: a producer that learns of its fencing in the background says so at its next `produce`, too."""
+    old = epochs.producer(epochs.names.slot_id(0))
+    epochs.producer(epochs.names.slot_id(0))
+    old.begin()
+
+    def produce():
+        old.produce(epochs.names.ledger, "k", b"v", partition=0)
+
+    with pytest.raises(Fenced):
+        wait_for(produce, timeout=20, what="the fencing")
+
+
+@pytest.mark.usefixtures("small_polls")
+@pytest.mark.parametrize("arrives", [True, False], ids=["the answer is lost", "the request is lost"])
+def test_rule_f_an_unknown_outcome_is_decided_by_a_fresh_producer(epochs, arrives):
+    """Rule F: after a commit without an answer the producer is never used again, and nothing is lost or doubled."""
+    trial = epochs.trial
+    trial.produce("eu", 120)
+    (plan,) = epochs.plans()
+    made = []
+
+    class Unanswered(TransactionalWriter):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+            self.commits, self.unknown = 0, False
+
+        def begin(self):
+            assert not self.unknown, "used after an unknown outcome"
+            super().begin()
+
+        def commit(self):
+            self.commits += 1
+            self.unknown = len(made) <= 3 and self.commits == len(made)
+            if arrives or not self.unknown:
+                super().commit()
+            if self.unknown:
+                raise OutcomeUnknown("no answer")
+
+    assert epochs.run(plan, world_of(Unanswered)).result == "drained"
+    assert [one.unknown for one in made] == [True, True, True, False]
+    trial.check_exactly_once("eu", 120, lake=False)
+
+
+@pytest.mark.usefixtures("small_polls")
+def test_rule_f_a_real_time_out_of_a_commit_is_unknown(epochs, monkeypatch):
+    """Rule F: librdkafka's own time-out of a commit under way counts as unknown, whichever way it went."""
+    trial = epochs.trial
+    trial.produce("eu", 120)
+    (plan,) = epochs.plans()
+    made = []
+
+    class Impatient(TransactionalWriter):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+            self.commits = 0
+
+        def commit(self):
+            self.commits += 1
+            hurried = len(made) <= 4 and self.commits == len(made)
+            monkeypatch.setattr(writer, "COMMIT_TIMEOUT_S", 0.001 if hurried else 30.0)
+            super().commit()
+
+    assert epochs.run(plan, world_of(Impatient)).result == "drained"
+    assert len(made) > 1, "no commit timed out: the trial is void"
+    trial.check_exactly_once("eu", 120, lake=False)
+
+
+def test_to_its_end_waits_for_an_open_transaction(epochs):
+    """To its end: what is visible is not enough; a stuck end is an error that names topic and partition."""
+    central, ledger = epochs.config.central, epochs.names.ledger
+    other = epochs.producer(f"{epochs.trial.hub}.stray")
+    other.begin()
+    other.produce(ledger, "k", b"v", partition=0)
+    wait_for(lambda: _end_is_held(epochs, ledger, 0), timeout=10, what="the open transaction")
+    with pytest.raises(Failed, match=ledger):
+        read_to_end(central, ledger, [0], bound_s=0.5)
+    found = []
+    reading = threading.Thread(target=lambda: found.extend(read_to_end(central, ledger, [0])))
+    reading.start()
+    time.sleep(0.5)
+    assert reading.is_alive(), "it went on with what was visible"
+    other.commit()
+    reading.join(20)
+    assert [record.key for record in found] == ["k"]
+
+
+def test_to_its_end_sees_every_commit_that_returned(epochs):
+    """To its end: `commit_transaction` returns before its marker is visible; 200 commits, each read back at once."""
+    central, ledger = epochs.config.central, epochs.names.ledger
+    other = epochs.producer(f"{epochs.trial.hub}.stray")
+    not_yet_visible = 0
+    for number in range(200):
+        other.begin()
+        other.produce(ledger, str(number), b"v", partition=0)
+        other.commit()
+        if number % 2:
+            not_yet_visible += _end_is_held(epochs, ledger, 0)
+        else:
+            assert len(read_to_end(central, ledger, [0])) == number + 1
+    assert not_yet_visible, "every commit was visible at once: the trial is void"
+
+
+def test_markers_and_aborted_records_are_passed(epochs):
+    """Positions: end-of-partition moves a position past markers and aborted records, so lag reaches 0."""
+    trial = epochs.trial
+    edge = Producer(
+        {"bootstrap.servers": trial.sandbox.edges["eu"].bootstrap, "transactional.id": f"shop-{trial.mark}"}
+    )
+    edge.init_transactions(20)
+    for ended in (edge.commit_transaction, edge.abort_transaction):
+        edge.begin_transaction()
+        for number in range(5):
+            edge.produce(trial.topic, trial.value(number), partition=0)
+        edge.flush(20)
+        ended(20)
+    edge.close()
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).result == "drained"
+    trial.check_exactly_once("eu", 5, lake=False)
+    at = [(trial.topic, 0)]
+    assert ends.log_end_offsets(epochs.config.edges["eu"], at) == {(trial.topic, 0): 12}
+    status = hub_status(epochs.config, now_ms=int(time.time() * 1000))
+    flow = next(f for f in status.flows if (f.edge, f.partition) == ("eu", 0))
+    assert (flow.next_offset, flow.end_offset, flow.lag_records, flow.delivered) == (12, 12, 0, 5)
+
+
+def driver_of(epochs, identity="second") -> Driver:
+    """A driver that has not started anything; it needs no Spark to look at the lease."""
+    stop = threading.Event()
+    return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop)
+
+
+def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
+    """Lease: read before the id is taken; a lease that moves refuses the second driver and harms the first in nothing."""
+    keeper = LeaseKeeper(epochs.central, "first")
+    keeper.start()
+    with pytest.raises(AnotherHub, match="first") as refused:
+        driver_of(epochs).run()
+    assert refused.value.exit_code == 6
+    assert keeper.lost is None
+    keeper.beat()
+    standby = threading.Thread(target=lambda: driver_of(epochs)._await_lease(epochs.central, standby=True))
+    standby.start()
+    standby.join(5)
+    assert standby.is_alive(), "a standby waits as long as the lease moves"
+    keeper.release()
+    standby.join(10)
+    assert not standby.is_alive(), "a released lease lets it go on"
+
+
+def test_lease_a_dead_driver_is_waited_for_six_seconds_and_a_released_one_not_at_all(epochs):
+    """Lease: only its movement is watched, never a clock."""
+    patience = driver_of(epochs)
+    epochs.central.publish(Lease("dead", 1))
+    began = time.monotonic()
+    patience._await_lease(epochs.central, standby=False)
+    assert time.monotonic() - began >= 6
+    epochs.central.publish(Lease("dead", 2, released=True))
+    began = time.monotonic()
+    patience._await_lease(epochs.central, standby=False)
+    assert time.monotonic() - began < 6
+
+
+def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
+    """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
+    monkeypatch.setattr(driving, "_TAKEN_OVER_S", 1.0)
+    keeper = LeaseKeeper(epochs.central, "first")
+    keeper.start()
+    other = epochs.driver()
+    fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
+    assert isinstance(fenced, Fenced)
+    first = driver_of(epochs, "first")
+    assert first._overtaken(epochs.central, -1, fenced).exit_code == 1
+    other.publish(Lease("other", 1))
+    verdict = first._overtaken(epochs.central, -1, fenced)
+    assert (verdict.exit_code, "other" in str(verdict)) == (6, True)
+    assert read_control(epochs.config.central, epochs.names).lease == Lease("other", 1)
+    assert json.loads(read_all(epochs.trial.sandbox.central.bootstrap, epochs.names.control)[-1].value())["beat"] == 1

@@ -1,0 +1,171 @@
+"""A simulated central cluster: logs, transactions with fencing, markers that are written late, requests that get lost.
+
+What it keeps of Kafka: a commit's answer comes before its markers; the last stable offset stands before the first open
+or undecided transaction of a partition; `init_transactions` bumps the epoch, aborts what is open and waits for its
+markers; a request of an older epoch is refused; a request whose answer was lost may still arrive later, and then hits
+whatever transaction of that id and epoch is open (the client has no epoch per transaction).
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from tests.simulation.scheduler import Scheduler
+
+Place = tuple[str, int]
+
+
+@dataclass(eq=False)
+class Transaction:
+    """One transaction: open, then committing or aborting until its last marker is written, then decided."""
+
+    state: str = "open"
+    firsts: dict[Place, int] = field(default_factory=dict)
+    pending: list[Place] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A record in a log, or a marker (`transaction` None)."""
+
+    transaction: Transaction | None
+    key: str = ""
+    value: bytes | None = None
+    origin: str = ""
+
+
+@dataclass
+class Identity:
+    """What the coordinator knows of a transactional id."""
+
+    epoch: int = -1
+    current: Transaction | None = None
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Chances per request."""
+
+    lost: float = 0.0
+    refused: float = 0.0
+
+
+class Central:
+    """The cluster."""
+
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
+        self.scheduler = scheduler
+        self.faults = faults
+        self.logs: dict[Place, list[Entry]] = defaultdict(list)
+        self.ids: dict[str, Identity] = defaultdict(Identity)
+        self.holding: dict[Place, list[Transaction]] = defaultdict(list)
+        self.undecided: list[Transaction] = []
+        self.late: list[tuple[str, int, str]] = []
+
+    # --- what the brokers do by themselves, one step at a time
+
+    def work(self) -> None:
+        """Maybe write one marker, maybe let a lost request arrive."""
+        draw = self.scheduler.random
+        if self.undecided and draw.random() < 0.5:
+            transaction = draw.choice(self.undecided)
+            place = transaction.pending.pop(draw.randrange(len(transaction.pending))) if transaction.pending else None
+            if place is not None:
+                self.logs[place].append(Entry(None))
+                self.holding[place].remove(transaction)
+            if not transaction.pending:
+                transaction.state = "committed" if transaction.state == "committing" else "aborted"
+                self.undecided.remove(transaction)
+        if self.late and draw.random() < 0.05:
+            name, epoch, verb = self.late.pop(draw.randrange(len(self.late)))
+            identity = self.ids[name]
+            if identity.epoch == epoch and identity.current and identity.current.state == "open":
+                self._decide(identity, verb)
+
+    def time_out(self) -> None:
+        """The coordinator aborts one open transaction whose producer has been silent, and fences that producer."""
+        open_ones = [one for one in self.ids.values() if one.current and one.current.state == "open"]
+        if open_ones:
+            identity = self.scheduler.random.choice(open_ones)
+            identity.epoch += 1
+            self._decide(identity, "aborting")
+
+    def settle(self) -> None:
+        """Everybody is gone: what is open times out, and every marker is written."""
+        for identity in self.ids.values():
+            if identity.current and identity.current.state == "open":
+                self._decide(identity, "aborting")
+        self.late.clear()
+        while self.undecided:
+            self.work()
+
+    def _decide(self, identity: Identity, verb: str) -> None:
+        transaction = identity.current
+        assert transaction is not None
+        transaction.state = verb
+        transaction.pending = list(transaction.firsts)
+        self.undecided.append(transaction)
+
+    # --- requests
+
+    def init(self, name: str) -> int:
+        """Take the id; returns the new epoch once nothing of it is undecided."""
+        identity = self.ids[name]
+        self.scheduler.pause()
+        identity.epoch += 1
+        mine = identity.epoch
+        if identity.current and identity.current.state == "open":
+            self._decide(identity, "aborting")
+        while identity.current and identity.current.state not in ("committed", "aborted"):
+            self.scheduler.sleep(0.01)
+            if identity.epoch != mine:
+                raise Fenced(name)
+        return mine
+
+    def append(self, name: str, epoch: int, place: Place, entry_of: tuple[str, bytes | None, str]) -> None:
+        identity = self.ids[name]
+        if identity.epoch != epoch:
+            raise Fenced(name)
+        if identity.current is None or identity.current.state != "open":
+            identity.current = Transaction()
+        if place not in identity.current.firsts:
+            identity.current.firsts[place] = len(self.logs[place])
+            self.holding[place].append(identity.current)
+        self.logs[place].append(Entry(identity.current, *entry_of))
+
+    def end(self, name: str, epoch: int, verb: str) -> None:
+        """Commit or abort; the answer may be lost, on the way there or back."""
+        draw = self.scheduler.random.random()
+        if verb == "committing" and draw < self.faults.refused:
+            raise TransactionAborted(name)
+        if draw > 1 - self.faults.lost:
+            if self.scheduler.random.random() < 0.5:
+                self.late.append((name, epoch, verb))
+                raise OutcomeUnknown(name)
+            self._end(name, epoch, verb)
+            raise OutcomeUnknown(name)
+        self._end(name, epoch, verb)
+
+    def _end(self, name: str, epoch: int, verb: str) -> None:
+        identity = self.ids[name]
+        if identity.epoch != epoch:
+            raise Fenced(name)
+        if identity.current and identity.current.state == "open":
+            self._decide(identity, verb)
+
+    # --- reading
+
+    def log_end(self, place: Place) -> int:
+        return len(self.logs[place])
+
+    def stable_end(self, place: Place) -> int:
+        return min((one.firsts[place] for one in self.holding[place]), default=len(self.logs[place]))
+
+    def committed(self, place: Place, end: int | None = None) -> list[tuple[int, Entry]]:
+        """What a read_committed reader sees below the last stable offset (and below `end`)."""
+        stop = self.stable_end(place) if end is None else min(end, self.stable_end(place))
+        return [
+            (offset, entry)
+            for offset, entry in enumerate(self.logs[place][:stop])
+            if entry.transaction is not None and entry.transaction.state in ("committing", "committed")
+        ]

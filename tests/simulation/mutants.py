@@ -1,0 +1,111 @@
+"""Every rule of the protocol, removed from the real code in turn. The simulation must find each removal."""
+
+from tests.simulation.protocol import Mutant
+
+SLOT = "aggregator.replicate.slot"
+EPOCH = "aggregator.replicate.epoch"
+LOG = "aggregator.kafka.log"
+LEDGER = "aggregator.kafka.ledger"
+PLANNING = "aggregator.replicate.planning"
+
+MUTANTS = [
+    Mutant(
+        "A: the ledger record outside the transaction",
+        [
+            (
+                SLOT,
+                """                self._write_entry(flow)
+            self._writer.commit()
+            for flow in moved:
+""",
+                """                pass
+            self._writer.commit()
+            self._writer.begin()
+            for flow in moved:
+                self._write_entry(flow)
+            self._writer.commit()
+            for flow in moved:
+""",
+            )
+        ],
+    ),
+    Mutant(
+        "B: fencing before publishing",
+        [
+            (EPOCH, "    central.publish(epoch)\n", "    central.fence(range(epoch.ids))\n    central.publish(epoch)\n"),
+            (EPOCH, "    central.fence(range(epoch.ids))\n    return", "    return"),
+        ],
+        situation="restarts",
+    ),
+    Mutant(
+        "B: reading before fencing",
+        [
+            (
+                EPOCH,
+                "    central.fence(range(epoch.ids))\n    return epoch, central.ledger()",
+                "    ledger = central.ledger()\n    central.fence(range(epoch.ids))\n    return epoch, ledger",
+            )
+        ],
+    ),
+    Mutant("B: fencing only one's own number of ids", [(EPOCH, "range(epoch.ids)", "range(slots)")]),
+    Mutant("B: the number of ids not carried", [(EPOCH, "max(used, slots), driver", "slots, driver")]),
+    Mutant("B: not every ledger partition read", switches=frozenset({"ledger of own slots only"})),
+    Mutant(
+        "B: init_transactions at every epoch",
+        switches=frozenset({"init at every epoch"}),
+        situation="two drivers, no faults",
+    ),
+    Mutant(
+        "C: control not read after init_transactions",
+        [(SLOT, "if self._world.control().newest > self._plan.epoch:", "if False:")],
+        situation="many drivers",
+    ),
+    Mutant(
+        "C: a ledger record of another epoch counts",
+        [
+            (
+                SLOT,
+                "found is not None and found.epoch == self._plan.epoch",
+                "found is not None",
+            )
+        ],
+    ),
+    Mutant(
+        "C: the own ledger partition not read",
+        [(SLOT, "flows = self._flows(self._world.ledger())", "flows = self._flows({})")],
+    ),
+    Mutant(
+        "to its end: reading to the last stable offset",
+        [(LOG, "targets = log_end()", "targets = stable_end()")],
+    ),
+    Mutant(
+        "D: the larger offset wins instead of the higher epoch",
+        [(LEDGER, "entry.epoch >= best[flow].epoch", "entry.next_offset >= best[flow].next_offset")],
+        situation="recreation",
+    ),
+    Mutant(
+        "D: one ledger partition for all slots, read to the last stable offset",
+        switches=frozenset({"shared ledger partition"}),
+        situation="restarts",
+    ),
+    Mutant(
+        "D: a first position not persisted",
+        [(SLOT, "            self._persist_first_positions()\n", "")],
+        situation="latest",
+    ),
+    Mutant(
+        "F: an unknown outcome taken as abortable",
+        [(SLOT, "            except TransactionAborted:\n                self._abort()\n            else:\n                if ended",
+          "            except (TransactionAborted, OutcomeUnknown):\n                self._abort()\n            else:\n                if ended")],
+        situation="answers lost",
+    ),
+    Mutant(
+        "F: no rewind after an abort",
+        [(SLOT, "        for flow in self._flows.values():\n            flow.rewind()\n", "")],
+    ),
+    Mutant(
+        "incarnation: a recreated topic read on at the old offset",
+        [(PLANNING, "topic_id=topic.topic_id, next_offset=0)", "topic_id=topic.topic_id)")],
+        situation="recreation",
+    ),
+]  # fmt: skip

@@ -1,0 +1,60 @@
+"""The product's protocol code as the simulation takes it, and ways to remove one rule from it.
+
+A mutant is the real module with one passage of its source replaced; the passage must be there, exactly once.
+"""
+
+import importlib
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MODULES = ("aggregator.kafka.log", "aggregator.kafka.ledger", "aggregator.replicate.epoch",
+           "aggregator.replicate.planning", "aggregator.replicate.slot")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule removed.
+
+    Attributes:
+        name: What is removed.
+        edits: (module, passage, replacement).
+        switches: Rules that live in the simulated driver or world.
+        situation: The kind of schedule that shows it.
+    """
+
+    name: str
+    edits: Sequence[tuple[str, str, str]] = ()
+    switches: frozenset[str] = frozenset()
+    situation: str = "mixed"
+
+
+@dataclass
+class Protocol:
+    """Functions and classes under test."""
+
+    modules: dict[str, types.ModuleType]
+    switches: frozenset[str] = field(default_factory=frozenset)
+
+    def __getattr__(self, name: str):
+        for module in self.modules.values():
+            if name in vars(module):
+                return vars(module)[name]
+        raise AttributeError(name)
+
+
+def protocol(mutant: Mutant | None = None) -> Protocol:
+    """The real code, or the real code with one rule removed."""
+    modules = {name: importlib.import_module(name) for name in MODULES}
+    sources = {name: Path(module.__file__).read_text() for name, module in modules.items()}
+    for name, passage, replacement in mutant.edits if mutant else ():
+        count = sources[name].count(passage)
+        assert count == 1, f"{name}: the passage of {mutant.name!r} is there {count} times"
+        sources[name] = sources[name].replace(passage, replacement)
+        changed = types.ModuleType(f"mutant.{name}")
+        sys.modules[changed.__name__] = changed  # dataclasses look their module up
+        exec(compile(sources[name], name, "exec"), vars(changed))
+        modules[name] = changed
+    return Protocol(modules, mutant.switches if mutant else frozenset())

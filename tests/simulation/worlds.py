@@ -1,0 +1,257 @@
+"""The ports of slots and drivers on the simulated clusters. The protocol code above them is the product's own."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import OutcomeUnknown, TransactionAborted
+from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
+from aggregator.kafka.ledger import LedgerRecord, winners
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.reader import Chunk, Polled
+from tests.simulation.cluster import Central
+from tests.simulation.protocol import Protocol
+from tests.simulation.scheduler import Scheduler
+
+EDGE, TOPIC = "eu", "orders"
+PARTITIONS = 2
+BOUND_S = 1000.0
+
+
+@dataclass
+class EdgeLog:
+    """One life of the edge's topic: None in a partition is a marker, or an aborted record."""
+
+    topic_id: str
+    partitions: list[list[bytes | None]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
+
+
+class Edge:
+    """One edge with one topic, which may be deleted and created again."""
+
+    def __init__(self) -> None:
+        self.lives = [EdgeLog("life-0")]
+        self.polled_from: dict[tuple[str, int], int] = {}
+
+    @property
+    def log(self) -> EdgeLog:
+        return self.lives[-1]
+
+    def append(self, partition: int) -> None:
+        log = self.log.partitions[partition]
+        log.append(f"{self.log.topic_id}/{partition}/{len(log)}".encode())
+
+    def recreate(self) -> None:
+        self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
+
+
+class SimReader:
+    """Reads the edge in chunks of a drawn size; bound to the life of the topic that the driver saw."""
+
+    def __init__(self, scheduler: Scheduler, edge: Edge, life: str) -> None:
+        self._scheduler = scheduler
+        self._edge = edge
+        self._life = life
+        self._positions: dict[tuple[str, int], int] = {}
+
+    def assign(self, positions: Mapping[tuple[str, int], int]) -> None:
+        self._positions = dict(positions)
+        for (_, partition), offset in positions.items():
+            at = (self._life, partition)
+            self._edge.polled_from[at] = min(offset, self._edge.polled_from.get(at, offset))
+
+    def resume(self, at: tuple[str, int], offset: int) -> None:
+        self._positions[at] = offset
+
+    def release(self, at: tuple[str, int]) -> None:
+        self._positions.pop(at, None)
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        self._scheduler.sleep(wait_s)
+        polled = Polled()
+        if self._edge.log.topic_id != self._life:
+            return polled
+        draw = self._scheduler.random
+        for (topic, partition), offset in list(self._positions.items()):
+            log = self._edge.log.partitions[partition]
+            upto = min(len(log), offset + draw.randint(0, min(most, 4)))
+            got = [(at, log[at]) for at in range(offset, upto) if log[at] is not None]
+            if got:
+                offsets = [at for at, _ in got]
+                none: list = [None] * len(got)
+                polled.chunks.append(
+                    Chunk(topic, partition, none, [value for _, value in got], none, [0] * len(got), offsets)
+                )
+                self._positions[topic, partition] = offsets[-1] + 1
+            elif upto == len(log):
+                polled.ends[topic, partition] = upto
+                self._positions[topic, partition] = upto
+        return polled
+
+    def log_range(self, at: tuple[str, int]) -> OffsetRange:
+        return OffsetRange(0, len(self._edge.log.partitions[at[1]]))
+
+    def close(self) -> None:
+        self._positions.clear()
+
+
+class SimWriter:
+    """A transactional producer; records go to the brokers one by one, with other actors in between."""
+
+    def __init__(self, central: Central, name: str, *, shared: str | None = None) -> None:
+        self._central = central
+        self._name = name
+        self._shared = shared
+        self._epoch = -1
+        self._begun = False
+
+    def open(self) -> None:
+        self._epoch = self._central.init(self._name)
+
+    def begin(self) -> None:
+        if self._begun:
+            raise OutcomeUnknown("begin in a transaction")
+        self._begun = True
+
+    def produce(self, topic, key, value, *, partition=-1, timestamp_ms=0, headers=None) -> None:
+        self._central.scheduler.pause()
+        origin = dict(headers or ()).get("hub.origin", b"").decode()
+        if topic == self._shared:
+            partition = 0
+        self._central.append(self._name, self._epoch, (topic, max(partition, 0)), (key or "", value, origin))
+
+    def produce_all(self, topic, partition, records) -> None:
+        for key, value, timestamp_ms, headers in records:
+            self.produce(topic, key, value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+
+    def commit(self) -> None:
+        self._central.scheduler.pause()
+        self._central.end(self._name, self._epoch, "committing")
+        self._begun = False
+
+    def abort(self) -> None:
+        self._central.scheduler.pause()
+        self._central.end(self._name, self._epoch, "aborting")
+        self._begun = False
+
+    def close(self) -> None:
+        return
+
+
+class Logs:
+    """Central's internal topics, read to their end by the product's own rule."""
+
+    def __init__(self, central: Central, names: HubNames, ledgers: int, protocol: Protocol) -> None:
+        self.central = central
+        self.names = names
+        self.ledgers = ledgers
+        self.protocol = protocol
+
+    def read(self, topic: str, partitions: Iterable[int]) -> list[LogRecord]:
+        places = [(topic, partition) for partition in partitions]
+
+        def ends(of):
+            self.central.scheduler.pause()
+            return {place: of(place) for place in places}
+
+        upto = self.protocol.stable_ends(
+            lambda: ends(self.central.log_end),
+            lambda: ends(self.central.stable_end),
+            bound_s=BOUND_S,
+            now=lambda: self.central.scheduler.now,
+            sleep=self.central.scheduler.sleep,
+        )
+        return [
+            LogRecord(place[1], offset, entry.key, entry.value)
+            for place in places
+            for offset, entry in self.central.committed(place, upto[place])
+        ]
+
+    def control(self) -> ControlState:
+        return fold(ControlState(), self.read(self.names.control, [0]))
+
+    def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
+        return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
+
+    def ledger_now(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
+        """The ledger as far as it is stable, by the real rule: for the check, and for who forgets to wait."""
+        records = [
+            LogRecord(partition, offset, entry.key, entry.value)
+            for partition in partitions
+            for offset, entry in self.central.committed((self.names.ledger, partition))
+        ]
+        return winners(records, self.names.ledger)
+
+
+class SimSlotWorld:
+    """SlotWorld of one slot task."""
+
+    def __init__(self, logs: Logs, edge: Edge, life: str, slot: int) -> None:
+        self._logs = logs
+        self._edge = edge
+        self._life = life
+        self._slot = slot
+
+    def look(self) -> ControlState:
+        self._logs.central.scheduler.pause()
+        seen = self._logs.central.committed((self._logs.names.control, 0))
+        return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen])
+
+    def control(self) -> ControlState:
+        return self._logs.control()
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        if "shared ledger partition" in self._logs.protocol.switches:
+            return self._logs.ledger_now([0])
+        return self._logs.ledger([self._slot])
+
+    def writer(self) -> SimWriter:
+        shared = "shared ledger partition" in self._logs.protocol.switches
+        ledger = self._logs.names.ledger if shared else None
+        return SimWriter(self._logs.central, self._logs.names.slot_id(self._slot), shared=ledger)
+
+    def reader(self, edge: str) -> SimReader:
+        return SimReader(self._logs.central.scheduler, self._edge, self._life)
+
+    def telemetry(self, body: dict[str, object]) -> None:
+        return
+
+    def now(self) -> float:
+        return self._logs.central.scheduler.now
+
+    def sleep(self, seconds: float) -> None:
+        self._logs.central.scheduler.sleep(seconds)
+
+
+class SimDriverCentral:
+    """DriverCentral of one driver process."""
+
+    def __init__(self, logs: Logs, slots: int) -> None:
+        self._logs = logs
+        self._slots = slots
+        self._writer = SimWriter(logs.central, logs.names.driver_id)
+
+    def take_id(self) -> None:
+        self._writer.open()
+
+    def control(self) -> ControlState:
+        return self._logs.control()
+
+    def publish(self, entry: Epoch | Lease | int) -> None:
+        key, value = encode(entry)
+        self._writer.begin()
+        self._writer.produce(self._logs.names.control, key, value, partition=0)
+        try:
+            self._writer.commit()
+        except TransactionAborted:
+            self._writer.abort()
+            raise
+
+    def fence(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            SimWriter(self._logs.central, self._logs.names.slot_id(slot)).open()
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        own = "ledger of own slots only" in self._logs.protocol.switches
+        return self._logs.ledger(range(self._slots if own else self._logs.ledgers))

@@ -1,0 +1,51 @@
+"""Runs drawn cases through both implementations and says where they differ."""
+
+import time
+
+from aggregator.config.secrets import key_ring
+from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.reference import ReferenceStrip
+from tests.unit.privacy.kernel.drawing import TODAY, draw
+
+RECORDS = 120
+# The key of the published vectors; no secret.
+KEYS = {"customer": key_ring(f"file:{__file__.removesuffix('.py')}.key")}
+
+
+def strips(case):
+    """Reference and kernel of a case."""
+    return [
+        made(
+            policy=case.policy,
+            edge_topic="orders",
+            central_topic="eu.orders",
+            edge_registry=case.registry,
+            central_registry=type(case.registry)(),
+            keys=KEYS,
+            today=lambda: TODAY,
+        )
+        for made in (ReferenceStrip, KernelStrip)
+    ]
+
+
+def differences(case):
+    """What of the outputs is not the same, and how many records were refused; twice, because strips remember."""
+    reference, kernel = strips(case)
+    for _ in range(2):
+        expected, out = reference.strip(case.batch), kernel.strip(case.batch)
+        for name in ("keys", "values", "headers", "rejected", "suppressed", "counts"):
+            if getattr(expected, name) != getattr(out, name):
+                return [f"seed {case.seed}: {name}"], 0
+    return [], len(expected.rejected)
+
+
+def run(seed, records):
+    """Compare so many records; returns lines about cases that differ, and figures."""
+    started, done, refused, schemas, found = time.monotonic(), 0, 0, 0, []
+    while done < records:
+        case = draw(seed, RECORDS)
+        different, bad = differences(case)
+        found += different
+        seed, done, refused, schemas = seed + 1, done + RECORDS, refused + bad, schemas + len(case.registry.texts)
+    seconds = round(time.monotonic() - started, 1)
+    return found, {"records": done, "schemas": schemas, "refused": refused, "differ": len(found), "seconds": seconds}
