@@ -1,1 +1,1 @@
-"""One hub that reads every regional Kafka cluster once, strips personal data, and delivers to central Kafka and a lake."""
+"""One hub that reads every regional Kafka cluster once, strips personal data, and delivers each record exactly once."""

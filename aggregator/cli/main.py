@@ -28,6 +28,7 @@ COMMANDS = {
         "Check, show and describe the configuration.",
         ("aggregator config lint", "aggregator config show -o json"),
     ),
+    "policy": Lazy("aggregator.cli.policy:policy", "What happens to each field, and why."),
     "run": Lazy(
         "aggregator.cli.run:run",
         "Run the hub: edges to central, central to the lake.",

@@ -51,7 +51,7 @@ def judge(seen: Observation) -> tuple[State, str]:
     if seen.heartbeat_age_ms is None:
         return State.STALLED, "no heartbeat has arrived yet: is the hub running?"
     if seen.heartbeat_age_ms > BEAT_PATIENCE_MS:
-        return State.STALLED, f"the last heartbeat arrived {seen.heartbeat_age_ms / 1000:.0f} s ago: is the hub running?"
+        return State.STALLED, f"the last heartbeat is {seen.heartbeat_age_ms / 1000:.0f} s old: is the hub running?"
     if seen.lag_ms is not None and seen.lag_ms > LAGGING_MS:
         return State.LAGGING, f"the oldest waiting record is {seen.lag_ms / 1000:.0f} s old"
     return State.UP, "heartbeats arrive"

@@ -64,9 +64,7 @@ class Sampler:
                         self.peak_worker_bytes = max(self.peak_worker_bytes, process.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue
-        return {
-            kind: sum(cpu for found, cpu in self._last.values() if found == kind) for kind in ("python", "jvm")
-        }
+        return {kind: sum(cpu for found, cpu in self._last.values() if found == kind) for kind in ("python", "jvm")}
 
 
 def measure(sandbox: Sandbox, *, records: int, slots: int) -> dict[str, float]:
@@ -123,9 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox.up(Path(folder), ("eu", "us"))
         try:
-            answer = {
-                f"slots_{slots}": measure(sandbox, records=options.records, slots=slots) for slots in (1, 2)
-            }
+            answer = {f"slots_{slots}": measure(sandbox, records=options.records, slots=slots) for slots in (1, 2)}
             answer["bare_spark_first_task_s"] = round(bare_start_s(), 2)
         finally:
             sandbox.down()

@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "B: fencing before publishing",
         [
-            (EPOCH, "    central.publish(epoch)\n", "    central.fence(range(epoch.ids))\n    central.publish(epoch)\n"),
+            (EPOCH, "    central.publish(epoch)\n", "    central.fence(range(epoch.ids))\n    central.publish(epoch)\n"),  # noqa: E501 - one passage
             (EPOCH, "    central.fence(range(epoch.ids))\n    return", "    return"),
         ],
         situation="restarts",
@@ -95,8 +95,13 @@ MUTANTS = [
     ),
     Mutant(
         "F: an unknown outcome taken as abortable",
-        [(SLOT, "            except TransactionAborted:\n                self._abort()\n            else:\n                if ended",
-          "            except (TransactionAborted, OutcomeUnknown):\n                self._abort()\n            else:\n                if ended")],
+        [
+            (
+                SLOT,
+                "except TransactionAborted:\n                self._abort()\n            else:\n                if ended",
+                "except (TransactionAborted, OutcomeUnknown):\n                self._abort()\n            else:\n                if ended",  # noqa: E501 - one passage
+            )
+        ],
         situation="answers lost",
     ),
     Mutant(

@@ -232,7 +232,9 @@ class Schedule:
         offsets = [int(value.rsplit(b"/", 1)[1]) for value in values if value.startswith(mark)]
         assert offsets == sorted(offsets), f"reordered: {offsets}"
         log = life.partitions[partition]
-        begin = self.edge.polled_from.get((life.topic_id, partition), 0 if self.situation.start == "earliest" else len(log))
+        begin = self.edge.polled_from.get(
+            (life.topic_id, partition), 0 if self.situation.start == "earliest" else len(log)
+        )
         end = len(log) if life is self.edge.log else max(offsets, default=begin - 1) + 1
         wanted = [offset for offset in range(begin, end) if log[offset] is not None]
         assert offsets == wanted, f"lost from {life.topic_id}/{partition}: {sorted(set(wanted) - set(offsets))[:5]}"

@@ -35,7 +35,7 @@ def violations(situation: str, first: int, count: int) -> list[str]:
 
 
 def test_the_protocol_holds():
-    """I1, I4, conservation and progress, in every schedule, with the real slot, epoch, planning, ledger and log code."""
+    """I1, I4, conservation and progress in every schedule, on the real slot, epoch, planning, ledger and log code."""
     if "SIMULATION_SEED" in os.environ:
         seed, situation = int(os.environ["SIMULATION_SEED"]), os.environ["SIMULATION_SITUATION"]
         assert not violation(seed, situation, protocol())
@@ -51,4 +51,6 @@ def test_the_protocol_holds():
 def test_every_rule_is_needed(mutant):
     """Without this rule some schedule delivers twice, loses, reorders, miscounts, or makes no progress."""
     without = protocol(mutant)
-    assert any(violation(seed, mutant.situation, without) for seed in range(MUTANT_SCHEDULES)), "the removal was not found"
+    assert any(violation(seed, mutant.situation, without) for seed in range(MUTANT_SCHEDULES)), (
+        "the removal was not found"
+    )

@@ -58,7 +58,7 @@ def number_end(data, at, end, longest):
         return at + 1
     if end - at >= WORD:
         last = zeros_below(~word(data, at) & np.uint64(_HIGH_BITS)) >> np.uint64(3)
-        if last < np.uint64(longest - 1):
+        if last < np.uint64(min(longest - 1, WORD)):
             return at + np.int64(last) + 1
     return long_number(data, at, end, longest)[1]
 

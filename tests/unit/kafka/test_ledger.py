@@ -43,7 +43,7 @@ def test_a_damaged_ledger_record_is_refused_by_name(entry, data):
 
 
 def test_rule_d_the_highest_epoch_wins_and_then_the_last_in_log_order():
-    """Rule D: an older epoch's record in another partition never wins, whatever its position; ties go to the log's end."""
+    """Rule D: an older epoch's record never wins, whatever its position; ties go to the end of the log."""
     old = LedgerRecord(0, "id", 900, epoch=3, slot=0)
     new = LedgerRecord(0, "id", 500, epoch=4, slot=1)
     newer = dataclasses.replace(new, next_offset=501)

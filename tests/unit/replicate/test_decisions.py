@@ -44,7 +44,7 @@ def test_a_transaction_commits_when_drained_or_old_or_large():
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
 def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
-    """A position inside the log (its end included) is no gap; below it, the range is exact; above it, the tail is unknown."""
+    """Inside the log, its end included, is no gap; below it, the range is exact; above it, the tail is unknown."""
     end = start + length
     lost = gap(position, start, end)
     if position < start:
@@ -58,7 +58,9 @@ def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
 
 
 def topic(oldest_age_ms, **settings):
-    return EdgeTopic("orders", "id", (0,), (0,), (9,), (None if oldest_age_ms is None else 10_000 * DAY - oldest_age_ms,), settings)
+    return EdgeTopic(
+        "orders", "id", (0,), (0,), (9,), (None if oldest_age_ms is None else 10_000 * DAY - oldest_age_ms,), settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,16 @@ def topic(oldest_age_ms, **settings):
     [
         (topic(4000 * DAY, **{"retention.ms": "-1"}), {"retention.ms": str(7 * DAY)}, True),
         (topic(8 * DAY, **{"retention.ms": str(30 * DAY)}), {"retention.ms": str(7 * DAY)}, True),
-        (topic(8 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}), {"retention.ms": str(7 * DAY)}, False),
-        (topic(15 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}), {"retention.ms": str(7 * DAY)}, True),
+        (
+            topic(8 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}),
+            {"retention.ms": str(7 * DAY)},
+            False,
+        ),
+        (
+            topic(15 * DAY, **{"retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}),
+            {"retention.ms": str(7 * DAY)},
+            True,
+        ),
         (topic(6 * DAY), {"retention.ms": str(7 * DAY)}, False),
         (topic(4000 * DAY), {"retention.ms": "-1"}, False),
         (topic(4000 * DAY), {"retention.ms": str(7 * DAY), "cleanup.policy": "compact"}, False),
@@ -76,7 +86,7 @@ def topic(oldest_age_ms, **settings):
     ],
 )
 def test_trap_2_old_records_are_not_written_to_be_deleted(edge, central, refused):
-    """Refused is what the edge still promises to keep and central would delete at once; the sentence names the setting."""
+    """Refused is what the edge promises to keep and central would delete at once; the sentence names the setting."""
     reason = refusal(edge, 0, central, now_ms=10_000 * DAY, central_name="eu.orders")
     assert (reason is not None) is refused
     if reason:
@@ -84,7 +94,9 @@ def test_trap_2_old_records_are_not_written_to_be_deleted(edge, central, refused
         assert "eu.orders" in reason
 
 
-@pytest.mark.parametrize("name", ["__consumer_offsets", ".hidden", "mm2-offset-syncs.a.internal", "connect-internal", "a.replica"])
+@pytest.mark.parametrize(
+    "name", ["__consumer_offsets", ".hidden", "mm2-offset-syncs.a.internal", "connect-internal", "a.replica"]
+)
 def test_internal_topics_are_never_replicated(name):
     """MirrorMaker 2's default exclusions."""
     assert is_internal(name)
