@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter
@@ -21,7 +22,7 @@ from pathlib import Path
 import duckdb
 import fastavro
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -29,6 +30,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 from deltalake import DeltaTable
@@ -174,9 +176,8 @@ class Trial:
 
     def run(self, *arguments: str, timeout: float = 200) -> subprocess.CompletedProcess:
         """Run a command to its end."""
-        environ = os.environ | {"PYTHONWARNINGS": "default"}
         return subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, timeout=timeout, env=environ, check=False
+            self.command(*arguments), capture_output=True, text=True, timeout=timeout, env=environment(), check=False
         )
 
     def drain(self, *arguments: str, expect: int = 0, timeout: float = 200) -> subprocess.CompletedProcess:
@@ -189,7 +190,11 @@ class Trial:
         """The hub as a process group of its own; killed at the end, whatever happened."""
         log = (self.folder / f"run-{uuid.uuid4().hex[:4]}.log").open("w")
         process = subprocess.Popen(
-            self.command("run", *arguments), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            self.command("run", *arguments),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            start_new_session=True,
         )
         process.log = Path(log.name)
         try:
@@ -213,6 +218,39 @@ class Trial:
             if topic == self.topic and body["epoch"] >= last.get(at, body)["epoch"]:
                 last[at] = body
         return last
+
+    @contextmanager
+    def traffic(self, *edges: str, batch: int = 50, pause_s: float = 0.1, most: int = 2**31):
+        """Orders arrive on these edges, each up to `most` in all, until the block ends; yields the counts so far."""
+        produced, over = Counter(dict.fromkeys(edges, 0)), threading.Event()
+
+        def flow() -> None:
+            while not over.wait(pause_s) and min(produced.values()) < most:
+                for edge in edges:
+                    self.produce(edge, min(batch, most - produced[edge]))
+                    produced[edge] += min(batch, most - produced[edge])
+
+        thread = threading.Thread(target=flow)
+        thread.start()
+        try:
+            yield produced
+        finally:
+            over.set()
+            thread.join()
+
+    def ends(self, topic: str) -> int:
+        """Sum of a central topic's last stable offsets, 0 while it is not there: cheap enough to be asked often."""
+        known = self.admin("central").list_topics(timeout=10).topics
+        if topic not in known:
+            return 0
+        at = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in known[topic].partitions}
+        asked = self.admin("central").list_offsets(at, isolation_level=IsolationLevel.READ_COMMITTED)
+        return sum(future.result(15).offset for future in asked.values())
+
+    def central_count(self, edge: str) -> int:
+        """Records in the central copy of an edge, 0 while there is none."""
+        there = f"{edge}.{self.topic}" in self.admin("central").list_topics(timeout=10).topics
+        return len(self.central_records(edge)) if there else 0
 
     def central_records(self, edge: str, topic: str | None = None) -> list:
         """Everything that a read_committed reader finds in the central copy, in log order per partition."""
@@ -301,6 +339,13 @@ def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
         return found
     finally:
         consumer.close()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a hub under test: its JVM compiles little, its Python caches bytecode; both start in half."""
+    environ = os.environ | {"PYTHONWARNINGS": "default", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environ
 
 
 def members(process: subprocess.Popen) -> list[psutil.Process]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aggregator.privacy.codec import Raw, raws_of, value_of
 from aggregator.privacy.leaf import Value
-from aggregator.privacy.operators import Operator, reads_bytes, reads_value
+from aggregator.privacy.operators import Operator, RawOperator, reads_bytes, reads_value
 from aggregator.privacy.plan import Call
 from aggregator.schema.avro import Kind
 
@@ -18,9 +18,12 @@ CAPACITY = 65_536
 class Distinct:
     """One operator call with its memory."""
 
-    def __init__(self, call: Call, operator: Operator, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, call: Call, operator: Operator, raw_operator: RawOperator | None = None, capacity: int = CAPACITY
+    ) -> None:
         self._call = call
         self._operator = operator
+        self._raw_operator = raw_operator
         self._capacity = capacity
         self._known: dict[Raw, Raw] = {}
 
@@ -63,5 +66,7 @@ class Distinct:
             values = [b""] * len(fresh)
         elif not (leaf.kind is Kind.STRING and reads_bytes(rule, leaf)):
             values = [value_of(leaf, raw) for raw in fresh]
+        if self._raw_operator is not None:
+            return dict(zip(fresh, self._raw_operator(values), strict=True))
         answers = raws_of(result, self._operator(values))
         return dict(zip(fresh, answers, strict=True))

@@ -131,5 +131,6 @@ class Programs:
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
         if call not in self._calls:
-            self._calls[call] = Distinct(call, operators.build(call.rule, call.leaf, self._keys))
+            named = call.rule, call.leaf, self._keys
+            self._calls[call] = Distinct(call, operators.build(*named), operators.build_raw(*named))
         return self._calls[call]

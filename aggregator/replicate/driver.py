@@ -107,13 +107,16 @@ class Driver:
             central.close()
 
     def _await_lease(self, central: KafkaDriverCentral, *, standby: bool) -> None:
-        first, began = central.control().lease, time.monotonic()
+        first, began, told = central.control().lease, time.monotonic(), False
         while not self._stop.is_set():
             latest = central.control().lease
             match verdict(first, latest, time.monotonic() - began):
                 case Verdict.FREE:
                     return
                 case Verdict.HELD if standby:
+                    if not told:
+                        log.info("standing by: %s is running", latest.driver if latest else "another hub")
+                        told = True
                     first, began = latest, time.monotonic()
                 case Verdict.HELD:
                     raise AnotherHub(

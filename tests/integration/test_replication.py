@@ -143,7 +143,7 @@ def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port
     trial.produce("eu", 30)
     trial.produce("us", 30)
     with trial.running("--drain") as hub:
-        wait_for(lambda: hub.poll() is not None or _count(trial, "eu") == 30, timeout=120, what="the healthy flows")
+        wait_for(lambda: hub.poll() is not None or trial.central_count("eu") == 30, timeout=120, what="the healthy flows")
         assert hub.poll() is None, hub.log.read_text()
         assert hub.wait(120) == 4
         said = hub.log.read_text()
@@ -151,7 +151,7 @@ def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port
     assert f"eu/{old}/0" in said
     assert "retention.ms" in said
     assert str(trial.folder / "not-there") in said
-    assert (_count(trial, "us"), len(read_all(trial.sandbox.central.bootstrap, f"eu.{old}"))) == (0, 0)
+    assert (trial.central_count("us"), len(read_all(trial.sandbox.central.bootstrap, f"eu.{old}"))) == (0, 0)
     assert {edge["edge"]: edge["state"] for edge in trial.status()["edges"]}["ap"] == "UNREACHABLE"
 
     shutil.copytree(trial.folder / "schemas", trial.folder / "not-there")
@@ -171,13 +171,6 @@ def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port
     (cut,) = [flow for flow in status["flows"] if flow["gap"]]
     assert (cut["edge"], cut["partition"], cut["next_offset"]) == ("eu", 0, 10)
     assert cut["gap"] == {"start": 10, "end": 15}
-
-
-def _count(trial, edge):
-    """Records in the central copy, 0 while there is none."""
-    topic = f"{edge}.{trial.topic}"
-    there = topic in trial.admin("central").list_topics(timeout=10).topics
-    return len(trial.central_records(edge)) if there else 0
 
 
 def test_a_central_that_is_not_there_is_named(trial, closed_port):
@@ -201,4 +194,4 @@ def test_a_wrong_key_is_refused_by_reference(trial, written):
     assert done.returncode == 78
     assert str(trial.folder / "key") in done.stderr
     assert (written or "no value") not in done.stderr
-    assert _count(trial, "eu") == 0
+    assert trial.central_count("eu") == 0

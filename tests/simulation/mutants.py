@@ -98,7 +98,7 @@ MUTANTS = [
         [
             (
                 SLOT,
-                "except TransactionAborted:\n                self._abort()\n            else:\n                if ended",
+                "except TransactionAborted:\n                self._abort()\n            else:\n                if ended",  # noqa: E501 - one passage
                 "except (TransactionAborted, OutcomeUnknown):\n                self._abort()\n            else:\n                if ended",  # noqa: E501 - one passage
             )
         ],

@@ -81,7 +81,7 @@ class Calls:
         found = distinct(data, spans, count, table, which, originals)
         values = spans.reshape(-1, SPAN)[originals[:found]]
         parts, order = [(constants.rows, constants.made)], []
-        for number in np.unique(values[:, 0]):
+        for number in np.flatnonzero(np.bincount(values[:, 0])):
             members = np.flatnonzero(values[:, 0] == number)
             call = self._calls[number]
             raws = _raws(data, values[members], call.leaf)

@@ -12,6 +12,8 @@ from aggregator.privacy.operators import nullify, pseudonymize, redact
 from aggregator.privacy.rules import AnyRule, Nullify, Pseudonymize, Redact
 
 Operator = Callable[[Sequence[Value]], list[Value | None]]
+# The same with texts as UTF-8 in its answers.
+RawOperator = Callable[[Sequence[Value]], list[bytes]]
 
 
 def result(rule: AnyRule, leaf: Leaf) -> Leaf | None:
@@ -53,3 +55,12 @@ def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Operator:
             return pseudonymize.build(rule, leaf, keys)
         case _:
             raise ValueError(f"{rule.operator} is no operator over values")
+
+
+def build_raw(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing]) -> RawOperator | None:
+    """The operator once more, with answers that need no encoding; None where there is no such form.
+
+    Raises:
+        ConfigError: as `build`.
+    """
+    return pseudonymize.build_raw(rule, leaf, keys) if isinstance(rule, Pseudonymize) else None

@@ -1,0 +1,51 @@
+"""Separate executor processes: the same result as on the local master, and one of them killed."""
+
+import psutil
+import pytest
+
+from tests.trial import members, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
+    """Fault 2 (I1-I4, I7): Spark runs the dead slot's task again in the same epoch; the other slot never notices."""
+    trial = new_trial(slots=2, master="local-cluster[3,1,1024]")
+    for edge in ("eu", "us"):
+        trial.produce(edge, 5000)
+    with trial.running() as hub, trial.traffic("eu", "us") as produced:
+        wait_for(lambda: _delivers(trial, hub, "eu", 5000), timeout=150, what="delivery from eu")
+        wait_for(lambda: _delivers(trial, hub, "us", 5000), timeout=60, what="delivery from us")
+        slots = {edge: _slots_of(trial, hub, edge) for edge in ("eu", "us")}
+        (_, executor), (other, _) = slots["eu"][0], slots["us"][0]
+        assert len({jvm.pid for found in slots.values() for _, jvm in found}) == 2, "two slots in two executors"
+        at_kill = {edge: trial.central_count(edge) for edge in produced}
+        executor.kill()
+        executor.wait(20)
+        for edge in ("us", "eu"):
+            goal = at_kill[edge] + 500
+            wait_for(lambda e=edge, n=goal: _delivers(trial, hub, e, n), timeout=120, what=f"delivery from {edge}")
+        assert other.is_running(), "the other slot's worker went on"
+        assert {jvm.pid for _, jvm in _slots_of(trial, hub, "eu")} != {executor.pid}
+    assert {body["epoch"] for body in trial.ledger().values()} == {0}, "no other epoch was needed"
+    trial.drain()
+    for edge in ("eu", "us"):
+        trial.check_exactly_once(edge, 5000 + produced[edge])
+
+
+def _delivers(trial, hub, edge, count) -> bool:
+    assert hub.poll() is None, hub.log.read_text()
+    return trial.central_count(edge) >= count
+
+
+def _slots_of(trial, hub, edge) -> list[tuple[psutil.Process, psutil.Process]]:
+    """Python workers of executors that read this edge, each with its executor's JVM."""
+    port = int(trial.sandbox.edges[edge].bootstrap.split(":")[1])
+    found = []
+    for executor in members(hub):
+        if "CoarseGrainedExecutorBackend" not in " ".join(executor.cmdline()):
+            continue
+        for worker in executor.children(recursive=True):
+            if any(c.raddr and c.raddr.port == port for c in worker.net_connections(kind="tcp")):
+                found.append((worker, executor))
+    return found

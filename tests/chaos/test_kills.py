@@ -1,0 +1,63 @@
+"""kill -9 of the whole run, again and again, while records flow: every record once, in order, at central and lake."""
+
+import time
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.trial import kill_all, seeded, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+BACKLOG = 35_000
+TOTAL = 50_000
+
+
+def test_five_kills_in_a_row(trial):
+    """Faults 1, 8 and 21 (I1, I2, I4): killed while it starts, delivers and commits to the lake, it resumes by itself."""
+    rng = seeded()
+    phases = ["start", "flow", "flow", "flow", "lake"]
+    rng.shuffle(phases)
+    edges = ("eu", "us")
+    for edge in edges:
+        trial.produce(edge, BACKLOG)
+    landed = []
+    with trial.traffic(*edges, most=TOTAL - BACKLOG) as produced:
+        for phase in phases:
+            arguments = rng.choice([(), ("--take-over",)])
+            with trial.running(*arguments) as hub:
+                _await_phase(trial, hub, phase, rng)
+                time.sleep(rng.uniform(0, 1))
+                there = sum(produced.values()) + len(edges) * BACKLOG
+                assert hub.poll() is None, hub.log.read_text()
+                kill_all(hub)
+            assert hub.returncode == -9
+            landed.append((phase, sum(trial.central_count(edge) for edge in edges), there))
+    print(landed)
+    assert any(0 < at_central < there for _, at_central, there in landed), f"no kill while records flowed: {landed}"
+    for edge in edges:
+        trial.produce(edge, TOTAL - BACKLOG - produced[edge])
+    trial.drain()
+    for edge in edges:
+        trial.check_exactly_once(edge, TOTAL)
+
+
+def _await_phase(trial, hub, phase, rng) -> None:
+    before = (_ends(trial), _version(trial))
+    goal = before[0] + rng.uniform(0, 0.4) * (2 * BACKLOG - before[0])
+    reached = {
+        "start": lambda: "epoch " in hub.log.read_text(),
+        "flow": lambda: _ends(trial) > goal,
+        "lake": lambda: _version(trial) > before[1],
+    }[phase]
+    wait_for(lambda: hub.poll() is not None or reached(), timeout=120, what=f"the phase {phase}")
+
+
+def _ends(trial) -> int:
+    """How far the central copies have grown, markers included; cheap enough to be asked often."""
+    return sum(trial.ends(f"{edge}.{trial.topic}") for edge in trial.sandbox.edges)
+
+
+def _version(trial) -> int:
+    folder = trial.folder / "lake" / trial.topic
+    return DeltaTable(str(folder)).version() if (folder / "_delta_log").exists() else -1

@@ -1,0 +1,79 @@
+"""One name, two hubs: exactly one writes, whoever is started, stopped, frozen or replaced."""
+
+import signal
+
+import pytest
+
+from tests.trial import signal_all, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+EDGES = ("eu", "us")
+STEP = 30
+
+
+class Deliveries:
+    """Produces a few records at a time and waits until a hub has delivered all of them."""
+
+    def __init__(self, trial):
+        self.trial = trial
+        self.produced = 0
+
+    def by(self, hub) -> None:
+        for edge in EDGES:
+            self.trial.produce(edge, STEP)
+        self.produced += STEP
+
+        def arrived() -> bool:
+            assert hub.poll() is None, hub.log.read_text()
+            return all(self.trial.central_count(edge) == self.produced for edge in EDGES)
+
+        wait_for(arrived, timeout=120, what="the delivery")
+
+
+def ends_with(hub, code: int, *words: str) -> None:
+    """Wait for a hub's end; its code and its words are the contract."""
+    assert hub.wait(90) == code, hub.log.read_text()
+    for word in words:
+        assert word in hub.log.read_text()
+
+
+def test_one_of_two_hubs_writes(trial):
+    """Fault 18 (I1-I4): a second start is refused, takes over, stands by, or replaces a frozen one; the loser exits 6."""
+    deliveries = Deliveries(trial)
+    with trial.running() as first:
+        deliveries.by(first)
+        refused = trial.run("run")
+        assert refused.returncode == 6, refused.stderr
+        assert f"another hub named {trial.hub} is running" in refused.stderr
+        assert "--take-over" in refused.stderr
+        deliveries.by(first)
+        with trial.running("--take-over") as second:
+            ends_with(first, 6, "another hub took over")
+            deliveries.by(second)
+            with trial.running("--standby") as third:
+                wait_for(lambda: "standing by" in third.log.read_text(), timeout=90, what="the standby")
+                deliveries.by(second)
+                assert "epoch " not in third.log.read_text()
+                second.terminate()
+                ends_with(second, 0)
+                deliveries.by(third)
+                _freeze_and_replace(trial, third, deliveries)
+    trial.drain()
+    for edge in EDGES:
+        trial.check_exactly_once(edge, deliveries.produced)
+
+
+def _freeze_and_replace(trial, frozen, deliveries) -> None:
+    """A hub that is frozen past its lease is replaced without a flag; when it thaws it ends and harms nobody."""
+    for edge in EDGES:
+        trial.produce(edge, STEP)
+    deliveries.produced += STEP
+    signal_all(frozen, signal.SIGSTOP)
+    with trial.running() as heir:
+        deliveries.by(heir)
+        signal_all(frozen, signal.SIGCONT)
+        ends_with(frozen, 6, "another hub took over")
+        deliveries.by(heir)
+        heir.terminate()
+        ends_with(heir, 0)

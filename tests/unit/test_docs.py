@@ -1,0 +1,60 @@
+"""What the documents say is so: commands exist with these options, included files are included, links lead somewhere."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from aggregator.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+README = DOCUMENTS[0].read_text(encoding="utf-8")
+
+
+def commands() -> list[list[str]]:
+    """Every `aggregator …` line of a shell block in the README, without its comment."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    return [words[1:] for words in lines if words[:1] == ["aggregator"]]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_of_the_readme_exists(words):
+    """Each is a command of ours, and takes the options that it is shown with."""
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        assert found is not None, f"no command {words[0]}"
+        command, words = found, words[1:]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word.split("=")[0] for word in words if word.startswith("-")} <= known
+
+
+def test_the_readme_shows_the_smallest_configuration_as_it_is():
+    """The included file and its block are the same text."""
+    included = re.findall(r"<!-- include: (\S+) -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    assert included
+    for name, text in included:
+        assert text == (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_in_the_documents_is_there(document):
+    """Links and named files of the tree exist."""
+    text = document.read_text(encoding="utf-8")
+    paths = re.findall(r"\]\(([^)#:]+)\)", text)
+    paths += re.findall(r"`((?:aggregator|tests|configs|schemas|jobs)/[\w./-]+)`", text)
+    missing = [path for path in paths if not (ROOT / path).exists()]
+    assert not missing
+
+
+def test_the_exit_codes_of_the_readme_are_those_of_the_errors():
+    """6 and 78 in the table are the codes of the error tree."""
+    from aggregator.errors import AnotherHub, ConfigError
+
+    table = re.findall(r"^\| (\d+) \|", README, re.MULTILINE)
+    assert {str(AnotherHub.exit_code), str(ConfigError.exit_code), "0", "1", "4", "5"} == set(table)
