@@ -38,35 +38,40 @@ class Distinct:
         answers = list(map(known.get, raws))
         fresh = [raw for raw, answer in zip(raws, answers, strict=True) if answer is None]
         if len(known) + len(fresh) > self._capacity:
-            pairs = zip(raws, answers, strict=True)
-            self._known = known = {raw: answer for raw, answer in pairs if answer is not None}
+            self._known = known = _without_none(raws, answers)
         if fresh:
-            known.update(self._worked_out(fresh))
-            answers = list(map(known.get, raws))
+            made = self._worked_out(fresh)
+            known.update(_without_none(fresh, made) if None in made else zip(fresh, made, strict=True))
+            answers = made if len(fresh) == len(raws) else list(map(known.get, raws))
         if len(known) > self._capacity:
             self._known = {}
         return answers
 
-    def _worked_out(self, fresh: list[Raw]) -> dict[Raw, Raw]:
+    def _worked_out(self, fresh: Sequence[Raw]) -> list[Raw]:
         try:
             return self._apply(fresh)
         except Exception:  # noqa: BLE001 - whatever an operator raises, only its own values may suffer
-            return {raw: result for one in fresh for raw, result in self._alone(one).items()}
+            return [self._alone(raw) for raw in fresh]
 
-    def _alone(self, raw: Raw) -> dict[Raw, Raw]:
+    def _alone(self, raw: Raw) -> Raw:
         try:
-            return self._apply([raw])
+            return self._apply([raw])[0]
         except Exception:  # noqa: BLE001 - as above; the record is rejected
-            return {}
+            return None
 
-    def _apply(self, fresh: list[Raw]) -> dict[Raw, Raw]:
+    def _apply(self, fresh: Sequence[Raw]) -> list[Raw]:
         rule, leaf, result = self._call
         values: Sequence[Value] = fresh
         if not reads_value(rule):
             values = [b""] * len(fresh)
         elif not (leaf.kind is Kind.STRING and reads_bytes(rule, leaf)):
             values = [value_of(leaf, raw) for raw in fresh]
-        if self._raw_operator is not None:
-            return dict(zip(fresh, self._raw_operator(values), strict=True))
-        answers = raws_of(result, self._operator(values))
-        return dict(zip(fresh, answers, strict=True))
+        raw_operator = self._raw_operator
+        made = raws_of(result, self._operator(values)) if raw_operator is None else raw_operator(values)
+        if len(made) != len(fresh):
+            raise ValueError("an operator answers every value once")
+        return made
+
+
+def _without_none(raws: Sequence[Raw], answers: Sequence[Raw]) -> dict[Raw, Raw]:
+    return {raw: answer for raw, answer in zip(raws, answers, strict=True) if answer is not None}

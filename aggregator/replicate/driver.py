@@ -5,6 +5,7 @@ own lease write succeeded, and a fenced driver ends with 6 when it sees another 
 *before* the id is taken, so that starting twice harms nobody.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -16,7 +17,15 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import AggregatorError, AnotherHub, Failed, Fenced
+from aggregator.errors import (
+    AggregatorError,
+    AnotherHub,
+    Failed,
+    Fenced,
+    OutcomeUnknown,
+    RetryError,
+    TransactionAborted,
+)
 from aggregator.kafka import topics
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
@@ -178,23 +187,30 @@ class Driver:
         failures = 0
         result = EpochResult((), ())
         while not self._stop.is_set():
-            result = runner.run()
-            if not result.all("stopped", "drained"):
+            try:
+                result = runner.run()
+            except OutcomeUnknown:
+                raise
+            except RetryError as error:  # central did not answer while the epoch was opened
+                result, trouble = EpochResult((), ()), error.message
+            else:
+                trouble = "" if result.all("stopped", "drained") else result.said()
+            if trouble:
                 failures += 1
-                self._recover(keeper, result, failures)
+                self._recover(keeper, trouble, failures)
                 continue
             failures = 0
             if self._drain and result.all("drained") and self._waited_for_edges(began):
                 break
         return result
 
-    def _recover(self, keeper: LeaseKeeper, result: EpochResult, failures: int) -> None:
+    def _recover(self, keeper: LeaseKeeper, trouble: str, failures: int) -> None:
         """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
-        keeper.beat()
-        said = "; ".join(f"slot {o.slot} {o.result} {o.detail}".strip() for o in result.outcomes)
+        with contextlib.suppress(TransactionAborted):
+            keeper.beat()
         if failures >= _FAILURES_MOST:
-            raise Failed(f"the slots failed {failures} times in a row: {said}", hint="mend the cause, then start again")
-        log.warning("epoch ended early (%s); the next one follows", said)
+            raise Failed(f"no epoch came to its end {failures} times in a row: {trouble}", hint="mend it, start again")
+        log.warning("epoch ended early (%s); the next one follows", trouble)
         self._stop.wait(min(10.0, 0.25 * 2**failures))
 
     def _waited_for_edges(self, began: float) -> bool:

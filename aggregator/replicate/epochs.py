@@ -47,6 +47,10 @@ class EpochResult:
         """Every flow that stood still."""
         return self.refused + tuple(hold for outcome in self.outcomes for hold in outcome.holds)
 
+    def said(self) -> str:
+        """How every slot ended, in one line."""
+        return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
+
     def all(self, *words: str) -> bool:
         """Whether every slot ended with one of these results."""
         return all(outcome.result in words for outcome in self.outcomes)

@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aggregator.sandbox.sandbox import Sandbox
-from tests.trial import Trial, kill_group
+from tests.trial import Trial
 
 BARE = """
 from pathlib import Path
@@ -100,7 +100,6 @@ def measure(sandbox: Sandbox, *, records: int, slots: int) -> dict[str, float]:
                 assert hub.poll() is None, hub.log.read_text()
                 time.sleep(0.05)
             ended, cpu = time.monotonic(), sampler.sample()
-            kill_group(hub)
         since, cpu_before, before = fifth
         moved = records - before
         return {
