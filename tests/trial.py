@@ -22,7 +22,7 @@ from pathlib import Path
 import duckdb
 import fastavro
 import psutil
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -245,7 +245,10 @@ class Trial:
             return 0
         at = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in known[topic].partitions}
         asked = self.admin("central").list_offsets(at, isolation_level=IsolationLevel.READ_COMMITTED)
-        return sum(future.result(15).offset for future in asked.values())
+        try:
+            return sum(future.result(15).offset for future in asked.values())
+        except KafkaException:  # its partitions have no leader yet
+            return 0
 
     def central_count(self, edge: str) -> int:
         """Records in the central copy of an edge, 0 while there is none."""

@@ -21,7 +21,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 
 
-@click.group()
+@click.group(
+    epilog="\b\nExample:\n  aggregator policy explain policies/retail.yaml --topic orders --schema orders.avsc"
+)
 def policy() -> None:
     """What happens to each field, and why."""
 

@@ -48,7 +48,7 @@ class RunOptions:
 @click.command()
 @config_option
 @click.option("--drain", is_flag=True, help="Stop when everything that exists now is at central and in the lake.")
-@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly after this time, as 60s or 5m.")
+@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly this long after it leads, as 60s or 5m.")
 @click.option("--only", type=click.Choice(["replicate", "lake"]), help="Run one half alone.")
 @click.option("--master", help="Spark master, instead of the configuration's.")
 @click.option("--standby", is_flag=True, help="Wait for a running hub of this name to stop, then start.")
@@ -91,7 +91,7 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
         options: How long and what.
 
     Returns:
-        The exit code: 0, 4 with flows that were held or edges that stayed silent, 5 with a gap.
+        The exit code: 0; of a drain also 4 with flows that were held or edges that stayed silent, 5 with a gap.
 
     Raises:
         AggregatorError: with the exit code of its class.
@@ -105,7 +105,7 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
             ring.material(name, version)
     topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
     stop = threading.Event()
-    with _signals(stop), _deadline(stop, options.for_s):
+    with _signals(stop):
         spark = open_session(config, f"aggregator {config.hub}")
         try:
             return _run(config, options, spark, policies, stop)
@@ -126,22 +126,32 @@ def _run(
     lake = LakeDriver(config, spark, HubNames(config.hub)) if config.lake and options.only != "replicate" else None
     beside = _LakeThread(lake, stop) if lake and not options.drain else None
     report = Report()
-    if beside:
-        beside.start()
+    clock = threading.Timer(options.for_s or 0.0, stop.set)
+    clock.daemon = True
+
+    def leading() -> None:
+        if options.for_s is not None:
+            clock.start()
+        if beside:
+            beside.start()
+
+    if options.only == "lake":
+        leading()
     if options.only != "lake":
         identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        driver = Driver(config, spark, policies, identity=identity, drain=options.drain, stop=stop)
+        driver = Driver(config, spark, policies, identity=identity, drain=options.drain, stop=stop, leading=leading)
         try:
             report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
             if beside:
                 stop.set()
-    if beside:
+    if beside and beside.ident is not None:
         beside.finish()
     held = lake.drain(stop=stop).held if lake and options.drain else ()
-    for line in (*_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
+    totals = _totals(config) if options.drain else ()
+    for line in (*totals, *_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
         progress(line)
-    return exit_code(report, lake_held=bool(held))
+    return exit_code(report, lake_held=bool(held)) if options.drain else 0
 
 
 def exit_code(report: "Report", *, lake_held: bool) -> int:
@@ -149,6 +159,19 @@ def exit_code(report: "Report", *, lake_held: bool) -> int:
     if any(hold.reason == "gap" for hold in report.holds):
         return EXIT_DATA_LOSS
     return EXIT_SOME_EDGES_FAILED if report.holds or report.undrained or report.silent or lake_held else 0
+
+
+def _totals(config: HubConfig) -> Iterator[str]:
+    """What each edge has delivered since the hub's first start; the ledger's own counters."""
+    from aggregator.kafka.ledger import read_ledger  # noqa: PLC0415 - as above
+
+    ledger = read_ledger(config.central, HubNames(config.hub))
+    for edge in config.edges:
+        entries = [entry for source, entry in ledger.items() if source.edge == edge]
+        delivered, dead, suppressed = (
+            sum(getattr(entry, name) for entry in entries) for name in ("delivered", "dead", "suppressed")
+        )
+        yield f"{edge}: {delivered:,} delivered, {dead:,} dead letters, {suppressed:,} suppressed since the first start"
 
 
 def _sentences(report: "Report") -> Iterator[str]:
@@ -198,16 +221,3 @@ def _signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _deadline(stop: threading.Event, for_s: float | None) -> Iterator[None]:
-    timer = threading.Timer(for_s, stop.set) if for_s is not None else None
-    if timer:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield
-    finally:
-        if timer:
-            timer.cancel()

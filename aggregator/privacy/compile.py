@@ -17,7 +17,7 @@ from aggregator.privacy.derived import derive
 from aggregator.privacy.leaf import Leaf, leaf_of
 from aggregator.privacy.plan import Action, Call, Plan, PlanNode, Row
 from aggregator.privacy.precedence import Decision, Scope
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Pseudonymize
+from aggregator.privacy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize
 from aggregator.privacy.settle import settle
 from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
 
@@ -146,7 +146,8 @@ class _Compiler:
                 because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
                 rule = Drop()
             else:
-                call = self.calls.setdefault(Call(rule, leaf, result), len(self.calls))
+                context = operators.context(rule, self.scope.topic, path, self.today)
+                call = self.calls.setdefault(Call(rule, leaf, result, context), len(self.calls))
         action = Action.DROP if isinstance(rule, Drop) else Action.KEEP if call is None else Action.APPLY
         published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""
         node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)
@@ -170,4 +171,4 @@ class _Compiler:
 
 def _fits_map_key(rule: AnyRule, result: Leaf) -> bool:
     """A key is a string, and a constant would make all entries one."""
-    return isinstance(rule, Pseudonymize) and result.kind is Kind.STRING
+    return isinstance(rule, Pseudonymize | EncryptDeterministic) and result.kind is Kind.STRING

@@ -1,7 +1,7 @@
 """The central schema: a pure, byte-deterministic function of writer schema and plan.
 
 Invariants: names and order stay; what is dropped leaves no trace; tags, docs and unknown properties do not travel;
-defaults travel with untouched fields only; `hub.strip` says what was done to a field, `hub.policy` by which policy.
+defaults travel with untouched fields only, a changed field gets its type's empty one; `hub.strip` says what was done to a field, `hub.policy` by which policy.
 A record that means two things at two places gets a second name, `<name>_2`.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aggregator.privacy import paths
+from aggregator.privacy.defaults import empty_default
 from aggregator.privacy.leaf import Leaf, leaf_of
 from aggregator.privacy.plan import Action, Call, PlanNode
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
@@ -146,8 +147,11 @@ class _Writer:
             shape["aliases"] = list(field.aliases)
         untouched = self.nodes[child].action is Action.KEEP
         first = shape["type"][0] if isinstance(shape["type"], list) else None
-        if field.default is not Missing.MISSING and (untouched or (field.default is None and first == "null")):
-            shape["default"] = field.default
+        if field.default is not Missing.MISSING:
+            is_kept = untouched or (field.default is None and first == "null")
+            default = field.default if is_kept else empty_default(shape["type"])
+            if default is not Missing.MISSING:
+                shape["default"] = default
         done = self.done(child, "")
         if done:
             told = {path: "|".join(sorted(names)) for path, names in sorted(done.items())}

@@ -60,7 +60,7 @@ class Distinct:
             return None
 
     def _apply(self, fresh: Sequence[Raw]) -> list[Raw]:
-        rule, leaf, result = self._call
+        rule, leaf, result, _ = self._call
         values: Sequence[Value] = fresh
         if not reads_value(rule):
             values = [b""] * len(fresh)

@@ -56,11 +56,19 @@ class PlanNode:
 
 
 class Call(NamedTuple):
-    """An operator on one type of leaf; leaves of the same rule and type share it."""
+    """An operator on one type of leaf; leaves of the same rule and type share it.
+
+    Attributes:
+        rule: The operator with its parameters.
+        leaf: What it takes.
+        result: What it makes.
+        context: What else its results depend on (a place, a day); empty for most.
+    """
 
     rule: AnyRule
     leaf: Leaf
     result: Leaf
+    context: str = ""
 
 
 class Row(NamedTuple):
@@ -108,7 +116,7 @@ class Plan:
             "policy": self.policy,
             "nodes": [asdict(node) for node in self.nodes],
             "root": self.root,
-            "calls": [(call.rule.model_dump(mode="json"), call.leaf, call.result) for call in self.calls],
+            "calls": [(call.rule.model_dump(mode="json"), call.leaf, call.result, call.context) for call in self.calls],
             "rows": [row._asdict() for row in self.rows],
             "schema": self.schema,
         }

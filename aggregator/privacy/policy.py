@@ -17,7 +17,7 @@ from aggregator.config.document import Document, Fault, Place, read_document, sh
 from aggregator.config.patterns import full_matches
 from aggregator.errors import ConfigError
 from aggregator.privacy import paths
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, Rule, most_restrictive
+from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, Rule, most_restrictive, operator_names
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
 
@@ -52,7 +52,7 @@ def _of_tag(rule: AnyRule) -> AnyRule:
 
 def _of_key(rule: AnyRule) -> AnyRule:
     if rule.operator not in ("keep", "drop", "pseudonymize"):
-        raise ValueError("a key takes `keep`, `drop` or `pseudonymize`; anything else would merge all keys into one")
+        raise ValueError("a key takes `keep`, `drop` or `pseudonymize`; anything else could merge all keys into one")
     return rule
 
 
@@ -207,7 +207,7 @@ def _written(place: tuple[int | str, ...], document: Document) -> Place:
     for step in place:
         if (*found, step) in document.lines:
             found = (*found, step)
-        elif step not in ("[key]", "drop", "keep", "nullify", "redact", "pseudonymize") and not isinstance(step, int):
+        elif step not in ("[key]", *operator_names()) and not isinstance(step, int):
             return (*found, step) if _is_mapping(found, document.data) else found
     return found
 

@@ -1,18 +1,59 @@
-"""The operators as a policy names them: their parameters, and the class that decides which one wins.
+"""The operators as a policy names them, and the class that decides which one wins.
 
 Invariant: the classes are ordered by how much they take away, and two rules of one class have a fixed order too, so
 that the place of a rule in a file never matters. Refuses operators that this version does not have, by name.
 """
 
-from datetime import date
 from enum import IntEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StringConstraints, model_validator
+from pydantic import BeforeValidator, Discriminator
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Normalize = Literal["none", "trim", "casefold", "email", "e164", "digits"]
-Encode = Literal["hex", "base64url", "uuid", "bytes"]
+from aggregator.privacy.parameters.coarsening import Age, Bucket, DateTruncate, Geo, Round, Truncate
+from aggregator.privacy.parameters.custom import Custom
+from aggregator.privacy.parameters.keyed import Encode, Encrypt, EncryptDeterministic, Normalize, Pseudonymize
+from aggregator.privacy.parameters.masking import Mask, MaskCard, MaskEmail, MaskIp, MaskPhone, MaskPostcode, MaskUrl
+from aggregator.privacy.parameters.model import Model
+from aggregator.privacy.parameters.opening import Drop, Keep, Nullify, Redact
+from aggregator.privacy.parameters.rewriting import Lookup, RegexReplace, ScrubText
+
+__all__ = [
+    "Age",
+    "AnyRule",
+    "Bucket",
+    "Custom",
+    "DateTruncate",
+    "Drop",
+    "Encode",
+    "Encrypt",
+    "EncryptDeterministic",
+    "Geo",
+    "Keep",
+    "Lookup",
+    "Mask",
+    "MaskCard",
+    "MaskEmail",
+    "MaskIp",
+    "MaskPhone",
+    "MaskPostcode",
+    "MaskUrl",
+    "Model",
+    "Normalize",
+    "Nullify",
+    "PrivacyClass",
+    "Pseudonymize",
+    "Redact",
+    "RegexReplace",
+    "Round",
+    "Rule",
+    "ScrubText",
+    "Truncate",
+    "is_steady",
+    "most_restrictive",
+    "operator_names",
+    "privacy_class",
+    "restriction",
+]
 
 
 class PrivacyClass(IntEnum):
@@ -25,91 +66,42 @@ class PrivacyClass(IntEnum):
     REMOVED = 4
 
 
-class Model(BaseModel):
-    """Frozen, closed, and silent about the values that it refuses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class Drop(Model):
-    """Value and schema leave."""
-
-    operator: Literal["drop"] = "drop"
-
-
-class Nullify(Model):
-    """The value becomes null, the type `["null", T]`."""
-
-    operator: Literal["nullify"] = "nullify"
-
-
-class Redact(Model):
-    """The value becomes a constant of its type; `value` where it fits the type."""
-
-    operator: Literal["redact"] = "redact"
-    value: Annotated[str, StringConstraints(max_length=1000)] | None = None
-
-
-class Pseudonymize(Model):
-    """The value becomes a keyed token; `key` names an entry of `keys:` in the hub's configuration."""
-
-    operator: Literal["pseudonymize"] = "pseudonymize"
-    key: Name
-    domain: Name
-    normalize: Normalize = "none"
-    encode: Encode = "hex"
+# In the order of restriction within a class. What an operator is vouched for at least: a pattern or foreign code may
+# leave everything, and text that no detector finds stays, so that these give way to whatever takes more.
+_CLASSES: dict[type[Model], PrivacyClass] = {
+    Drop: PrivacyClass.REMOVED,
+    Nullify: PrivacyClass.IRREVERSIBLE,
+    Redact: PrivacyClass.IRREVERSIBLE,
+    Age: PrivacyClass.IRREVERSIBLE,
+    Bucket: PrivacyClass.IRREVERSIBLE,
+    DateTruncate: PrivacyClass.IRREVERSIBLE,
+    Geo: PrivacyClass.IRREVERSIBLE,
+    Round: PrivacyClass.IRREVERSIBLE,
+    Lookup: PrivacyClass.IRREVERSIBLE,
+    MaskCard: PrivacyClass.IRREVERSIBLE,
+    MaskPhone: PrivacyClass.IRREVERSIBLE,
+    MaskPostcode: PrivacyClass.IRREVERSIBLE,
+    MaskEmail: PrivacyClass.IRREVERSIBLE,
+    MaskIp: PrivacyClass.IRREVERSIBLE,
+    MaskUrl: PrivacyClass.IRREVERSIBLE,
+    Mask: PrivacyClass.IRREVERSIBLE,
+    Truncate: PrivacyClass.IRREVERSIBLE,
+    Pseudonymize: PrivacyClass.PSEUDONYMOUS,
+    Encrypt: PrivacyClass.REVERSIBLE,
+    EncryptDeterministic: PrivacyClass.REVERSIBLE,
+    Custom: PrivacyClass.REVERSIBLE,
+    RegexReplace: PrivacyClass.REVERSIBLE,
+    ScrubText: PrivacyClass.REVERSIBLE,
+    Keep: PrivacyClass.CLEAR,
+}
+_NAMES = {kind.model_fields["operator"].default: kind for kind in _CLASSES}
+# Both need more than the value: another field of its record.
+_NOT_YET = frozenset({"date_shift", "drop_record"})
 
 
-class Keep(Model):
-    """The value stays. A tagged field is kept only with all three: why, who answers for it, until when."""
-
-    operator: Literal["keep"] = "keep"
-    reason: Name | None = None
-    owner: Name | None = None
-    expires: date | None = None
-
-    @model_validator(mode="after")
-    def all_or_none(self) -> Self:
-        """Half a justification is a slip of the pen."""
-        if len({value is None for value in (self.reason, self.owner, self.expires)}) > 1:
-            raise ValueError("keep has `reason`, `owner` and `expires` together, or none of them")
-        return self
-
-    def justified(self, today: date) -> bool:
-        """Whether this may open a tagged field; on the day named by `expires` it is closed again."""
-        return self.expires is not None and today < self.expires
-
-    def expired(self, today: date) -> bool:
-        """Whether this opens nothing at all any more."""
-        return self.expires is not None and today >= self.expires
-
-
-_KNOWN = ("drop", "keep", "nullify", "redact", "pseudonymize")
-_NOT_YET = frozenset(
-    {
-        "mask",
-        "mask_email",
-        "mask_phone",
-        "mask_ip",
-        "mask_card",
-        "mask_url",
-        "mask_postcode",
-        "encrypt",
-        "encrypt_deterministic",
-        "bucket",
-        "round",
-        "truncate",
-        "date_truncate",
-        "date_shift",
-        "age",
-        "geo",
-        "regex_replace",
-        "lookup",
-        "scrub_text",
-        "drop_record",
-        "custom",
-    }
-)
+def operator_names() -> tuple[str, ...]:
+    """The operators of this version."""
+    return tuple(sorted(_NAMES))
 
 
 def _spelled_out(value: Any) -> Any:
@@ -128,37 +120,56 @@ def _spelled_out(value: Any) -> Any:
     if not isinstance(name, str) or not isinstance(parameters, dict | None):
         raise ValueError("an operator is a name, or one name with its parameters as a mapping")  # noqa: TRY004 - pydantic's way
     if name in _NOT_YET:
-        raise ValueError(f"operator {name} is not supported yet; this version has {', '.join(_KNOWN)}")
-    if name not in _KNOWN:
-        raise ValueError(f"no operator has this name; this version has {', '.join(_KNOWN)}")
+        raise ValueError(f"operator {name} is not supported yet; this version has {', '.join(operator_names())}")
+    if name not in _NAMES:
+        raise ValueError(f"no operator has this name; this version has {', '.join(operator_names())}")
     if "operator" in (parameters or {}):
         raise ValueError("`operator` is no parameter")
     return {**(parameters or {}), "operator": name}
 
 
-Rule = Annotated[
-    Annotated[Drop | Keep | Nullify | Redact | Pseudonymize, Discriminator("operator")], BeforeValidator(_spelled_out)
-]
-AnyRule = Drop | Keep | Nullify | Redact | Pseudonymize
-
-_CLASSES = {
-    "drop": PrivacyClass.REMOVED,
-    "nullify": PrivacyClass.IRREVERSIBLE,
-    "redact": PrivacyClass.IRREVERSIBLE,
-    "pseudonymize": PrivacyClass.PSEUDONYMOUS,
-    "keep": PrivacyClass.CLEAR,
-}
+AnyRule = (
+    Drop
+    | Nullify
+    | Redact
+    | Age
+    | Bucket
+    | DateTruncate
+    | Geo
+    | Round
+    | Lookup
+    | MaskCard
+    | MaskPhone
+    | MaskPostcode
+    | MaskEmail
+    | MaskIp
+    | MaskUrl
+    | Mask
+    | Truncate
+    | Pseudonymize
+    | Encrypt
+    | EncryptDeterministic
+    | Custom
+    | RegexReplace
+    | ScrubText
+    | Keep
+)
+Rule = Annotated[Annotated[AnyRule, Discriminator("operator")], BeforeValidator(_spelled_out)]
 
 
 def privacy_class(rule: AnyRule) -> PrivacyClass:
     """What a rule leaves of a value."""
-    return _CLASSES[rule.operator]
+    return _CLASSES[type(rule)]
+
+
+def is_steady(rule: AnyRule) -> bool:
+    """Whether a value's result is the same in every batch and on every day."""
+    return not isinstance(rule, Encrypt | Age)
 
 
 def restriction(rule: AnyRule) -> tuple[int, int, str]:
     """A total order: class, then the operator's place in the list (nullify before redact), then its parameters."""
-    rank = list(_CLASSES).index(rule.operator)
-    return privacy_class(rule), -rank, rule.model_dump_json()
+    return privacy_class(rule), -list(_CLASSES).index(type(rule)), rule.model_dump_json()
 
 
 def most_restrictive(rules: list[AnyRule]) -> AnyRule:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,7 @@ class Driver:
         identity: Unique name of this process, shown to whoever starts a second one.
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
+        leading: Called once when this process has the lease and the id.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Driver:
         identity: str,
         drain: bool,
         stop: threading.Event,
+        leading: Callable[[], None] = lambda: None,
     ) -> None:
         self._config = config
         self._spark = spark
@@ -87,6 +89,7 @@ class Driver:
         self._identity = identity
         self._drain = drain
         self._stop = stop
+        self._leading = leading
         self._names = HubNames(config.hub)
         self._watches = [EdgeWatch(config, edge) for edge in config.edges]
 
@@ -155,6 +158,7 @@ class Driver:
             for watch in self._watches:
                 watch.start()
             emitter.start()
+            self._leading()
             result = self._epochs(runner, keeper)
             keeper.release()
         except Fenced as error:

@@ -41,11 +41,10 @@ def _delivers(trial, hub, edge, count) -> bool:
 def _slots_of(trial, hub, edge) -> list[tuple[psutil.Process, psutil.Process]]:
     """Python workers of executors that read this edge, each with its executor's JVM."""
     port = int(trial.sandbox.edges[edge].bootstrap.split(":")[1])
-    found = []
-    for executor in members(hub):
-        if "CoarseGrainedExecutorBackend" not in " ".join(executor.cmdline()):
-            continue
-        for worker in executor.children(recursive=True):
-            if any(c.raddr and c.raddr.port == port for c in worker.net_connections(kind="tcp")):
-                found.append((worker, executor))
-    return found
+    executors = [one for one in members(hub) if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline())]
+    return [
+        (worker, executor)
+        for executor in executors
+        for worker in executor.children(recursive=True)
+        if any(c.raddr and c.raddr.port == port for c in worker.net_connections(kind="tcp"))
+    ]

@@ -14,7 +14,7 @@ TOTAL = 50_000
 
 
 def test_five_kills_in_a_row(trial):
-    """Faults 1, 8 and 21 (I1, I2, I4): killed while it starts, delivers and commits to the lake, it resumes by itself."""
+    """Faults 1 and 21 (I1, I2, I4): killed while it starts, delivers or commits to the lake, it resumes by itself."""
     rng = seeded()
     phases = ["start", "flow", "flow", "flow", "lake"]
     rng.shuffle(phases)

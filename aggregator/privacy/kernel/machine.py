@@ -26,6 +26,7 @@ from aggregator.privacy.kernel.opcodes import (
 )
 from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaf, number
 from aggregator.privacy.kernel.tape import kept, put, renumbered
+from aggregator.privacy.kernel.words import item
 
 # Verdicts on a record.
 GOOD, UNDECODABLE, TOO_DEEP, OPERATOR_FAILED = range(4)
@@ -56,9 +57,9 @@ def _head(code, pc, data, at, end, stack):
         size, after = number(data, after, end, np.int64(_LONG_BYTES))
         limit = after + size if 0 <= size <= end - after else np.int64(_NEVER)
     if after >= 0 and count != 0:
-        if code[pc + WEIGHT]:
+        if item(code, pc + WEIGHT):
             stack[_LEFT] -= count
-        if count < 0 or stack[_LEFT] < 0 or (count > end - after and not code[pc + WEIGHT]):
+        if count < 0 or stack[_LEFT] < 0 or (count > end - after and not item(code, pc + WEIGHT)):
             after = np.int64(REFUSED)
     return count, after, limit
 
@@ -69,7 +70,7 @@ def _block(code, pc, data, at, end, run, tape, entries, stack, top):
     if stack[top + _LIMIT] != _NO_LIMIT and stack[top + _LIMIT] != at:
         return np.int64(REFUSED), run, entries
     count, after, limit = _head(code, pc, data, at, end, stack)
-    if after < 0 or not code[pc + KEPT]:
+    if after < 0 or not item(code, pc + KEPT):
         pass
     elif count == 0:
         if is_padded(data, at, after):
@@ -90,9 +91,9 @@ def _block(code, pc, data, at, end, run, tape, entries, stack, top):
 @inlined
 def _entered(code, pc, base, stack):
     """The verdict on entering a container."""
-    if base + code[pc + DEPTH] >= MAXIMUM_DEPTH:
+    if base + item(code, pc + DEPTH) >= MAXIMUM_DEPTH:
         return TOO_DEEP
-    stack[_LEFT] -= code[pc + WEIGHT]
+    stack[_LEFT] -= item(code, pc + WEIGHT)
     return _WALKING if stack[_LEFT] >= 0 else UNDECODABLE
 
 
@@ -102,13 +103,13 @@ def _asked(code, pc, op, data, mark, at, tape, entries, spans, seen):
     if op == Op.COUNT:
         return entries, seen
     if op == Op.CONSTANT:
-        return (put(tape, entries, code[pc + ARGUMENT], tapes.CONSTANT) if code[pc + SHOWN] else entries), seen
+        return (put(tape, entries, item(code, pc + ARGUMENT), tapes.CONSTANT) if item(code, pc + SHOWN) else entries), seen
     if SPAN * (seen + 1) <= spans.size:
-        spans[SPAN * seen] = code[pc + ARGUMENT]
+        spans[SPAN * seen] = item(code, pc + ARGUMENT)
         is_number = op == Op.NUMBER_SPAN
         spans[SPAN * seen + 1] = number(data, mark, at, np.int64(_LONG_BYTES))[0] if is_number else mark
         spans[SPAN * seen + 2] = NO_BYTES if is_number else at - mark
-    return (put(tape, entries, seen, tapes.SPAN) if code[pc + SHOWN] else entries), seen + 1
+    return (put(tape, entries, seen, tapes.SPAN) if item(code, pc + SHOWN) else entries), seen + 1
 
 
 @inlined
@@ -124,21 +125,21 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
     pc, base, top, run = np.int64(0), np.int64(0), np.int64(_BOTTOM), at
     mark, verdict, failed = at, _WALKING, False
     while verdict == _WALKING:
-        op = code[pc]
+        op = item(code, pc)
         here, pc = pc, pc + STRIDE
         if op <= LAST_VALUE:
             after, mark, head = leaf(code, here, op, data, at, end)
             if after < 0:
                 verdict = UNDECODABLE
-            elif code[here + KEPT] and is_padded(data, at, head):
+            elif item(code, here + KEPT) and is_padded(data, at, head):
                 value = number(data, at, end, np.int64(_LONG_BYTES))[0]
                 entries, run = renumbered(tape, entries, run, at, value), head
             at = after
         elif op <= LAST_COUNTED:
             entries, seen = _asked(code, here, op, data, mark, at, tape, entries, spans, seen)
-            failed |= op == Op.CONSTANT and broken[code[here + ARGUMENT]] != 0
-            if code[here + COUNTER] >= 0:
-                counters[code[here + COUNTER]] += weight
+            failed |= op == Op.CONSTANT and item(broken, item(code, here + ARGUMENT)) != 0
+            if item(code, here + COUNTER) >= 0:
+                counters[item(code, here + COUNTER)] += weight
             run = at if op != Op.COUNT else run
         elif op == Op.CUT:
             entries = kept(tape, entries, run, at)
@@ -146,16 +147,16 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
             run = at
         elif op == Op.UNION:
             value, head = number(data, at, end, np.int64(_INT_BYTES))
-            if head < 0 or value < 0 or value >= code[here + WEIGHT]:
+            if head < 0 or value < 0 or value >= item(code, here + WEIGHT):
                 verdict = UNDECODABLE
             else:
-                row = code[here + ARGUMENT] + 2 * value
-                pc = branches[row]
-                if code[here + KEPT] and (branches[row + 1] != value or is_padded(data, at, head)):
-                    entries, run = renumbered(tape, entries, run, at, branches[row + 1]), head
+                row = item(code, here + ARGUMENT) + 2 * value
+                pc = item(branches, row)
+                if item(code, here + KEPT) and (item(branches, row + 1) != value or is_padded(data, at, head)):
+                    entries, run = renumbered(tape, entries, run, at, item(branches, row + 1)), head
             at = head
         elif op == Op.JUMP:
-            pc = code[here + ARGUMENT]
+            pc = item(code, here + ARGUMENT)
         elif op == Op.NEXT:
             stack[top + _ITEMS] -= 1
             if stack[top + _ITEMS] <= 0:
@@ -163,17 +164,17 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
             if at < 0:
                 verdict = UNDECODABLE
             elif stack[top + _ITEMS] > 0:
-                pc = code[here + ARGUMENT]
+                pc = item(code, here + ARGUMENT)
             else:
                 top -= _FRAME
         elif op == Op.ENTER:
             verdict = _entered(code, here, base, stack)
         elif op == Op.BLOCKS:
             top = _pushed(stack, top, np.int64(1), np.int64(_NO_LIMIT), np.int64(-1))
-            pc = code[here + ARGUMENT]
+            pc = item(code, here + ARGUMENT)
         elif op == Op.CALL:
             top = _pushed(stack, top, pc, base, np.int64(0))
-            pc, base = code[here + ARGUMENT], base + code[here + DEPTH]
+            pc, base = item(code, here + ARGUMENT), base + item(code, here + DEPTH)
         elif op == Op.RETURN:
             pc, base = stack[top - _FRAME], stack[top - _FRAME + 1]
             top -= _FRAME

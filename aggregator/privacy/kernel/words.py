@@ -20,6 +20,16 @@ def _address(context: Any, builder: Any, array: Any, value: Any, at: Any) -> Any
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def item(_typing: Any, array: Any, at: Any) -> Any:
+    """One element; a position is never negative here, and asking whether it is takes as long as a step."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_address(context, builder, signature.args[0], *arguments))
+
+    return array.dtype(array, at), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def word(_typing: Any, array: Any, at: Any) -> Any:
     """Eight bytes from a position on, as one number; the first byte is its lowest."""
 

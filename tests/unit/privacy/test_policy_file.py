@@ -90,7 +90,7 @@ version: zero
 default: keep
 bogus: sesame
 tags:
-  PII: mask
+  PII: date_shift
   P: keep
   Q: {pseudonymize: {key: customer, dom: sesame}}
 topics:
@@ -111,7 +111,7 @@ topics:
     lines = {int(line.removeprefix(f"{path}:").partition(":")[0]) for line in message.splitlines() if "yaml:" in line}
     assert lines == {1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 19}
     assert "sesame" not in message
-    assert "mask is not supported yet" in message
+    assert "date_shift is not supported yet" in message
 
 
 @pytest.mark.parametrize("text", ["", "[]", "x", "policy: [", "policy: p\npolicy: q\nversion: 1", "a: !!python/none x"])

@@ -1,0 +1,42 @@
+"""Defaults that say nothing: what a changed field gets where the writer's had a default.
+
+Invariant: made of the derived type alone, so that no value of the writer's schema travels. Without them a field that
+the writers may add lawfully could not be added to the derived schema.
+"""
+
+from typing import Any
+
+from aggregator.schema.avro import Missing
+
+_ZERO_UUID = "00000000-0000-0000-0000-000000000000"
+_EMPTY: dict[str, Any] = {
+    "null": None,
+    "boolean": False,
+    "int": 0,
+    "long": 0,
+    "float": 0.0,
+    "double": 0.0,
+    "bytes": "",
+    "string": "",
+    "array": [],
+    "map": {},
+}
+# A longer default would only swell the schema.
+_FIXED_BYTES = 64
+
+
+def empty_default(shape: Any) -> Any:
+    """The empty value of a derived type as its JSON default; MISSING for records and types that are named elsewhere."""
+    if isinstance(shape, list):
+        return empty_default(shape[0])
+    if isinstance(shape, str):
+        return _EMPTY.get(shape, Missing.MISSING)
+    if shape["type"] == "enum":
+        return shape["symbols"][0]
+    if shape["type"] == "fixed":
+        return "\0" * shape["size"] if shape["size"] <= _FIXED_BYTES else Missing.MISSING
+    if shape.get("logicalType") == "decimal":
+        return "\0"  # no bytes at all are no number
+    if shape.get("logicalType") == "uuid":
+        return _ZERO_UUID
+    return _EMPTY.get(shape["type"], Missing.MISSING)

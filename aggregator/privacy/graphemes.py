@@ -1,0 +1,54 @@
+"""What a reader sees as one sign: a base with its marks, joined emoji, a flag, a Hangul syllable.
+
+An approximation of UAX #29 from `unicodedata`, without its tables of Indic conjuncts and prepended signs; it errs on
+the side of longer graphemes, so that a mask hides a whole sign where it hides a part.
+Invariant: the graphemes of a text, put together, are the text.
+"""
+
+import unicodedata
+from itertools import pairwise
+
+_JOINER = "\u200d"
+_MARKS = frozenset(("Mn", "Mc", "Me"))
+_REGIONAL = range(0x1F1E6, 0x1F200)
+_SKIN = range(0x1F3FB, 0x1F400)
+_TAGS = range(0xE0020, 0xE0080)
+_PICTURES = (range(0x2190, 0x2400), range(0x2600, 0x27C0), range(0x2B00, 0x2C00), range(0x1F000, 0x20000))
+_LEADING, _VOWELS, _TRAILING = range(0x1100, 0x1160), range(0x1160, 0x11A8), range(0x11A8, 0x1200)
+_SYLLABLES = range(0xAC00, 0xD7A4)
+
+
+def graphemes(text: str) -> list[str]:
+    """Cut a text into what a reader sees as one sign each."""
+    if text.isascii() and "\r" not in text:
+        return list(text)
+    starts: list[int] = []
+    for place, sign in enumerate(text):
+        if not starts or not _continues(text[starts[-1]], text[place - 1], place - starts[-1], sign):
+            starts.append(place)
+    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+
+
+def _continues(first: str, last: str, length: int, sign: str) -> bool:
+    """Whether a sign goes on with the grapheme of so many signs before it."""
+    code = ord(sign)
+    if last == "\r":
+        return sign == "\n"
+    if unicodedata.category(last) == "Cc":
+        return False
+    if sign in (_JOINER, "\u200c") or code in _SKIN or code in _TAGS or unicodedata.category(sign) in _MARKS:
+        return True
+    if last == _JOINER:
+        return any(code in part for part in _PICTURES)
+    if code in _REGIONAL:  # two make a flag
+        return length == 1 and ord(first) in _REGIONAL
+    return _is_one_syllable(ord(last), code)
+
+
+def _is_one_syllable(last: int, code: int) -> bool:
+    """Hangul: leading consonants, vowels, trailing consonants."""
+    if last in _LEADING:
+        return code in _LEADING or code in _VOWELS or code in _SYLLABLES
+    if last in _VOWELS or last in _SYLLABLES:
+        return code in _VOWELS or code in _TRAILING
+    return last in _TRAILING and code in _TRAILING

@@ -1,0 +1,65 @@
+"""Waits a bounded time for an answer; a question that takes longer goes on, and its answer is there the next time.
+
+Invariant: whoever asks waits once for a slow answer and not at all while that question is still under way, so that one
+slow registry does not hold up the other edges of a slot. The asker is one thread.
+"""
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class StillWaiting(Exception):
+    """No answer yet; nothing is known."""
+
+
+class Patience:
+    """Asks one question at a time.
+
+    Args:
+        wait_s: Longest that an asker waits.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._pending: tuple[Hashable, Future[Any]] | None = None
+
+    def ask(self, about: Hashable, question: Callable[[], T], *, wait_s: float | None = None) -> T:
+        """The answer of `question`, or what it raises.
+
+        Args:
+            about: What tells questions apart; the late answer of an equal one is taken for this one.
+            question: Runs in a thread of its own: name look-ups know no time limit.
+            wait_s: Instead of the usual time.
+
+        Raises:
+            StillWaiting: it takes longer, or an earlier question still does.
+        """
+        if self._pending is not None:
+            asked, late = self._pending
+            if not late.done():
+                raise StillWaiting
+            self._pending = None
+            if asked == about:
+                answer: T = late.result()
+                return answer
+        future: Future[T] = Future()
+        # A daemon: a process that ends does not wait for a registry.
+        threading.Thread(target=_settle, args=(future, question), name="registry", daemon=True).start()
+        try:
+            return future.result(self._wait_s if wait_s is None else wait_s)
+        except TimeoutError:
+            if future.done():
+                return future.result()
+            self._pending = (about, future)
+            raise StillWaiting from None
+
+
+def _settle(future: Future[T], question: Callable[[], T]) -> None:
+    try:
+        future.set_result(question())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
+        future.set_exception(error)
