@@ -3,6 +3,7 @@
 import pytest
 
 from aggregator.sandbox.sandbox import Sandbox
+from tests.epochs import Epochs
 from tests.trial import Trial
 
 
@@ -31,3 +32,11 @@ def new_trial(clusters, tmp_path):
 def trial(new_trial):
     """A hub as most tests want it: one slot, both edges, a lake."""
     return new_trial()
+
+
+@pytest.fixture
+def epochs(trial):
+    """A driver of a hub of its own, whose slots run in this process."""
+    made = Epochs(trial)
+    yield made
+    made.close()

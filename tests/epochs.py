@@ -117,7 +117,7 @@ class Running(threading.Thread):
     def run(self) -> None:
         try:
             self._outcome = self._run_slot()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a test's crash is one, too
             self._error = error
 
     def outcome(self, timeout: float = 60):

@@ -30,6 +30,7 @@ class Parts:
         drafts: Place in `topics` to a rule as written, of any shape.
         rules: Place in `topics` to the rule, where it is valid in itself.
         schemas: Whether central has a registry.
+        idle: Places of `schemas_client` beside a registry that is no address.
         lake: Whether there is a lake section.
     """
 
@@ -38,6 +39,7 @@ class Parts:
     drafts: Mapping[int, Mapping[str, Any]]
     rules: Mapping[int, TopicRule]
     schemas: bool
+    idle: tuple[Place, ...]
     lake: bool
 
     @classmethod
@@ -57,8 +59,20 @@ class Parts:
             drafts=rules,
             rules={index: rule for index, draft in rules.items() if (rule := _valid(_RULE, draft))},
             schemas=bool(data.get("schemas")),
+            idle=tuple(_idle(data)),
             lake=bool(data.get("lake")),
         )
+
+
+def _idle(data: Mapping[str, Any]) -> Iterator[Place]:
+    edges = data.get("edges")
+    named: list[tuple[Place, Any]] = [
+        (("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())
+    ]
+    for place, section in [*named, ((), data)]:
+        is_set = isinstance(section, Mapping) and section.get("schemas_client")
+        if is_set and not str(section.get("schemas")).startswith(("http://", "https://")):
+            yield (*place, "schemas_client")
 
 
 def _valid(kind: TypeAdapter[T], value: object) -> T | None:
@@ -79,6 +93,8 @@ def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
 
 
 def _registries(parts: Parts) -> Iterator[Fault]:
+    for place in parts.idle:
+        yield Fault(place, "is for a registry behind an http(s) address; `schemas` beside it names none")
     if not parts.drafts:
         return
     if not parts.schemas:

@@ -1,9 +1,10 @@
-"""`client:` blocks: librdkafka properties that a user may set, and the ones that would break the protocol.
+"""`client:` and `schemas_client:` blocks: properties that a user may set, and the ones that would break the protocol.
 
 Invariant: no property that exactly-once rests on can be set, and secret properties are references.
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import BeforeValidator, ValidationError
@@ -32,6 +33,14 @@ SECRET_PROPERTIES = frozenset(
         "ssl.keystore.password",
         "basic.auth.user.info",
     }
+)
+# What a registry's client takes; how often it asks and how long it waits is the hub's own matter.
+REGISTRY_PROPERTIES = (
+    "basic.auth.user.info",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
 )
 # Names that librdkafka, Spark or a storage driver may give to a secret tomorrow; an address, a client id and the path
 # of a key file are none.
@@ -74,16 +83,38 @@ def refusal(name: str, value: str | SecretRef) -> str | None:
     return None
 
 
+def registry_refusal(name: str, value: str | SecretRef) -> str | None:
+    """Why a registry's property can not be set so; None when it can. The text never holds the value."""
+    if name not in REGISTRY_PROPERTIES:
+        return f"is not known; known here: {', '.join(REGISTRY_PROPERTIES)}"
+    return refusal(name, value)
+
+
 def checked_client_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
     """Refuse what the protocol owns, and secrets in clear.
 
     Raises:
         ValidationError: one entry per refused property, at its own place, with the reason.
     """
+    return _checked(options, refusal)
+
+
+def checked_registry_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
+    """Refuse what a registry's client does not know, and secrets in clear.
+
+    Raises:
+        ValidationError: one entry per refused property, at its own place, with the reason.
+    """
+    return _checked(options, registry_refusal)
+
+
+def _checked(
+    options: dict[str, str | SecretRef], why: Callable[[str, str | SecretRef], str | None]
+) -> dict[str, str | SecretRef]:
     refused = [
         InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
         for name, value in options.items()
-        if (reason := refusal(name, value))
+        if (reason := why(name, value))
     ]
     if refused:
         raise ValidationError.from_exception_data("client", refused, hide_input=True)

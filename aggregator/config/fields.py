@@ -28,14 +28,15 @@ def servers(value: str) -> str:
 
 
 def registry_reference(value: str) -> str:
-    """`directory:<path>` or an http(s) address without credentials."""
+    """`directory:<path>`, or an http(s) address without credentials; several of one registry with commas."""
     if value.startswith("directory:") and value != "directory:":
         return value
-    if value.startswith(("http://", "https://")):
-        address = urlsplit(value)
-        if "@" in address.netloc or address.query:
-            raise ValueError("holds credentials in clear; an address names the registry only")
-        if address.hostname:
+    addresses = value.split(",")
+    if all(address.startswith(("http://", "https://")) for address in addresses):
+        parts = [urlsplit(address) for address in addresses]
+        if any("@" in address or part.query for address, part in zip(addresses, parts, strict=True)):
+            raise ValueError("holds credentials in clear; an address names the registry, `schemas_client` the user")
+        if all(part.hostname for part in parts):
             return value
     raise ValueError("is `directory:<path>` or an address that begins with http:// or https://")
 

@@ -57,10 +57,10 @@ def interpolate(data: Any, environ: Mapping[str, str], folder: Path) -> tuple[An
 
 
 def is_secret_place(place: Place) -> bool:
-    """Whether a place holds secrets: everything under `keys`, and secret properties of a `client:` block."""
+    """Whether a place holds secrets: everything under `keys`, and the secret properties of clients."""
     if place[:1] == ("keys",):
         return True
-    return "client" in place[:-1] and is_secret_property(str(place[-1]))
+    return not {"client", "schemas_client"}.isdisjoint(place[:-1]) and is_secret_property(str(place[-1]))
 
 
 def _filled(found: re.Match[str], environ: Mapping[str, str], folder: Path) -> str:

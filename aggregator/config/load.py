@@ -151,10 +151,16 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
     changes: dict[str, object] = {
         "central": _cluster(config.central, folder),
         "edges": {
-            name: _cluster(edge, folder).model_copy(update={"schemas": _registry(edge.schemas, folder)})
+            name: _cluster(edge, folder).model_copy(
+                update={
+                    "schemas": _registry(edge.schemas, folder),
+                    "schemas_client": _options(edge.schemas_client, folder),
+                }
+            )
             for name, edge in config.edges.items()
         },
         "schemas": _registry(config.schemas, folder),
+        "schemas_client": _options(config.schemas_client, folder),
         "topics": tuple(rule.model_copy(update={"policy": folder / rule.policy}) for rule in config.topics),
         "keys": keys,
     }
@@ -164,11 +170,14 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
 
 
 def _cluster(cluster: Cluster, folder: Path) -> Cluster:
-    client = {
+    return cluster.model_copy(update={"client": _options(cluster.client, folder)})
+
+
+def _options(options: Mapping[str, str | SecretRef], folder: Path) -> dict[str, str | SecretRef]:
+    return {
         name: _reference(value, folder) if isinstance(value, SecretRef) else _location(name, value, folder)
-        for name, value in cluster.client.items()
+        for name, value in options.items()
     }
-    return cluster.model_copy(update={"client": client})
 
 
 def _reference(reference: SecretRef, folder: Path) -> SecretRef:

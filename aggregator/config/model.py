@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from aggregator.config.client import ClientOption, checked_client_options
+from aggregator.config.client import ClientOption, checked_client_options, checked_registry_options
 from aggregator.config.fields import (
     broker_count,
     central_pattern,
@@ -54,6 +54,7 @@ Key = Annotated[KeyRing, BeforeValidator(key_ring), WithJsonSchema(_KEY)]
 Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
 Text = Annotated[str, WithJsonSchema(_WORD)]
 RegistryReference = Annotated[str, AfterValidator(registry_reference)]
+RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked_registry_options)]
 EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
 HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
@@ -72,9 +73,15 @@ class ClusterConfig(Model):
 
 
 class EdgeConfig(ClusterConfig):
-    """One regional cluster. `schemas` is its registry: `directory:<path>` or an http(s) address."""
+    """One regional cluster.
+
+    Attributes:
+        schemas: Its registry: `directory:<path>` or an http(s) address.
+        schemas_client: How to connect to an address: `basic.auth.user.info` (a reference) and `ssl.*`.
+    """
 
     schemas: RegistryReference | None = None
+    schemas_client: RegistryOptions = {}
 
 
 class TopicRule(Model):
@@ -148,6 +155,7 @@ class HubConfig(Model):
     central: ClusterConfig
     edges: dict[EdgeName, EdgeConfig]
     schemas: RegistryReference | None = None
+    schemas_client: RegistryOptions = {}
     topics: tuple[TopicRule, ...] = ()
     lake: LakeConfig | None = None
     keys: dict[str, Key] = {}

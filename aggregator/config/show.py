@@ -35,6 +35,8 @@ def shown(config: HubConfig) -> dict[str, Any]:
     data["central"]["client"] = _properties(config.central.client)
     for name, edge in config.edges.items():
         data["edges"][name]["client"] = _properties(edge.client)
+        data["edges"][name]["schemas_client"] = _properties(edge.schemas_client)
+    data["schemas_client"] = _properties(config.schemas_client)
     data["spark"]["conf"] = _properties(config.spark.conf)
     for rule, row in zip(config.topics, data["topics"], strict=True):
         row["central_config"] = {
@@ -85,11 +87,13 @@ def _duration(value: timedelta) -> str:
 
 
 def _address(value: str) -> str:
-    """An address without user, password and query; the loader refuses them, a model made in code may hold them."""
+    """Addresses without user, password and query; the loader refuses them, a model made in code may hold them."""
     if not value.startswith(("http://", "https://")):
         return value
-    parts = urlsplit(value)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    parts = (urlsplit(part) for part in value.split(","))
+    return ",".join(
+        part._replace(netloc=part.netloc.rpartition("@")[2], query="", fragment="").geturl() for part in parts
+    )
 
 
 def _properties(options: Mapping[str, str | SecretRef]) -> dict[str, str]:

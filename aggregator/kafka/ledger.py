@@ -88,9 +88,7 @@ def winners(records: Iterable[LogRecord], topic: str) -> dict[EdgePartition, Led
     return best
 
 
-def read_ledger(
-    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0
-) -> dict[EdgePartition, LedgerRecord]:
+def read_ledger(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[EdgePartition, LedgerRecord]:
     """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
 
     Args:

@@ -184,7 +184,17 @@ class LakeDriver:
         columns = handle.schema().serialize().to_pybytes() if handle else None
         plan = tasks(spans, parallel=self._bounds.parallel, records=self._bounds.task_records)
         folder = self._lake.path / name
-        task = StagingTask(name, folder, self._config.central, self._registry, self._tables, columns, tuple(plan))
+        client = self._config.schemas_client
+        task = StagingTask(
+            name,
+            folder,
+            self._config.central,
+            self._registry,
+            self._tables,
+            columns,
+            tuple(plan),
+            registry_client=client,
+        )
         return run_job(self._spark, task)
 
     def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> CommitResult:

@@ -8,14 +8,15 @@ names; what the first attempt left is in no commit.
 import base64
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from aggregator.config.model import ClusterConfig
+from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
@@ -40,6 +41,7 @@ class StagingTask:
         tables: The format, for its types.
         columns: The table's Arrow schema, serialised; None before the first commit.
         plan: Spans of task 0, 1, …
+        registry_client: How to connect to the registry; secrets are references.
     """
 
     name: str
@@ -50,6 +52,7 @@ class StagingTask:
     columns: bytes | None
     plan: tuple[tuple[Span, ...], ...]
     piece_bytes: int = PIECE_BYTES
+    registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
     def stage(self, number: int) -> Outcome:
         """Run task `number`.
@@ -59,7 +62,8 @@ class StagingTask:
         """
         columns = None if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
-        running = _Running(self, reader, Decoding(open_registry(self.registry).schema), Stage(self.folder, columns))
+        registry = open_registry(self.registry, self.registry_client)
+        running = _Running(self, reader, Decoding(registry.schema), Stage(self.folder, columns))
         try:
             reached = running.read(self.plan[number])
             return Outcome(reached, running.stage.close())

@@ -31,12 +31,15 @@ def empty_default(shape: Any) -> Any:
         return empty_default(shape[0])
     if isinstance(shape, str):
         return _EMPTY.get(shape, Missing.MISSING)
-    if shape["type"] == "enum":
-        return shape["symbols"][0]
-    if shape["type"] == "fixed":
-        return "\0" * shape["size"] if shape["size"] <= _FIXED_BYTES else Missing.MISSING
-    if shape.get("logicalType") == "decimal":
-        return "\0"  # no bytes at all are no number
-    if shape.get("logicalType") == "uuid":
-        return _ZERO_UUID
-    return _EMPTY.get(shape["type"], Missing.MISSING)
+    match shape:
+        case {"type": "enum", "symbols": [first, *_]}:
+            empty = first
+        case {"type": "fixed", "size": int(size)}:
+            empty = "\0" * size if size <= _FIXED_BYTES else Missing.MISSING
+        case {"logicalType": "decimal"}:
+            empty = "\0"  # no bytes at all are no number
+        case {"logicalType": "uuid"}:
+            empty = _ZERO_UUID
+        case _:
+            empty = _EMPTY.get(shape["type"], Missing.MISSING)
+    return empty

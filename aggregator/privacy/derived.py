@@ -1,7 +1,8 @@
 """The central schema: a pure, byte-deterministic function of writer schema and plan.
 
 Invariants: names and order stay; what is dropped leaves no trace; tags, docs and unknown properties do not travel;
-defaults travel with untouched fields only, a changed field gets its type's empty one; `hub.strip` says what was done to a field, `hub.policy` by which policy.
+defaults travel with untouched fields only, and a changed field gets its type's empty one; `hub.strip` says what was
+done to a field, `hub.policy` by which policy.
 A record that means two things at two places gets a second name, `<name>_2`.
 """
 
@@ -14,9 +15,9 @@ from aggregator.privacy.defaults import empty_default
 from aggregator.privacy.leaf import Leaf, leaf_of
 from aggregator.privacy.plan import Action, Call, PlanNode
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
+from aggregator.schema.compatibility import POLICY
 
 STRIP = "hub.strip"
-POLICY = "hub.policy"
 _NAMED = frozenset((Kind.RECORD, Kind.ENUM, Kind.FIXED))
 
 

@@ -102,7 +102,7 @@ class Keys:
             tokens = self._tokenizer.tokens(list(values.values()))
             made = {key: _written(token, self._form) for key, token in zip(values, tokens, strict=True)}
         column = Column([made.get(key) for key in keys])
-        bad = [place for place, key in enumerate(keys) if key not in made and key is not None] 
+        bad = [place for place, key in enumerate(keys) if key not in made and key is not None]
         column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
         return column if self._tokenizer is None else _alike(keys, column, self._rule.operator)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from aggregator.schema.wire import HEADER_BYTES
@@ -38,12 +37,17 @@ class Pile:
     """
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
-        array = pa.array(values, pa.large_binary())
-        self._nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-        _, offsets, data = array.buffers()
-        ends = np.frombuffer(offsets, np.int64, len(values) + 1) if len(values) else np.zeros(1, np.int64)
+        self._nulls = None
+        try:
+            data = b"".join(values)  # type: ignore[arg-type] # quicker than to look for None among thousands
+        except TypeError:
+            self._nulls = np.fromiter((value is None for value in values), bool, len(values))
+            filled = [value or b"" for value in values]
+            values, data = filled, b"".join(filled)
+        ends = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])  # type: ignore[arg-type]
         self.starts, self.ends = ends[:-1], ends[1:]
-        self.data: Bytes = np.frombuffer(data or b"", np.uint8)
+        self.data: Bytes = np.frombuffer(data, np.uint8)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from aggregator.privacy import paths
 from aggregator.privacy.policy import Policy
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, most_restrictive, privacy_class
+from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, is_steady, most_restrictive, privacy_class
 
 
 class PathRule(NamedTuple):
@@ -107,8 +107,12 @@ def value_scope(policy: Policy, topic: str) -> Scope:
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:
-    """What holds for the keys of a topic: the key's operator for all of it, and the tags of a key's schema."""
-    return _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
+    """What holds for the keys of a topic: the key's operator for all of it, and the tags of a key's schema.
+
+    An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
+    """
+    scope = _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
+    return scope._replace(tags={tag: rule if is_steady(rule) else Drop() for tag, rule in policy.tags.items()})
 
 
 def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], default: AnyRule) -> Scope:

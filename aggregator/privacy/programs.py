@@ -13,10 +13,11 @@ from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.compile import compile_plan
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.pile import Integers, Pile
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
+from aggregator.privacy.rules import is_steady
 from aggregator.privacy.strip import Rejection
 from aggregator.schema.registry import Registry
 
@@ -59,8 +60,8 @@ class Programs:
         edge_registry: Registry,
         central_registry: Registry,
         keys: Mapping[str, KeyRing],
-        maker: Maker,
         *,
+        maker: Maker,
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope
@@ -80,6 +81,7 @@ class Programs:
         self._looked = False
         if today != self._day:
             self._day, self._known = today, {}
+            self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
 
     def strip(self, pile: Pile) -> Column:
         """Strip the values of the batch that was begun, by schema: each group is one call per operator.
@@ -126,11 +128,13 @@ class Programs:
         calls = [self._call(call) for call in plan.calls]
         if plan.dropped and self._drops_whole:
             return self._maker(plan, calls, schema_id, None)
-        return self._maker(plan, calls, schema_id, self._central_registry.register(self._subject, plan.schema))
+        return self._maker(plan, calls, schema_id, self._central_registry.admit(self._subject, plan.schema))
 
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""
         if call not in self._calls:
             named = call.rule, call.leaf, self._keys
-            self._calls[call] = Distinct(call, operators.build(*named), operators.build_raw(*named))
+            made = operators.build(*named, call.context)
+            capacity = CAPACITY if operators.remembers(call.rule) else 0
+            self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
         return self._calls[call]

@@ -60,7 +60,7 @@ class ReferenceProgram:
 
     def _built(
         self, value: Raw | Rejection, results: Mapping[int, Mapping[Raw, Raw]], counts: Counts
-    ) -> bytes | None | Rejection:
+    ) -> bytes | Rejection | None:
         if isinstance(value, Rejection):
             return value
         try:

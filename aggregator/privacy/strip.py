@@ -1,7 +1,7 @@
 """The interface of stripping: a whole batch in, a whole batch out, plus what was rejected and why.
 
 Invariant: an output list never holds an input value that the plan did not keep; at a rejected index the output is
-None and the caller writes a dead letter instead of a record. Implementations: `kernel` (compiled), `reference` (fastavro).
+None and the caller writes a dead letter. Implementations: `kernel` (compiled, what runs), `reference` (fastavro).
 """
 
 from collections import Counter

@@ -17,6 +17,7 @@ from aggregator.privacy.policy import Policy
 from aggregator.privacy.precedence import key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, Headers, Rejection, Stripped
+from aggregator.privacy.unified import ID_HEADERS, unified
 from aggregator.schema.registry import Registry
 
 HEADERS_PATH = "@headers"
@@ -55,11 +56,14 @@ class TopicStrip:
         today: Callable[[], date] = utc_today,
     ) -> None:
         view = policy.view(edge_topic)
-        parts = (edge_registry, central_registry, keys, self._maker())
-        self._values = Programs(value_scope(policy, edge_topic), f"{central_topic}-value", *parts)
-        of_key = Programs(key_scope(policy, edge_topic), f"{central_topic}-key", *parts, drops_whole=True)
+        parts, maker = (edge_registry, central_registry, keys), self._maker()
+        self._values = Programs(value_scope(policy, edge_topic), f"{central_topic}-value", *parts, maker=maker)
+        of_key = Programs(key_scope(policy, edge_topic), f"{central_topic}-key", *parts, maker=maker, drops_whole=True)
         self._keys = Keys(view.key, view.format, of_key, keys)
-        self._headers = frozenset(view.headers)
+        # An id of the edge's registry means another schema at central, whose readers look at these headers first.
+        self._headers = frozenset(view.headers) - ID_HEADERS
+        self._edge_registry = edge_registry
+        self._keys_by_wire = view.format in (None, "avro")
         self._today = today
 
     def _maker(self) -> Maker:
@@ -68,6 +72,8 @@ class TopicStrip:
 
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
+        if any(batch.headers):
+            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire)
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)

@@ -164,6 +164,7 @@ class Driver:
         except Fenced as error:
             raise self._overtaken(central, runner.opened.epoch if runner.opened else before, error) from None
         finally:
+            keeper.stop()
             emitter.stop()
             for watch in self._watches:
                 watch.stop()

@@ -5,6 +5,7 @@ unless the slots do not answer for longer than any transaction can last.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ from aggregator.replicate.world import KafkaDriverCentral
 _TICK_S = 0.1
 # Longer than a transaction's time-out plus the broker's sweep: no slot that lives needs more to commit and end.
 _END_PATIENCE_S = 40.0
+# How a traceback that came through Spark shows an error of our own tree.
+_OURS = re.compile(r"^aggregator\.errors\.\w+: (.*)$", re.MULTILINE)
 log = logging.getLogger(__name__)
 
 
@@ -126,7 +129,7 @@ class EpochRunner:
             try:
                 outcomes.extend(run_slots(self._spark, work))
             except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
-                outcomes.append(SlotOutcome(-1, "failed", detail=f"the Spark job failed ({type(error).__name__})"))
+                outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
 
         thread = threading.Thread(target=job, name="slots", daemon=True)
         thread.start()
@@ -147,6 +150,12 @@ class EpochRunner:
         except TransactionAborted:
             return None
         return time.monotonic()
+
+
+def _told(error: Exception) -> str:
+    """What our task said in its last words; a foreign error's text may quote a record and is left out."""
+    said = _OURS.findall(str(error))
+    return said[-1] if said else f"the Spark job failed ({type(error).__name__})"
 
 
 def _shapes(snapshots: Snapshots) -> dict[str, dict[str, tuple[str, int]]]:

@@ -47,10 +47,15 @@ class LeaseKeeper:
         Raises:
             AggregatorError: central did not take the last beat; the next driver watches for six seconds.
         """
-        self._stop.set()
-        self._thread.join()
+        self.stop()
         if self.lost is None:
             self.beat(released=True)
+
+    def stop(self) -> None:
+        """Stop beating and leave the lease as it is; waits for a beat under way, because its producer goes next."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _keep(self) -> None:
         while not self._stop.wait(BEAT_S):

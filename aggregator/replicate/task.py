@@ -9,6 +9,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.errors import ExitError, Failed, HoldError
@@ -27,7 +29,7 @@ from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot, SlotOutcome, SlotPlan
 from aggregator.replicate.world import KafkaSlotWorld
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registry import Registry, open_registry
 
 _BATCH_BYTES = 1_000_000
 
@@ -91,21 +93,26 @@ def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
     def strip_for(source: EdgePartition) -> Strip:
         if source.topic == HEARTBEATS:
             return HeartbeatStrip()
-        config = work.config
+        config, edge = work.config, work.config.edges[source.edge]
         rule = rule_for(config, source.edge, source.topic)
-        registry = config.edges[source.edge].schemas
-        if rule is None or registry is None or config.schemas is None:
+        if rule is None or edge.schemas is None or config.schemas is None:
             raise HoldError(f"{source}: no rule or no registry", hint="run `aggregator config lint`")
         return topic_strip(
             policy=work.policies[rule.policy],
             edge_topic=source.topic,
             central_topic=target(config, source.edge, source.topic),
-            edge_registry=open_registry(registry),
-            central_registry=open_registry(config.schemas),
+            edge_registry=_registry(edge.schemas, frozenset(edge.schemas_client.items())),
+            central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
             keys=config.keys,
         )
 
     return strip_for
+
+
+@cache
+def _registry(reference: str, client: frozenset[tuple[str, str | SecretRef]]) -> Registry:
+    """Kept for the life of the worker: what a registry said must outlive an epoch in which it is down."""
+    return open_registry(reference, dict(client))
 
 
 def digest_key(config: HubConfig) -> bytes | None:

@@ -119,7 +119,11 @@ def _specimen(config: HubConfig, edge: str) -> Specimen:
     return find_specimen(
         edge,
         Place(source, bookings.TOPIC, _registry(source)),
-        Place(config.central, _central(config, edge, bookings.TOPIC), open_registry(config.schemas or "")),
+        Place(
+            config.central,
+            _central(config, edge, bookings.TOPIC),
+            open_registry(config.schemas or "", config.schemas_client),
+        ),
     )
 
 
@@ -128,4 +132,4 @@ def _central(config: HubConfig, edge: str, topic: str) -> str:
 
 
 def _registry(edge: EdgeConfig) -> Registry:
-    return open_registry(edge.schemas or "")
+    return open_registry(edge.schemas or "", edge.schemas_client)

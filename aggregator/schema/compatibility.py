@@ -25,23 +25,37 @@ POLICY = "hub.policy"
 
 def reads(reader: Schema, writer: Schema) -> bool:
     """Whether every value that was written under `writer` can be read under `reader`."""
-    return _Resolution(reader, writer).reads(reader.root, writer.root)
+    return _Resolution(reader, writer).verdict()
 
 
 class _Resolution:
-    """Avro's rules, pair by pair; a pair that is met again below itself is taken for readable."""
+    """Avro's rules, pair by pair.
+
+    A pair that is met again below itself is taken for readable. What was found unreadable under that assumption is so;
+    what was found readable is found again until nothing more falls.
+    """
 
     def __init__(self, reader: Schema, writer: Schema) -> None:
         self._reader = reader
         self._writer = writer
-        self._known: dict[tuple[int, int], bool] = {}
+        self._fallen: set[tuple[int, int]] = set()
+        self._met: set[tuple[int, int]] = set()
+
+    def verdict(self) -> bool:
+        while True:
+            fallen = len(self._fallen)
+            self._met = set()
+            if not self.reads(self._reader.root, self._writer.root) or len(self._fallen) == fallen:
+                return (self._reader.root, self._writer.root) not in self._fallen
 
     def reads(self, reader: int, writer: int) -> bool:
         pair = (reader, writer)
-        if pair not in self._known:
-            self._known[pair] = True
-            self._known[pair] = self._judged(self._reader.nodes[reader], self._writer.nodes[writer], pair)
-        return self._known[pair]
+        if pair in self._fallen or pair in self._met:
+            return pair not in self._fallen
+        self._met.add(pair)
+        if not self._judged(self._reader.nodes[reader], self._writer.nodes[writer], pair):
+            self._fallen.add(pair)
+        return pair not in self._fallen
 
     def _judged(self, reader: Node, writer: Node, pair: tuple[int, int]) -> bool:
         if writer.kind is Kind.UNION:
@@ -50,17 +64,18 @@ class _Resolution:
             return any(self.reads(branch, pair[1]) for branch in reader.children)
         if reader.kind is not writer.kind:
             return reader.kind in _PROMOTED.get(writer.kind, ())
+        if reader.kind in (Kind.ARRAY, Kind.MAP):
+            return self.reads(reader.children[0], writer.children[0])
+        return _named_alike(reader, writer) and self._alike(reader, writer)
+
+    def _alike(self, reader: Node, writer: Node) -> bool:
+        """Two of one kind and name."""
         match reader.kind:
-            case Kind.ARRAY | Kind.MAP:
-                return self.reads(reader.children[0], writer.children[0])
             case Kind.RECORD:
-                return _named_alike(reader, writer) and all(self._has(field, writer) for field in reader.fields)
+                return all(self._has(field, writer) for field in reader.fields)
             case Kind.ENUM:
-                known = set(writer.symbols) <= set(reader.symbols) or reader.default is not None
-                return _named_alike(reader, writer) and known
-            case Kind.FIXED if not (_named_alike(reader, writer) and reader.size == writer.size):
-                return False
-        return _decimal(reader) == _decimal(writer)
+                return set(writer.symbols) <= set(reader.symbols) or reader.default is not None
+        return reader.size == writer.size and _decimal(reader) == _decimal(writer)
 
     def _has(self, field: Field, writer: Node) -> bool:
         names = (field.name, *field.aliases)

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
+from uuid import UUID
 
 from aggregator.errors import HoldError, Unreachable
+from aggregator.schema.compatibility import breaking, may_follow, same_type
 from aggregator.schema.registry import Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID
 
@@ -56,20 +58,33 @@ class DirectoryRegistry:
             self._texts[schema_id] = _one_meaning(found)
         return self._texts[schema_id]
 
+    def number(self, _guid: UUID) -> int | None:
+        """Files have no GUIDs."""
+        return None
+
     def register(self, subject: str, text: str) -> int:
         """Give the text an id, under the lock of the folder; idempotent."""
+        return self._registered(subject, text, judge=False)
+
+    def admit(self, subject: str, text: str) -> int:
+        """Register, after a look at the newest version under the same lock."""
+        return self._registered(subject, text, judge=True)
+
+    def _registered(self, subject: str, text: str, *, judge: bool) -> int:
         with self._locked():
             self._scan()
             same = [entry for entry in self._entries if _text(entry.path) == text]
-            own = [entry.version for entry in self._entries if entry.subject == subject]
+            own = sorted((entry for entry in self._entries if entry.subject == subject), key=lambda one: one.version)
             kept = [entry.schema_id for entry in same if entry.subject == subject]
             if kept:
                 return min(kept)
+            if judge:
+                _judge(subject, text, own)
             ids = [entry.schema_id for entry in self._entries]
             schema_id = min((entry.schema_id for entry in same), default=max(ids, default=0) + 1)
             if schema_id > MAXIMUM_ID:
                 raise HoldError(f"directory:{self._root} has no free id", hint="remove the file of the highest id")
-            self._write(subject, max(own, default=0) + 1, schema_id, text)
+            self._write(subject, own[-1].version + 1 if own else 1, schema_id, text)
             return schema_id
 
     def subjects(self) -> list[str]:
@@ -152,6 +167,16 @@ def _text(path: Path) -> str:
         raise Unreachable(f"schema file {path}: {error.strerror}", hint="make the file readable for the hub") from None
     except UnicodeDecodeError:
         raise HoldError(f"schema file {path} is not UTF-8", hint="write the schema as JSON in UTF-8") from None
+
+
+def _judge(subject: str, text: str, versions: list[_Entry]) -> None:
+    """Refuse a text that can not follow the newest version of its type."""
+    for entry in reversed(versions):
+        newest = _text(entry.path)
+        if same_type(text, newest):
+            if not may_follow(text, newest):
+                raise breaking(subject, entry.version, text, newest)
+            return
 
 
 def _one_meaning(entries: list[_Entry]) -> str:

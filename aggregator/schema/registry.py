@@ -3,9 +3,13 @@
 Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
+from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, DeadLetterError, Reason
 
 
@@ -51,12 +55,23 @@ class Registry(Protocol):
             HoldError: the id has two meanings.
         """
 
+    def number(self, guid: UUID) -> int | None:
+        """The id under which `schema` knows the schema of a GUID, without asking; None: this registry has no GUIDs."""
+
     def register(self, subject: str, text: str) -> int:
         """Make `text` the newest version of `subject` unless it is a version already; returns its id.
 
         Raises:
             Unreachable: the registry does not answer.
             HoldError: the registry refuses.
+        """
+
+    def admit(self, subject: str, text: str) -> int:
+        """Register a derived schema, unless readers of it could not read what the newest version wrote.
+
+        Raises:
+            Unreachable: the registry does not answer.
+            HoldError: it breaks compatibility, told with what differs; or the registry refuses.
         """
 
     def subjects(self) -> list[str]:
@@ -66,14 +81,15 @@ class Registry(Protocol):
         """Every version of a subject, oldest first; none for an unknown subject."""
 
 
-def open_registry(reference: str) -> Registry:
-    """The registry that a configuration names.
+def open_registry(reference: str, client: Mapping[str, str | SecretRef] = MappingProxyType({})) -> Registry:
+    """The registry that a configuration names; for the process that asks it, never to be shipped.
 
     Args:
-        reference: `directory:<absolute path>`.
+        reference: `directory:<absolute path>`, or an http(s) address; several addresses of one registry with commas.
+        client: How to connect to an address (credentials, TLS); secrets are resolved here.
 
     Raises:
-        ConfigError: another kind of reference.
+        ConfigError: another kind of reference, or a setting that can not be used.
     """
     from aggregator.schema.directory import DirectoryRegistry  # noqa: PLC0415 - the adapter imports this port
 
@@ -81,5 +97,10 @@ def open_registry(reference: str) -> Registry:
     if scheme == "directory" and Path(target).is_absolute():
         return DirectoryRegistry(Path(target))
     if scheme in ("http", "https"):
-        raise ConfigError("registries over http are not supported yet", hint="use directory:<path>")
-    raise ConfigError("a registry is named as directory:<absolute path>", hint="correct the line of `schemas:`")
+        from aggregator.schema.confluent import ConfluentRegistry  # noqa: PLC0415 - so does this one, and loads slowly
+
+        return ConfluentRegistry(reference, client)
+    raise ConfigError(
+        "a registry is named as directory:<absolute path> or by an http(s) address",
+        hint="correct the line of `schemas:`",
+    )

@@ -10,6 +10,7 @@ import sys
 
 from tests.unit.privacy.kernel.differential import run
 
+
 def main():
     """Parse the command line, compare, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -17,7 +18,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     found, figures = run(options.seed, options.records)
-    print(*found, json.dumps(figures), sep="\n")  # noqa: T201 - a program
+    print(*found, json.dumps(figures), sep="\n")
     return 1 if found else 0
 
 

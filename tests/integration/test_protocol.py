@@ -1,9 +1,8 @@
-"""The rules of the exactly-once protocol, one by one, on real brokers and without Spark.
+"""The rules of the exactly-once protocol, one by one, on real brokers and without Spark; the lease is in test_lease.py.
 
 Every fault is either real (a refused batch, a time-out, a taken id) or breaks the real world at one named point.
 """
 
-import json
 import threading
 import time
 
@@ -11,32 +10,21 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown
+from aggregator.errors import Failed, Fenced, OutcomeUnknown
 from aggregator.kafka import ends, writer
-from aggregator.kafka.control import ControlState, Epoch, Lease, read_control
+from aggregator.kafka.control import ControlState, Epoch
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
-from aggregator.replicate import driver as driving
 from aggregator.replicate import slot as slots
 from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.driver import Driver
 from aggregator.replicate.epoch import open_epoch
-from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld
 from tests.epochs import Epochs
 from tests.trial import read_all, wait_for
 
 pytestmark = pytest.mark.brokers
-
-
-@pytest.fixture
-def epochs(trial):
-    """A driver of a hub of its own, and its slots in this process."""
-    made = Epochs(trial)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -86,13 +74,18 @@ def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
     assert running.outcome().result == "drained"
     trial.check_exactly_once("eu", 2, lake=False)
     assert [(letter["partition"], letter["offset"]) for letter in trial.letters()] == [(2, 0)]
-    last = {flow.partition: body for _, flow, body in epochs.ledger_log() if flow.edge == "eu"}
-    assert {p: (b["delivered"], b["dead"]) for p, b in last.items()} == {0: (1, 0), 1: (1, 0), 2: (0, 1)}
+    counted = {flow: (body["delivered"], body["dead"]) for flow, body in trial.ledger().items()}
+    assert [counted["eu", p] for p in range(3)] == [(1, 0), (1, 0), (0, 1)]
 
 
 def test_rule_b_an_epoch_opens_in_order(epochs):
-    """Rule B: published and read back before the ids are fenced, and the ledger is read last, with what came between."""
+    """Rule B: published and read back before ids are fenced, and the ledger is read last, with what came between."""
     flow, calls = EdgePartition("eu", "t", 0), []
+
+    def old_slot_commits(offset):
+        old.begin()
+        old.produce(epochs.names.ledger, str(flow), LedgerRecord(0, "id", offset, 0, 0).encode(), partition=0)
+        old.commit()
 
     class Watched(KafkaDriverCentral):
         def publish(self, entry):
@@ -105,9 +98,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 
         def fence(self, slots):
             calls.append("fence")
-            old.begin()
-            old.produce(epochs.names.ledger, str(flow), LedgerRecord(0, "id", 7, 0, 0).encode(), partition=0)
-            old.commit()
+            old_slot_commits(7)
             super().fence(slots)
 
         def ledger(self):
@@ -120,23 +111,29 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
-        old.begin()
-        old.produce(epochs.names.ledger, str(flow), LedgerRecord(0, "id", 9, 0, 0).encode(), partition=0)
-        old.commit()
+        old_slot_commits(9)
 
 
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
     """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have can not commit."""
     epochs = Epochs(trial, slots=3)
     open_epoch(epochs.central, slots=3, driver="d")
-    zombie = epochs.producer(epochs.names.slot_id(2))
-    zombie.begin()
-    zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, 2).encode(), partition=2)
-    narrow, ledger = open_epoch(epochs.central, slots=1, driver="d")
-    with pytest.raises(Fenced):
+    zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]
+
+    def commit(zombie, slot):
+        zombie.begin()
+        zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, slot).encode(), partition=slot)
         zombie.commit()
-    later, _ = open_epoch(epochs.central, slots=1, driver="d")
-    assert (narrow.ids, later.ids, dict(ledger)) == (3, 3, {})
+
+    narrow, _ = open_epoch(epochs.central, slots=1, driver="d")
+    with pytest.raises(Fenced):
+        commit(zombies[0], 1)
+    commit(epochs.producer(epochs.names.slot_id(1)), 1)
+    later, ledger = open_epoch(epochs.central, slots=1, driver="d")
+    with pytest.raises(Fenced):
+        commit(zombies[1], 2)
+    assert (narrow.ids, later.ids) == (3, 3)
+    assert {flow.topic: entry.slot for flow, entry in ledger.items()} == {"t": 1}, "every partition is read"
     epochs.close()
 
 
@@ -416,57 +413,3 @@ def test_markers_and_aborted_records_are_passed(epochs):
     status = hub_status(epochs.config, now_ms=int(time.time() * 1000))
     flow = next(f for f in status.flows if (f.edge, f.partition) == ("eu", 0))
     assert (flow.next_offset, flow.end_offset, flow.lag_records, flow.delivered) == (12, 12, 0, 5)
-
-
-def driver_of(epochs, identity="second") -> Driver:
-    """A driver that has not started anything; it needs no Spark to look at the lease."""
-    stop = threading.Event()
-    return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop)
-
-
-def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
-    """Lease: read before the id is taken; a lease that moves refuses the second driver and harms the first in nothing."""
-    keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start()
-    with pytest.raises(AnotherHub, match="first") as refused:
-        driver_of(epochs).run()
-    assert refused.value.exit_code == 6
-    assert keeper.lost is None
-    keeper.beat()
-    standby = threading.Thread(target=lambda: driver_of(epochs)._await_lease(epochs.central, standby=True))
-    standby.start()
-    standby.join(5)
-    assert standby.is_alive(), "a standby waits as long as the lease moves"
-    keeper.release()
-    standby.join(10)
-    assert not standby.is_alive(), "a released lease lets it go on"
-
-
-def test_lease_a_dead_driver_is_waited_for_six_seconds_and_a_released_one_not_at_all(epochs):
-    """Lease: only its movement is watched, never a clock."""
-    patience = driver_of(epochs)
-    epochs.central.publish(Lease("dead", 1))
-    began = time.monotonic()
-    patience._await_lease(epochs.central, standby=False)
-    assert time.monotonic() - began >= 6
-    epochs.central.publish(Lease("dead", 2, released=True))
-    began = time.monotonic()
-    patience._await_lease(epochs.central, standby=False)
-    assert time.monotonic() - began < 6
-
-
-def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
-    """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
-    monkeypatch.setattr(driving, "_TAKEN_OVER_S", 1.0)
-    keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start()
-    other = epochs.driver()
-    fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
-    assert isinstance(fenced, Fenced)
-    first = driver_of(epochs, "first")
-    assert first._overtaken(epochs.central, -1, fenced).exit_code == 1
-    other.publish(Lease("other", 1))
-    verdict = first._overtaken(epochs.central, -1, fenced)
-    assert (verdict.exit_code, "other" in str(verdict)) == (6, True)
-    assert read_control(epochs.config.central, epochs.names).lease == Lease("other", 1)
-    assert json.loads(read_all(epochs.trial.sandbox.central.bootstrap, epochs.names.control)[-1].value())["beat"] == 1

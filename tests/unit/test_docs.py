@@ -1,4 +1,4 @@
-"""What the documents say is so: commands exist with these options, included files are included, links lead somewhere."""
+"""What the documents say is so: commands exist with these options, included files are there, links lead somewhere."""
 
 import re
 import shlex
@@ -8,6 +8,7 @@ import click
 import pytest
 
 from aggregator.cli.main import main
+from aggregator.errors import AnotherHub, ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
@@ -54,7 +55,5 @@ def test_every_path_in_the_documents_is_there(document):
 
 def test_the_exit_codes_of_the_readme_are_those_of_the_errors():
     """6 and 78 in the table are the codes of the error tree."""
-    from aggregator.errors import AnotherHub, ConfigError
-
     table = re.findall(r"^\| (\d+) \|", README, re.MULTILINE)
     assert {str(AnotherHub.exit_code), str(ConfigError.exit_code), "0", "1", "4", "5"} == set(table)

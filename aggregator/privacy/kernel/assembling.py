@@ -6,9 +6,10 @@ Invariant: every byte comes from a kept part of the input or from an operator's 
 import numpy as np
 
 from aggregator.privacy.kernel import tape as tapes
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, compiled, inlined
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import GOOD
 from aggregator.privacy.kernel.writing import copied, number_size, put_number
+from aggregator.privacy.pile import Bytes, Integers
 
 # How a result is written: its bytes, its bytes after their number, or its number. A failed one is never written.
 BARE, PREFIXED, NUMERIC, FAILED = range(4)
@@ -18,7 +19,7 @@ FORM, START, LENGTH = range(3)
 
 
 @inlined
-def _result_size(results, row):
+def _result_size(results: Integers, row: Number) -> Number:
     if results[row + FORM] == NUMERIC:
         return number_size(results[row + START])
     prefix = number_size(results[row + LENGTH]) if results[row + FORM] == PREFIXED else np.int64(0)
@@ -26,7 +27,9 @@ def _result_size(results, row):
 
 
 @compiled(NUMBER, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, NUMBER)
-def measure(tape, entries_to, verdicts, which, results, header):
+def measure(
+    tape: Integers, entries_to: Integers, verdicts: Integers, which: Integers, results: Integers, header: int
+) -> Number:
     """Bytes of the output of all good records, each with a header of so many bytes."""
     total = np.int64(0)
     for record in range(verdicts.size):
@@ -44,7 +47,7 @@ def measure(tape, entries_to, verdicts, which, results, header):
 
 
 @inlined
-def _put_result(results, row, made, out, at):
+def _put_result(results: Integers, row: Number, made: Bytes, out: Bytes, at: Number) -> Number:
     if results[row + FORM] == NUMERIC:
         return put_number(results[row + START], out, at)
     if results[row + FORM] == PREFIXED:
@@ -53,7 +56,18 @@ def _put_result(results, row, made, out, at):
 
 
 @compiled(NUMBER, BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, BYTES, BYTES, OUT, INTEGERS)
-def assemble(data, tape, entries_to, verdicts, which, results, made, header, out, ends):
+def assemble(
+    data: Bytes,
+    tape: Integers,
+    entries_to: Integers,
+    verdicts: Integers,
+    which: Integers,
+    results: Integers,
+    made: Bytes,
+    header: Bytes,
+    out: Bytes,
+    ends: Integers,
+) -> Number:
     """Write the output.
 
     Args:

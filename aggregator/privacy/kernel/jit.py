@@ -19,6 +19,9 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# A machine integer, as numba sees it; Python's annotations have no word for that.
+Number = Any
+
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OUT = types.Array(types.uint8, 1, "C")
 INTEGERS = types.Array(types.int64, 1, "C")
@@ -84,6 +87,12 @@ def borrowed(_typing: Any, array: Any) -> Any:
 def inlined(function: F) -> F:
     """Part of the functions that call it; never called from Python."""
     compiled: F = numba.njit(forceinline=True, nogil=True, boundscheck=False)(function)
+    return compiled
+
+
+def woven(function: F) -> F:
+    """The same for a long function with one caller: becomes part of it before anything is compiled, and so once."""
+    compiled: F = numba.njit(inline="always", nogil=True, boundscheck=False)(function)
     return compiled
 
 

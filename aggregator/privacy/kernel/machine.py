@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
 from aggregator.privacy.kernel import tape as tapes
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, borrowed, compiled, inlined
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, Number, borrowed, compiled, inlined, woven
 from aggregator.privacy.kernel.opcodes import (
     ARGUMENT,
     COUNTER,
@@ -24,9 +24,10 @@ from aggregator.privacy.kernel.opcodes import (
     WEIGHT,
     Op,
 )
-from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaf, number
+from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaves, number
 from aggregator.privacy.kernel.tape import kept, put, renumbered
 from aggregator.privacy.kernel.words import item
+from aggregator.privacy.pile import Bytes, Integers
 
 # Verdicts on a record.
 GOOD, UNDECODABLE, TOO_DEEP, OPERATOR_FAILED = range(4)
@@ -48,7 +49,9 @@ _INT_BYTES, _LONG_BYTES = 5, 10
 
 
 @inlined
-def _head(code, pc, data, at, end, stack):
+def _head(
+    code: Integers, pc: Number, data: Bytes, at: Number, end: Number, stack: Integers
+) -> tuple[Number, Number, Number]:
     """The head of an array's next block: number of items, position after it, and where the block must end."""
     count, after = number(data, at, end, np.int64(_LONG_BYTES))
     limit = np.int64(_NO_LIMIT)
@@ -65,7 +68,10 @@ def _head(code, pc, data, at, end, stack):
 
 
 @inlined
-def _block(code, pc, data, at, end, run, tape, entries, stack, top):
+def _block(
+    code: Integers, pc: Number, data: Bytes, at: Number, end: Number, run: Number, tape: Integers, entries: Number,
+    stack: Integers, top: Number,
+) -> tuple[Number, Number, Number]:  # fmt: skip
     """Go from one block to the next: position, where keeping goes on, number of entries."""
     if stack[top + _LIMIT] != _NO_LIMIT and stack[top + _LIMIT] != at:
         return np.int64(REFUSED), run, entries
@@ -89,7 +95,7 @@ def _block(code, pc, data, at, end, run, tape, entries, stack, top):
 
 
 @inlined
-def _entered(code, pc, base, stack):
+def _entered(code: Integers, pc: Number, base: Number, stack: Integers) -> Number:
     """The verdict on entering a container."""
     if base + item(code, pc + DEPTH) >= MAXIMUM_DEPTH:
         return TOO_DEEP
@@ -98,29 +104,54 @@ def _entered(code, pc, base, stack):
 
 
 @inlined
-def _asked(code, pc, op, data, mark, at, tape, entries, spans, seen):
+def _asked(
+    code: Integers, pc: Number, op: Number, data: Bytes, mark: Number, at: Number, tape: Integers, entries: Number,
+    spans: Integers, seen: Number,
+) -> tuple[Number, Number]:  # fmt: skip
     """Remember what an operator must see, and where its result stands: the new numbers of entries and spans."""
     if op == Op.COUNT:
         return entries, seen
     if op == Op.CONSTANT:
-        return (put(tape, entries, item(code, pc + ARGUMENT), tapes.CONSTANT) if item(code, pc + SHOWN) else entries), seen
+        if item(code, pc + SHOWN):
+            entries = put(tape, entries, item(code, pc + ARGUMENT), tapes.CONSTANT)
+        return entries, seen
     if SPAN * (seen + 1) <= spans.size:
         spans[SPAN * seen] = item(code, pc + ARGUMENT)
         is_number = op == Op.NUMBER_SPAN
         spans[SPAN * seen + 1] = number(data, mark, at, np.int64(_LONG_BYTES))[0] if is_number else mark
         spans[SPAN * seen + 2] = NO_BYTES if is_number else at - mark
-    return (put(tape, entries, seen, tapes.SPAN) if item(code, pc + SHOWN) else entries), seen + 1
+    if item(code, pc + SHOWN):
+        entries = put(tape, entries, seen, tapes.SPAN)
+    return entries, seen + 1
 
 
 @inlined
-def _pushed(stack, top, first, second, third):
+def _pushed(stack: Integers, top: Number, first: Number, second: Number, third: Number) -> Number:
     """The new top of the stack."""
     stack[top], stack[top + 1], stack[top + 2] = first, second, third
     return top + _FRAME
 
 
 @inlined
-def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, seen, counters, stack):
+def _chosen(
+    code: Integers, pc: Number, branches: Integers, data: Bytes, at: Number, end: Number, run: Number, tape: Integers,
+    entries: Number,
+) -> tuple[Number, Number, Number, Number]:  # fmt: skip
+    """Go into a branch of a union: its first instruction, position, where keeping goes on, number of entries."""
+    branch, after = number(data, at, end, np.int64(_INT_BYTES))
+    if after < 0 or branch < 0 or branch >= item(code, pc + WEIGHT):
+        return pc, np.int64(REFUSED), run, entries
+    row = item(code, pc + ARGUMENT) + 2 * branch
+    if item(code, pc + KEPT) and (item(branches, row + 1) != branch or is_padded(data, at, after)):
+        entries, run = renumbered(tape, entries, run, at, item(branches, row + 1)), after
+    return item(branches, row), after, run, entries
+
+
+@woven
+def _walk(  # noqa: C901, PLR0912, PLR0915 - one branch per instruction
+    code: Integers, branches: Integers, data: Bytes, at: Number, end: Number, weight: Number, broken: Integers,
+    tape: Integers, entries: Number, spans: Integers, seen: Number, counters: Integers, stack: Integers,
+) -> tuple[Number, Number, Number]:  # fmt: skip
     """Follow the program over one record: the verdict, and the new numbers of entries and spans."""
     pc, base, top, run = np.int64(0), np.int64(0), np.int64(_BOTTOM), at
     mark, verdict, failed = at, _WALKING, False
@@ -128,12 +159,13 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
         op = item(code, pc)
         here, pc = pc, pc + STRIDE
         if op <= LAST_VALUE:
-            after, mark, head = leaf(code, here, op, data, at, end)
+            pc, at, after, mark, head = leaves(code, here, data, at, end)
             if after < 0:
                 verdict = UNDECODABLE
-            elif item(code, here + KEPT) and is_padded(data, at, head):
+            elif after > at:
                 value = number(data, at, end, np.int64(_LONG_BYTES))[0]
                 entries, run = renumbered(tape, entries, run, at, value), head
+                pc += STRIDE
             at = after
         elif op <= LAST_COUNTED:
             entries, seen = _asked(code, here, op, data, mark, at, tape, entries, spans, seen)
@@ -146,15 +178,8 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
         elif op == Op.RESUME:
             run = at
         elif op == Op.UNION:
-            value, head = number(data, at, end, np.int64(_INT_BYTES))
-            if head < 0 or value < 0 or value >= item(code, here + WEIGHT):
-                verdict = UNDECODABLE
-            else:
-                row = item(code, here + ARGUMENT) + 2 * value
-                pc = item(branches, row)
-                if item(code, here + KEPT) and (item(branches, row + 1) != value or is_padded(data, at, head)):
-                    entries, run = renumbered(tape, entries, run, at, item(branches, row + 1)), head
-            at = head
+            pc, at, run, entries = _chosen(code, here, branches, data, at, end, run, tape, entries)
+            verdict = _WALKING if at >= 0 else UNDECODABLE
         elif op == Op.JUMP:
             pc = item(code, here + ARGUMENT)
         elif op == Op.NEXT:
@@ -184,9 +209,12 @@ def _walk(code, branches, data, at, end, weight, broken, tape, entries, spans, s
     return verdict, entries, seen
 
 
-@compiled(NUMBER, INTEGERS, INTEGERS, BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS,
-          INTEGERS, INTEGERS, INTEGERS, NUMBER)
-def scan(code, branches, data, starts, ends, broken, tape, spans, stack, counters, verdicts, entries_to, spans_to, first):
+@compiled(NUMBER, INTEGERS, INTEGERS, BYTES, *[INTEGERS] * 10, NUMBER)
+def scan(
+    code: Integers, branches: Integers, data: Bytes, starts: Integers, ends: Integers, broken: Integers,
+    tape: Integers, spans: Integers, stack: Integers, counters: Integers, verdicts: Integers, entries_to: Integers,
+    spans_to: Integers, first: int,
+) -> int:  # fmt: skip
     """Read records of one schema.
 
     Args:
@@ -215,8 +243,9 @@ def scan(code, branches, data, starts, ends, broken, tape, spans, stack, counter
     while record < starts.size:
         entries, seen = entries_to[record], spans_to[record]
         stack[_LEFT] = MAXIMUM_WEIGHTLESS
+        at, end = starts[record], ends[record]
         verdict, more_entries, more_seen = _walk(
-            code, branches, data, starts[record], ends[record], weight, broken, tape, entries, spans, seen, counters, stack
+            code, branches, data, at, end, weight, broken, tape, entries, spans, seen, counters, stack
         )
         is_full = 2 * more_entries > tape.size or SPAN * more_seen > spans.size
         if verdict == GOOD and not is_full and weight > 0:

@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aggregator.privacy import operators
 from aggregator.privacy.guard import is_read, weightless_nodes
 from aggregator.privacy.kernel import opcodes
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
 from aggregator.privacy.leaf import INTEGERS
+from aggregator.privacy.pile import Integers
 from aggregator.privacy.plan import Action, Plan, PlanNode
 from aggregator.schema.avro import Kind
 
-Integers = NDArray[np.int64]
 # Records nested deeper become routines, so that neither this compiler nor a line of code depends on the depth.
 _DEEPEST_LINE = 32
 _LONG_BYTES, _INT_BYTES = 10, 5

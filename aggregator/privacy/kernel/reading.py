@@ -5,19 +5,20 @@ Invariant: no byte at or after `end` is looked at. Refuses what the reference's 
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import inlined
-from aggregator.privacy.kernel.opcodes import ARGUMENT, Op
+from aggregator.privacy.kernel.jit import Number, inlined, woven
+from aggregator.privacy.kernel.opcodes import ARGUMENT, KEPT, LAST_VALUE, STRIDE, Op
+from aggregator.privacy.kernel.text import HIGH_BITS, is_text
 from aggregator.privacy.kernel.words import WORD, item, word, zeros_below
+from aggregator.privacy.pile import Bytes, Integers
 
 REFUSED = -1
 _INT_BYTES, _LONG_BYTES = 5, 10
 # What the last byte of a number of the longest form may hold: the rest of 32, or of 64 bits.
 _INT_REST, _LONG_REST = 15, 1
-_HIGH_BITS = 0x8080808080808080
 
 
 @inlined
-def number(data, at, end, longest):
+def number(data: Bytes, at: Number, end: Number, longest: Number) -> tuple[Number, Number]:
     """A zigzag number of at most `longest` bytes, and the position after it."""
     if at < end:
         byte = np.int64(item(data, at))
@@ -27,7 +28,7 @@ def number(data, at, end, longest):
 
 
 @inlined
-def long_number(data, at, end, longest):
+def long_number(data: Bytes, at: Number, end: Number, longest: Number) -> tuple[Number, Number]:
     """A number of more than one byte."""
     last = at + longest - 1
     rest = np.uint64(_INT_REST if longest == _INT_BYTES else _LONG_REST)
@@ -46,25 +47,27 @@ def long_number(data, at, end, longest):
 
 
 @inlined
-def is_padded(data, at, end):
+def is_padded(data: Bytes, at: Number, end: Number) -> bool:
     """Whether the number in these bytes could be shorter."""
-    return end - at > 1 and item(data, end - 1) == 0
+    return bool(end - at > 1 and item(data, end - 1) == 0)
 
 
 @inlined
-def number_end(data, at, end, longest):
+def number_end(data: Bytes, at: Number, end: Number, longest: Number) -> Number:
     """The position after a number, whatever its value."""
     if at < end and item(data, at) < 128:  # noqa: PLR2004 - the continuation bit
         return at + 1
     if end - at >= WORD:
-        last = zeros_below(~word(data, at) & np.uint64(_HIGH_BITS)) >> np.uint64(3)
+        last = zeros_below(~word(data, at) & np.uint64(HIGH_BITS)) >> np.uint64(3)
         if last < np.uint64(min(longest - 1, WORD)):
             return at + np.int64(last) + 1
     return long_number(data, at, end, longest)[1]
 
 
-@inlined
-def leaf(code, pc, op, data, at, end):
+@woven
+def leaf(  # noqa: PLR0911 - one for each kind
+    code: Integers, pc: Number, op: Number, data: Bytes, at: Number, end: Number
+) -> tuple[Number, Number, Number]:
     """Read a value: the position after it, where its bytes or its number begin, and where its number ends."""
     if op == Op.NUMBER:
         after = number_end(data, at, end, item(code, pc + ARGUMENT))
@@ -87,47 +90,21 @@ def leaf(code, pc, op, data, at, end):
     return after, mark, mark
 
 
-@inlined
-def is_text(data, at, after, end):
-    """Whether these bytes are UTF-8; nearly always they are ASCII, which eight bytes at a time show."""
-    seen = np.uint64(0)
-    place = at
-    while place + WORD <= after:
-        seen |= word(data, place)
-        place += WORD
-    if place < after and end - place >= WORD:  # the last bytes, and some of the record that are not looked at
-        seen |= word(data, place) << np.uint64(8 * (WORD - after + place))
-        place = after
-    while place < after:
-        seen |= np.uint64(item(data, place))
-        place += 1
-    return seen & np.uint64(_HIGH_BITS) == 0 or is_utf8(data, at, after)
+@woven
+def leaves(
+    code: Integers, pc: Number, data: Bytes, at: Number, end: Number
+) -> tuple[Number, Number, Number, Number, Number]:
+    """Read values as long as the next instruction asks for one, and nothing has to be done about the last one.
 
-
-@inlined
-def is_utf8(data, at, end):
-    """UTF-8 as RFC 3629 has it: shortest forms only, no surrogates, nothing above U+10FFFF."""
-    while at < end:
-        first = np.int64(item(data, at))
-        at += 1
-        if first < 0x80:
-            continue
-        more = 1 if 0xC2 <= first <= 0xDF else 2 if 0xE0 <= first <= 0xEF else 3 if 0xF0 <= first <= 0xF4 else 0
-        if more == 0 or more > end - at:
-            return False
-        low, high = 0x80, 0xBF
-        if first == 0xE0:
-            low = 0xA0
-        elif first == 0xED:
-            high = 0x9F
-        elif first == 0xF0:
-            low = 0x90
-        elif first == 0xF4:
-            high = 0x8F
-        for _ in range(more):
-            byte = np.int64(item(data, at))
-            if byte < low or byte > high:
-                return False
-            low, high = 0x80, 0xBF
-            at += 1
-    return True
+    Returns:
+        The instruction to go on with, the position before and after its value (the same where it asks for none; -1
+        after a value that is refused), and mark and end of the number as `leaf` has them.
+    """
+    mark, head = at, at
+    while item(code, pc) <= LAST_VALUE:
+        after, mark, head = leaf(code, pc, item(code, pc), data, at, end)
+        if after < 0 or (is_padded(data, at, head) and item(code, pc + KEPT)):
+            return pc, at, after, mark, head
+        at = after
+        pc += STRIDE
+    return pc, at, at, mark, head

@@ -12,7 +12,7 @@ import pyarrow as pa
 from aggregator.privacy import operators
 from aggregator.privacy.codec import Raw
 from aggregator.privacy.distinct import Distinct
-from aggregator.privacy.kernel.assembling import BARE, FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
+from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.spans import distinct, gather
 from aggregator.privacy.leaf import INTEGERS, Leaf
@@ -52,18 +52,24 @@ class Calls:
         self._calls = calls
         self._operators = operators_by_call
         self._constant = np.array([not operators.reads_value(call.rule) for call in calls], bool)
+        self._answered: list[Raw] = []
+        self._constants = _joined([], np.zeros(0, np.int64))
 
     def constants(self) -> Results:
         """One result for every call that has a constant; the others have none."""
-        parts = [
-            _rows(call.result, operator.answers([_NO_VALUE]) if is_constant else [None])
-            for call, operator, is_constant in zip(self._calls, self._operators, self._constant, strict=True)
+        answers = [
+            operator.answers([_NO_VALUE])[0] if is_constant else None
+            for operator, is_constant in zip(self._operators, self._constant, strict=True)
         ]
-        return _joined(parts, np.zeros(0, np.int64))
+        if answers != self._answered:
+            parts = [_rows(call.result, [answer]) for call, answer in zip(self._calls, answers, strict=True)]
+            self._answered, self._constants = answers, _joined(parts, np.zeros(0, np.int64))
+        return self._constants
 
     def broken(self, constants: Results) -> Integers:
         """By call, whether it has a constant and that is missing."""
-        return ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
+        is_broken: Integers = ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
+        return is_broken
 
     def answers(self, data: Bytes, spans: Integers, constants: Results) -> Results:
         """Results of all spans, behind the constants.
@@ -81,7 +87,7 @@ class Calls:
         found = distinct(data, spans, count, table, which, originals)
         values = spans.reshape(-1, SPAN)[originals[:found]]
         parts, order = [(constants.rows, constants.made)], []
-        for number in np.flatnonzero(np.bincount(values[:, 0])):
+        for number in np.flatnonzero(np.bincount(values[:, 0])).tolist():
             members = np.flatnonzero(values[:, 0] == number)
             call = self._calls[number]
             raws = _raws(data, values[members], call.leaf)
@@ -107,9 +113,7 @@ def pieces(data: Bytes, ends: Integers, missing: Integers | None = None) -> list
     """Cut a row of bytes; one call for all of it is three times as fast as slices."""
     valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
-    cut: list[bytes | None] = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(ends) - 1, buffers
-    ).to_pylist()
+    cut: list[bytes | None] = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers).to_pylist()
     return cut
 
 
@@ -139,11 +143,12 @@ def _rows(result: Leaf, answers: Sequence[Raw]) -> tuple[Integers, Bytes]:
 
 def _joined(parts: Sequence[tuple[Integers, Bytes]], which: Integers) -> Results:
     """Results of several calls behind each other."""
-    at = 0
-    for rows, made in parts:
-        rows[rows[:, FORM] != NUMERIC, START] += at
-        at += len(made)
     if not parts:
         return Results(np.zeros((0, RESULT), np.int64), np.zeros(0, np.uint8), which)
     rows = np.concatenate([rows for rows, _ in parts])
+    first, at = 0, 0
+    for own, made in parts:
+        here = rows[first : first + len(own)]
+        here[here[:, FORM] != NUMERIC, START] += at
+        first, at = first + len(own), at + len(made)
     return Results(rows, np.concatenate([made for _, made in parts]), which)

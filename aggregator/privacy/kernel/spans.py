@@ -6,10 +6,11 @@ looked for too long counts as new, so that nobody can make a batch slow; the ope
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, compiled, inlined
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.words import WORD, word
 from aggregator.privacy.kernel.writing import copied
+from aggregator.privacy.pile import Bytes, Integers
 
 _LONGEST_SEARCH = 16
 # Odd constants of Knuth's multiplicative hashing (golden ratio) and of MurmurHash3's finaliser.
@@ -17,13 +18,13 @@ _GOLDEN, _FINAL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
 
 
 @inlined
-def _mixed(state, more):
+def _mixed(state: Number, more: Number) -> Number:
     state = (state ^ more) * _GOLDEN
     return state ^ (state >> np.uint64(32))
 
 
 @inlined
-def _hash(data, call, start, length):
+def _hash(data: Bytes, call: Number, start: Number, length: Number) -> Number:
     state = _mixed(np.uint64(call), np.uint64(length))
     if length < 0:
         return _mixed(state, np.uint64(start)) * _FINAL
@@ -39,21 +40,21 @@ def _hash(data, call, start, length):
 
 
 @inlined
-def _is_same(data, spans, one, other):
+def _is_same(data: Bytes, spans: Integers, one: Number, other: Number) -> bool:
     for part in range(0, SPAN, 2):
         if spans[SPAN * one + part] != spans[SPAN * other + part]:
             return False
     first, second, length = spans[SPAN * one + 1], spans[SPAN * other + 1], spans[SPAN * one + 2]
     if length < 0:
-        return first == second
-    for place in range(length):
+        return bool(first == second)
+    for place in range(length):  # noqa: SIM110 - the machine has no generators
         if data[np.uint64(first + place)] != data[np.uint64(second + place)]:
             return False
     return True
 
 
 @compiled(NUMBER, BYTES, INTEGERS, NUMBER, INTEGERS, INTEGERS, INTEGERS)
-def distinct(data, spans, count, table, which, originals):
+def distinct(data: Bytes, spans: Integers, count: int, table: Integers, which: Integers, originals: Integers) -> Number:
     """Find out which spans are the same.
 
     Args:
@@ -90,7 +91,7 @@ def distinct(data, spans, count, table, which, originals):
 
 
 @compiled(NUMBER, BYTES, INTEGERS, INTEGERS, NUMBER, OUT, INTEGERS)
-def gather(data, starts, lengths, count, out, ends):
+def gather(data: Bytes, starts: Integers, lengths: Integers, count: int, out: Bytes, ends: Integers) -> Number:
     """Copy pieces of the batch behind each other; `ends` gets where each ends, after a first 0. Returns the last."""
     at = np.int64(0)
     ends[0] = 0

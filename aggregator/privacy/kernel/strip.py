@@ -78,7 +78,8 @@ class KernelProgram:
         bad = np.flatnonzero(scanned.verdicts != GOOD)
         verdicts = scanned.verdicts[bad].tolist()
         return {
-            row: Rejection(_REASONS[verdict], self._schema_id) for row, verdict in zip(bad.tolist(), verdicts, strict=True)
+            row: Rejection(_REASONS[verdict], self._schema_id)
+            for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
     def _written(self, data: Bytes, scanned: Scanned, results: Results) -> list[bytes | None]:

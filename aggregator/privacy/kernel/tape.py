@@ -5,7 +5,8 @@ Invariant: an entry that finds no room is counted all the same, so that the writ
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import inlined
+from aggregator.privacy.kernel.jit import Number, inlined
+from aggregator.privacy.pile import Integers
 
 # An entry is (start, length) of input bytes, or (argument, kind).
 NUMBER = -1  # a number, written in its shortest form
@@ -14,7 +15,7 @@ CONSTANT = -3  # an operator's one result
 
 
 @inlined
-def put(tape, count, first, second):
+def put(tape: Integers, count: Number, first: Number, second: Number) -> Number:
     """Add an entry; returns the new number of entries."""
     if 2 * count < tape.size:
         tape[np.uint64(2 * count)] = first
@@ -23,7 +24,7 @@ def put(tape, count, first, second):
 
 
 @inlined
-def kept(tape, count, start, end):
+def kept(tape: Integers, count: Number, start: Number, end: Number) -> Number:
     """Add what is kept of the input, if it is anything."""
     if end > start:
         return put(tape, count, start, end - start)
@@ -31,6 +32,6 @@ def kept(tape, count, start, end):
 
 
 @inlined
-def renumbered(tape, count, start, at, value):
+def renumbered(tape: Integers, count: Number, start: Number, at: Number, value: Number) -> Number:
     """Add what is kept up to a number, and another number in its place."""
     return put(tape, kept(tape, count, start, at), value, NUMBER)

@@ -41,7 +41,7 @@ def word(_typing: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def zeros_below(_typing: Any, bits: Any) -> Any:
+def zeros_below(_typing: Any, bits: Any) -> Any:  # noqa: ARG001 - numba reads the names
     """The number of zero bits below the lowest one bit; 64 if there is none."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -51,7 +51,7 @@ def zeros_below(_typing: Any, bits: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def copy(_typing: Any, source: Any, start: Any, length: Any, target: Any, at: Any) -> Any:
+def copy(_typing: Any, source: Any, start: Any, length: Any, target: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     """Copy bytes from one row to another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -5,12 +5,13 @@ Invariant: the caller has measured what is written, and has room for it.
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import inlined
+from aggregator.privacy.kernel.jit import Number, inlined
 from aggregator.privacy.kernel.words import copy
+from aggregator.privacy.pile import Bytes
 
 
 @inlined
-def number_size(value):
+def number_size(value: Number) -> Number:
     """Bytes of a number in zigzag form, shortest encoding."""
     bits = np.uint64(value << 1) ^ np.uint64(value >> 63)
     size = np.int64(1)
@@ -21,7 +22,7 @@ def number_size(value):
 
 
 @inlined
-def put_number(value, out, at):
+def put_number(value: Number, out: Bytes, at: Number) -> Number:
     """Write a number; returns the position after it."""
     bits = np.uint64(value << 1) ^ np.uint64(value >> 63)
     while bits > np.uint64(127):
@@ -33,7 +34,7 @@ def put_number(value, out, at):
 
 
 @inlined
-def copied(data, start, length, out, at):
+def copied(data: Bytes, start: Number, length: Number, out: Bytes, at: Number) -> Number:
     """Copy bytes; returns the position after them."""
     copy(data, start, length, out, at)
     return at + length

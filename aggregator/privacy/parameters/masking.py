@@ -23,7 +23,7 @@ def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
 Sign = Annotated[str, AfterValidator(_sign)]
 Count = Annotated[int, Field(ge=0, le=1000)]
 EmailPart = Literal["local", "domain"]
-UrlPart = Literal["userinfo", "host", "path", "query", "fragment"]
+UrlPart = Literal["host", "path", "query", "fragment"]
 
 
 class Mask(Model):

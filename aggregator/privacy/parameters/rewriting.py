@@ -41,9 +41,7 @@ class Lookup(Model):
     """A value becomes what the table has for it; not in it: redacted."""
 
     operator: Literal["lookup"] = "lookup"
-    table: Annotated[
-        tuple[tuple[Text, Text], ...], BeforeValidator(_pairs), Field(min_length=1, max_length=10_000)
-    ]
+    table: Annotated[tuple[tuple[Text, Text], ...], BeforeValidator(_pairs), Field(min_length=1, max_length=10_000)]
 
 
 def _each_once(value: tuple[Detector, ...]) -> tuple[Detector, ...]:

@@ -49,7 +49,7 @@ class Names:
 
 
 @st.composite
-def typed(draw, names: Names, depth: int, *, unions: bool):  # noqa: PLR0911 - one per kind of type
+def typed(draw, names: Names, depth: int, *, unions: bool):
     """An Avro type and a strategy of its values."""
     kinds = ["primitive", "logical", "enum", "fixed"]
     if depth:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -10,7 +11,9 @@ import pytest
 
 from aggregator.config.secrets import key_ring
 from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.reference import ReferenceStrip
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.registry import open_registry
@@ -26,11 +29,17 @@ class Lab:
 
     root: object
     keys: dict
+    made: object = staticmethod(topic_strip)
     edge: object = field(init=False)
     central: object = field(init=False)
 
     def __post_init__(self):
         self.edge = open_registry(f"directory:{self.root / 'edge'}")
+        self.central = open_registry(f"directory:{self.root / 'central'}")
+
+    def forget(self):
+        """Central as it was at the beginning: what comes next follows no earlier schema."""
+        shutil.rmtree(self.root / "central", ignore_errors=True)
         self.central = open_registry(f"directory:{self.root / 'central'}")
 
     def value(self, schema, record, subject="orders-value"):
@@ -47,7 +56,7 @@ class Lab:
 
     def topic(self, policy, topic="orders", today=TODAY, central="eu.orders"):
         """The strip of one topic under a policy's text."""
-        return topic_strip(
+        return self.made(
             policy=parse_policy(policy) if isinstance(policy, str) else policy,
             edge_topic=topic,
             central_topic=central,
@@ -92,6 +101,13 @@ def _unwrapped(shape):
     if "name" not in shape and shape.get("type", "int") not in known:
         return _unwrapped(shape["type"])
     return {key: _unwrapped(value) for key, value in shape.items()}
+
+
+@pytest.fixture(params=[ReferenceStrip, KernelStrip])
+def both(lab, request):
+    """The lab with one implementation after the other."""
+    lab.made = request.param
+    return lab
 
 
 @pytest.fixture

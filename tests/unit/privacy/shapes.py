@@ -62,7 +62,7 @@ def _record(draw, names, tags, depth):
     return _tagged(draw, {"type": "record", "name": name, "fields": fields}, tags)
 
 
-def _type(draw, names, tags, depth, *, in_union=False):  # noqa: PLR0911 - one per type
+def _type(draw, names, tags, depth, *, in_union=False):
     kinds = ["primitive", "logical", "fixed", "enum", "known"]
     if depth > 0:
         kinds += ["record", "array", "map"] + ([] if in_union else ["union", "union"])
@@ -125,7 +125,7 @@ class Values:
             for inner in [*fields, shape.get("items"), shape.get("values")]:
                 self.define(inner)
 
-    def write(self, shape):  # noqa: PLR0911 - one per type
+    def write(self, shape):
         """Bytes of a drawn value."""
         shape = self.named.get(shape, shape) if isinstance(shape, str) else shape
         if isinstance(shape, list):

@@ -22,9 +22,9 @@ def _keys(lab, policy, *keys):
     return [out.rejected.get(index, key) for index, key in enumerate(out.keys)]
 
 
-def test_no_declaration_drops_the_key(lab):
+def test_no_declaration_drops_the_key(both):
     """What nobody declared does not leave the edge."""
-    out = lab.topic("policy: p\nversion: 1\ntopics: {orders: {}}\n").strip(Batch([b"x", None], [None] * 2, [None] * 2))
+    out = both.topic("policy: p\nversion: 1\ntopics: {orders: {}}\n").strip(Batch([b"x", None], [None] * 2, [None] * 2))
     assert out.keys == [None, None]
     assert out.counts == {("@key", "drop"): 1}
 
@@ -44,65 +44,66 @@ BAD = Rejection(Reason.BAD_KEY)
         ("json", b"42", b"[" * 100_000),
     ],
 )
-def test_formats(lab, form, good, bad):
+def test_formats(both, form, good, bad):
     """A key that is what its format says passes its operator; another is BAD_KEY, with `keep` too."""
-    kept, kept_bad, null = _keys(lab, _policy("keep", form), good, bad, None)
+    kept, kept_bad, null = _keys(both, _policy("keep", form), good, bad, None)
     assert (kept, null) == (good, None)
-    token, token_bad = _keys(lab, _policy(TOKEN, form), good, bad)
+    token, token_bad = _keys(both, _policy(TOKEN, form), good, bad)
     assert b"v1_" in token
     assert good not in token
     if bad is not None:
         assert kept_bad == token_bad == BAD
 
 
-def test_one_identifier_in_every_format(lab):
+def test_one_identifier_in_every_format(both):
     """The number 42 as text, as eight bytes and as JSON is one customer; JSON keys stay JSON."""
-    text = _keys(lab, _policy(TOKEN), b"42")[0]
-    assert _keys(lab, _policy(TOKEN, "long"), struct.pack(">q", 42)) == [text]
-    assert [json.loads(key) for key in _keys(lab, _policy(TOKEN, "json"), b"42", b' "42"')] == [text.decode()] * 2
+    text = _keys(both, _policy(TOKEN), b"42")[0]
+    assert _keys(both, _policy(TOKEN, "long"), struct.pack(">q", 42)) == [text]
+    assert [json.loads(key) for key in _keys(both, _policy(TOKEN, "json"), b"42", b' "42"')] == [text.decode()] * 2
 
 
-def test_json_keys_are_equal_by_meaning(lab):
+def test_json_keys_are_equal_by_meaning(both):
     """White space and order of names are not part of a key; every name in it is data and hidden with it."""
-    one, same, other = _keys(lab, _policy(TOKEN, "json"), b'{"a": 1, "b": 2}', b'{"b":2,"a":1}', b'{"a":1,"b":3}')
+    one, same, other = _keys(both, _policy(TOKEN, "json"), b'{"a": 1, "b": 2}', b'{"b":2,"a":1}', b'{"a":1,"b":3}')
     assert one == same != other
 
 
-def test_avro_keys_by_wire_format(lab):
+def test_avro_keys_by_wire_format(both):
     """Wire magic and a known id: the key's schema decides, its tags close, the rest is registered for keys."""
     schema = {"type": "record", "name": "K", "fields": [
         {"name": "id", "type": "long"}, {"name": "mail", "type": "string", "confluent:tags": ["PII"]}]}  # fmt: skip
-    key = lab.value(schema, {"id": 42, "mail": "jane@example.com"}, "orders-key")
-    (kept,) = _keys(lab, _policy("keep"), key)
-    assert lab.decoded(kept)[1] == {"id": 42}
-    (token,) = _keys(lab, _policy(TOKEN), key)
-    derived, record = lab.decoded(token)
+    key = both.value(schema, {"id": 42, "mail": "jane@example.com"}, "orders-key")
+    (kept,) = _keys(both, _policy("keep"), key)
+    assert both.decoded(kept)[1] == {"id": 42}
+    both.forget()
+    (token,) = _keys(both, _policy(TOKEN), key)
+    derived, record = both.decoded(token)
     assert record["id"].startswith("v1_")
     assert derived["fields"][1]["hub.strip"] == "pseudonymize"
-    assert lab.central.subjects() == ["eu.orders-key"]
+    assert both.central.subjects() == ["eu.orders-key"]
     bad = Rejection(Reason.BAD_KEY, split(key)[0])
-    assert _keys(lab, _policy(TOKEN), key[:6], key + b"x", key) == [bad, bad, token]
+    assert _keys(both, _policy(TOKEN), key[:6], key + b"x", key) == [bad, bad, token]
 
 
-def test_bytes_that_only_look_like_avro(lab):
+def test_bytes_that_only_look_like_avro(both):
     """An unknown id means text, unless the format says Avro."""
-    lab.edge.register("orders-value", '"string"')
+    both.edge.register("orders-value", '"string"')
     looks = frame(77, b"abc")
-    assert _keys(lab, _policy("keep"), looks) == [looks]
-    assert _keys(lab, _policy("keep", "avro"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), BAD]
+    assert _keys(both, _policy("keep"), looks) == [looks]
+    assert _keys(both, _policy("keep", "avro"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), BAD]
 
 
-def test_nothing_left_of_an_avro_key_is_no_key(lab):
+def test_nothing_left_of_an_avro_key_is_no_key(both):
     """A key that its tags drop as a whole becomes null, and no schema is registered for it."""
-    key = lab.value({"type": "string", "confluent:tags": ["PII"]}, "jane", "orders-key")
-    assert _keys(lab, _policy("keep"), key) == [None]
-    assert not (lab.root / "central").exists()
+    key = both.value({"type": "string", "confluent:tags": ["PII"]}, "jane", "orders-key")
+    assert _keys(both, _policy("keep"), key) == [None]
+    assert not (both.root / "central").exists()
 
 
-def test_a_bad_key_rejects_the_whole_record(lab):
+def test_a_bad_key_rejects_the_whole_record(both):
     """Value and headers of the record do not pass either; the value's own reason comes first."""
     policy = "policy: p\nversion: 1\ntopics: {orders: {key: keep, headers: [h], fields: {x: keep}}}\n"
-    value = lab.value({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}, {"x": 1})
-    out = lab.topic(policy).strip(Batch([b"\xff", b"\xff"], [value, b"?"], [[("h", b"1")]] * 2))
+    value = both.value({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}, {"x": 1})
+    out = both.topic(policy).strip(Batch([b"\xff", b"\xff"], [value, b"?"], [[("h", b"1")]] * 2))
     assert (out.keys, out.values, out.headers) == ([None, None], [None, None], [[], []])
     assert out.rejected == {0: BAD, 1: Rejection(Reason.WRONG_MAGIC)}

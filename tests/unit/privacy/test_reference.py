@@ -1,4 +1,4 @@
-"""Whole batches through the reference implementation, with real registries."""
+"""Whole batches through both implementations, with real registries."""
 
 import json
 import shutil
@@ -51,35 +51,38 @@ def _batch(values):
 
 @ONE_LAB
 @given(st.data())
-def test_what_is_kept_is_kept_to_the_bit(lab, data):
+def test_what_is_kept_is_kept_to_the_bit(both, data):
     """With everything kept the bytes are the same: union branches, equal map keys, NaNs, every logical type."""
+    both.forget()
     schema = data.draw(schemas())
-    values = _values(lab, schema, [Values(data.draw, schema).write(schema)])
-    out = lab.topic(KEEP_ALL).strip(_batch(values))
+    values = _values(both, schema, [Values(data.draw, schema).write(schema)])
+    out = both.topic(KEEP_ALL).strip(_batch(values))
     assert out.rejected == {}
     assert split(out.values[0])[1] == split(values[0])[1]
 
 
 @ONE_LAB
 @given(st.data())
-def test_every_output_is_a_value_of_the_derived_schema(lab, data):
+def test_every_output_is_a_value_of_the_derived_schema(both, data):
     """Any schema, any tags, any values: a stock reader reads what comes out, to its last byte."""
+    both.forget()
     schema = data.draw(schemas(TAGS))
-    values = _values(lab, schema, [Values(data.draw, schema).write(schema) for _ in range(3)])
-    out = lab.topic(TOKENS).strip(_batch(values))
+    values = _values(both, schema, [Values(data.draw, schema).write(schema) for _ in range(3)])
+    out = both.topic(TOKENS).strip(_batch(values))
     assert out.rejected == {}
-    assert [lab.decoded(value, logical=False) for value in out.values]
+    assert [both.decoded(value, logical=False) for value in out.values]
 
 
 @ONE_LAB
 @given(st.data())
-def test_conservation(lab, data):
+def test_conservation(both, data):
     """Whatever the bytes: as many out as in, each delivered or rejected with a reason, and the same twice."""
+    both.forget()
     schema = data.draw(schemas(TAGS))
-    good = _values(lab, schema, [Values(data.draw, schema).write(schema)])
+    good = _values(both, schema, [Values(data.draw, schema).write(schema)])
     hostile = data.draw(st.lists(st.one_of(st.none(), st.binary(max_size=30), st.sampled_from(good)), max_size=6))
     hostile += [good[0][:5] + tail for tail in data.draw(st.lists(st.binary(max_size=20), max_size=4))]
-    strip = lab.topic(TOKENS)
+    strip = both.topic(TOKENS)
     out = strip.strip(_batch(hostile))
     assert len(out.values) == len(out.keys) == len(out.headers) == len(hostile)
     for index, value in enumerate(hostile):
@@ -87,7 +90,7 @@ def test_conservation(lab, data):
     assert strip.strip(_batch(hostile)) == out
 
 
-def test_union_branches_are_never_guessed(lab):
+def test_union_branches_are_never_guessed(both):
     """Two record branches of one shape, an int that is written as long: the wire decides."""
     schema = _record(
         ("u", [
@@ -99,18 +102,18 @@ def test_union_branches_are_never_guessed(lab):
     bodies = [long_bytes(u) + b"\2x" + long_bytes(n) + (b"\2" if n < 2 else bytes(4 * (n - 1)))
               for u in (0, 1) for n in range(4)]  # fmt: skip
     policy = "policy: p\nversion: 1\ntopics: {orders: {fields: {u: redact, n: keep}}}\n"
-    out = lab.topic(policy).strip(_batch(_values(lab, schema, bodies)))
+    out = both.topic(policy).strip(_batch(_values(both, schema, bodies)))
     assert [split(value)[1] for value in out.values] == [
         body.replace(b"\2x", long_bytes(10) + b"[REDACTED]") for body in bodies
     ]
 
 
-def test_blocks_of_any_form_become_one(lab):
+def test_blocks_of_any_form_become_one(both):
     """Several blocks, and blocks with sizes, carry the same items; so does the output."""
     schema = _record(("a", {"type": "array", "items": "int"}), ("m", {"type": "map", "values": "int"}))
     array = long_bytes(1) + b"\2" + long_bytes(-2) + long_bytes(2) + b"\4\6" + b"\0"
     pairs = long_bytes(-1) + long_bytes(3) + b"\2k\2" + long_bytes(1) + b"\2k\4" + b"\0"
-    out = lab.topic(KEEP_ALL).strip(_batch(_values(lab, schema, [array + pairs])))
+    out = both.topic(KEEP_ALL).strip(_batch(_values(both, schema, [array + pairs])))
     assert split(out.values[0])[1] == long_bytes(3) + b"\2\4\6\0" + long_bytes(2) + b"\2k\2\2k\4\0"
 
 
@@ -129,79 +132,79 @@ LOGICAL = [
 
 
 @pytest.mark.parametrize(("shape", "body"), LOGICAL)
-def test_logical_types_survive_exactly(lab, shape, body):
+def test_logical_types_survive_exactly(both, shape, body):
     """Out of range, padded, or no uuid at all: what is kept is the same bytes under the same logical type."""
-    out = lab.topic(KEEP_ALL).strip(_batch(_values(lab, _record(("x", shape)), [body])))
+    out = both.topic(KEEP_ALL).strip(_batch(_values(both, _record(("x", shape)), [body])))
     schema_id, kept = split(out.values[0])
     assert kept == body
-    assert json.loads(lab.central.schema(schema_id))["fields"][0]["type"] == shape
+    assert json.loads(both.central.schema(schema_id))["fields"][0]["type"] == shape
 
 
 @pytest.mark.parametrize(("shape", "body"), LOGICAL)
-def test_redacted_logical_types_are_readable(lab, shape, body):
+def test_redacted_logical_types_are_readable(both, shape, body):
     """The constant is a value of the logical type: zero, the epoch, the zero uuid."""
     policy = KEEP_ALL.replace("default: keep", "fields: {x: redact}")
-    out = lab.topic(policy).strip(_batch(_values(lab, _record(("x", shape)), [body])))
-    _, record = lab.decoded(out.values[0])
+    out = both.topic(policy).strip(_batch(_values(both, _record(("x", shape)), [body])))
+    _, record = both.decoded(out.values[0])
     assert "1970-01-01" in str(record["x"]) or not str(record["x"]).strip("0-:.TZ+ b'\\x") or record["x"] == 0
 
 
-def test_redact_has_a_constant_for_every_type(lab):
+def test_redact_has_a_constant_for_every_type(both):
     """The documented constants; a value of the rule's own where it fits."""
     enum = {"type": "enum", "name": "E", "symbols": ["JANE"]}
     fields = [("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "boolean"),
               ("y", "bytes"), ("e", enum), ("x", {"type": "fixed", "name": "F", "size": 2})]  # fmt: skip
     record = {"s": "j", "i": 1, "l": 2, "f": 1.5, "d": 2.5, "b": True, "y": b"j", "e": "JANE", "x": b"jj"}
-    _, out = lab.stripped(KEEP_ALL.replace("default: keep", 'fields: {"**": redact}'), _record(*fields), record)
+    _, out = both.stripped(KEEP_ALL.replace("default: keep", 'fields: {"**": redact}'), _record(*fields), record)
     assert out == {"s": "[REDACTED]", "i": 0, "l": 0, "f": 0.0, "d": 0.0, "b": False, "y": b"", "e": "REDACTED",
                    "x": b"\0\0"}  # fmt: skip
-    _, out = lab.stripped(
+    _, out = both.stripped(
         KEEP_ALL.replace("default: keep", 'fields: {"**": {redact: {value: "-7"}}}'), _record(*fields), record
     )
     assert (out["s"], out["i"], out["l"], out["f"], out["y"]) == ("-7", -7, -7, 0.0, b"-7")
 
 
-def test_null_stays_null(lab):
+def test_null_stays_null(both):
     """No operator makes something of nothing, and a null does not become the schema's default."""
     schema = _record(("x", ["string", "null"]))
     schema["fields"][0]["default"] = "default"
     for operator in ("redact", "nullify", "{pseudonymize: {key: customer, domain: d}}"):
         policy = KEEP_ALL.replace("default: keep", f"fields: {{x: {operator}}}")
-        assert lab.stripped(policy, schema, {"x": None})[1] == {"x": None}
+        assert both.stripped(policy, schema, {"x": None})[1] == {"x": None}
 
 
-def test_a_lost_branch_becomes_null(lab):
+def test_a_lost_branch_becomes_null(both):
     """The record is delivered though its value has no type any more."""
     schema = _record(("u", ["string", "long", "double"]))
     policy = KEEP_ALL.replace("default: keep", "fields: {u: {pseudonymize: {key: customer, domain: d}}}")
-    out = lab.strip(policy, schema, {"u": "x"}, {"u": 1.5}, {"u": 7})
-    decoded = [lab.decoded(value)[1]["u"] for value in out.values]
+    out = both.strip(policy, schema, {"u": "x"}, {"u": 1.5}, {"u": 7})
+    decoded = [both.decoded(value)[1]["u"] for value in out.values]
     assert decoded[1] is None
     assert [item[:3] for item in (decoded[0], decoded[2])] == ["v1_", "v1_"]
     assert out.counts == {("u", "pseudonymize"): 2, ("u", "drop"): 1}
 
 
-def test_one_identifier_one_token(lab):
+def test_one_identifier_one_token(both):
     """The same customer as number, text, in an array, as a map key and in a record key: one token."""
     schema = _record(("n", "long"), ("s", ["null", "string"]), ("a", {"type": "array", "items": "int"}),
                      ("m", {"type": "map", "values": "int"}))  # fmt: skip
     token = "{pseudonymize: {key: customer, domain: customer}}"
     policy = f"policy: p\nversion: 1\ntopics: {{orders: {{key: {token}, fields: {{'**': {token}}}}}}}\n"
-    value = lab.value(schema, {"n": 42, "s": "42", "a": [42], "m": {"42": 42}})
-    out = lab.topic(policy).strip(Batch([b"42"], [value], [None]))
-    record = lab.decoded(out.values[0])[1]
+    value = both.value(schema, {"n": 42, "s": "42", "a": [42], "m": {"42": 42}})
+    out = both.topic(policy).strip(Batch([b"42"], [value], [None]))
+    record = both.decoded(out.values[0])[1]
     tokens = {record["n"], record["s"], *record["a"], *record["m"], *record["m"].values(), out.keys[0].decode()}
     assert len(tokens) == 1
     assert tokens.pop().startswith("v1_")
 
 
-def test_tombstones_pass_with_their_key(lab):
+def test_tombstones_pass_with_their_key(both):
     """A deletion is delivered under the transformed key, with allowed headers."""
     policy = (
         "policy: p\nversion: 1\ntopics: {orders: {headers: [a],"
         " key: {pseudonymize: {key: customer, domain: customer}}}}\n"
     )
-    out = lab.topic(policy).strip(Batch([b"42"], [None], [[("a", b"1"), ("b", b"2"), ("a", None)]]))
+    out = both.topic(policy).strip(Batch([b"42"], [None], [[("a", b"1"), ("b", b"2"), ("a", None)]]))
     assert out.values == [None]
     assert out.keys[0].startswith(b"v1_")
     assert out.headers == [[("a", b"1"), ("a", None)]]
@@ -209,13 +212,13 @@ def test_tombstones_pass_with_their_key(lab):
     assert out.counts == {("@key", "pseudonymize"): 1, ("@headers", "drop"): 1}
 
 
-def test_every_bad_record_has_its_reason_and_the_rest_is_delivered(lab):
+def test_every_bad_record_has_its_reason_and_the_rest_is_delivered(both):
     """Wrong magic, unknown id, bytes that are no value, nesting: each rejected alone, nothing of it in the output."""
     schema = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
-    good = lab.value(schema, {"next": {"next": None}})
-    refused = frame(lab.edge.register("x", '{"type": "object"}'), b"x")
+    good = both.value(schema, {"next": {"next": None}})
+    refused = frame(both.edge.register("x", '{"type": "object"}'), b"x")
     batch = [good, b"\1wrong", frame(77, b"x"), good[:5] + b"\7", good[:5] + b"\2" * 5000, refused, b"", good]
-    out = lab.topic(KEEP_ALL).strip(Batch([b"k"] * 8, batch, [[("h", b"x")]] * 8))
+    out = both.topic(KEEP_ALL).strip(Batch([b"k"] * 8, batch, [[("h", b"x")]] * 8))
     assert out.rejected == {
         1: Rejection(Reason.WRONG_MAGIC),
         2: Rejection(Reason.UNKNOWN_SCHEMA, 77),
@@ -229,56 +232,56 @@ def test_every_bad_record_has_its_reason_and_the_rest_is_delivered(lab):
     assert set(out.counts.values()) == {2}, "rejected records count nothing"
 
 
-def test_an_unknown_id_is_asked_for_again(lab):
+def test_an_unknown_id_is_asked_for_again(both):
     """A schema that appears is used in the next batch, without restart."""
-    strip = lab.topic(KEEP_ALL)
-    lab.edge.register("a", '"string"')
+    strip = both.topic(KEEP_ALL)
+    both.edge.register("a", '"string"')
     assert strip.strip(_batch([frame(2, b"\2")])).rejected == {0: Rejection(Reason.UNKNOWN_SCHEMA, 2)}
-    lab.edge.register("a", '"int"')
+    both.edge.register("a", '"int"')
     assert strip.strip(_batch([frame(2, b"\2")])).rejected == {}
 
 
-def test_a_registry_that_is_away_decides_nothing(lab):
+def test_a_registry_that_is_away_decides_nothing(both):
     """RetryError for a new id, at either end; known ids flow on."""
     schema = _record(("x", "int"))
-    value = lab.value(schema, {"x": 1})
-    strip = lab.topic(KEEP_ALL)
+    value = both.value(schema, {"x": 1})
+    strip = both.topic(KEEP_ALL)
     strip.strip(_batch([value]))
-    shutil.rmtree(lab.root / "edge")
+    shutil.rmtree(both.root / "edge")
     assert strip.strip(_batch([value])).rejected == {}
     with pytest.raises(RetryError):
         strip.strip(_batch([value, frame(9, b"")]))
-    again = lab.topic(KEEP_ALL)
+    again = both.topic(KEEP_ALL)
     again._values._edge_registry._texts[1] = json.dumps(schema)
-    again._values._central_registry._root = lab.root / "gone" / "central"
+    again._values._central_registry._root = both.root / "gone" / "central"
     with pytest.raises(RetryError):
         again.strip(_batch([value]))
 
 
-def test_the_derived_schema_is_registered_first_and_once_for_all_regions(lab):
+def test_the_derived_schema_is_registered_first_and_once_for_all_regions(both):
     """Two regions with one schema share a central id, each under its own subject; a key's has its own too."""
     policy = "policy: p\nversion: 1\ntopics: {orders: {key: keep, fields: {x: keep}}}\n"
     schema = _record(("x", "int"), ("y", "string"))
-    value, key = lab.value(schema, {"x": 1, "y": "a"}), lab.value("string", "k", "orders-key")
+    value, key = both.value(schema, {"x": 1, "y": "a"}), both.value("string", "k", "orders-key")
     ids = set()
     for central in ("eu.orders", "us.orders"):
-        out = lab.topic(policy, central=central).strip(Batch([key], [value], [None]))
+        out = both.topic(policy, central=central).strip(Batch([key], [value], [None]))
         ids.add((split(out.keys[0])[0], split(out.values[0])[0]))
     assert len(ids) == 1
-    assert lab.central.subjects() == ["eu.orders-key", "eu.orders-value", "us.orders-key", "us.orders-value"]
-    assert fastavro.parse_schema(json.loads(lab.central.schema(ids.pop()[1])))["fields"][0]["name"] == "x"
+    assert both.central.subjects() == ["eu.orders-key", "eu.orders-value", "us.orders-key", "us.orders-value"]
+    assert fastavro.parse_schema(json.loads(both.central.schema(ids.pop()[1])))["fields"][0]["name"] == "x"
 
 
-def test_one_id_with_two_meanings_holds_the_topic(lab):
+def test_one_id_with_two_meanings_holds_the_topic(both):
     """Nothing is guessed, nothing is returned."""
-    lab.edge.register("a", '"string"')
-    (lab.root / "edge" / "b").mkdir()
-    (lab.root / "edge" / "b" / "1-1.avsc").write_text('"long"')
+    both.edge.register("a", '"string"')
+    (both.root / "edge" / "b").mkdir()
+    (both.root / "edge" / "b" / "1-1.avsc").write_text('"long"')
     with pytest.raises(HoldError, match="two meanings"):
-        lab.topic(KEEP_ALL).strip(_batch([frame(1, b"\2")]))
+        both.topic(KEEP_ALL).strip(_batch([frame(1, b"\2")]))
 
 
-def test_a_keep_closes_on_its_day(lab):
+def test_a_keep_closes_on_its_day(both):
     """The day is asked for with every batch: what was open yesterday is dropped today, without restart."""
     policy = (
         "policy: p\nversion: 1\ntags: {PII: drop}\n"
@@ -286,27 +289,27 @@ def test_a_keep_closes_on_its_day(lab):
     )
     schema = _record(("x", "string"), ("y", "int"))
     schema["fields"][0]["confluent:tags"] = ["PII"]
-    value = lab.value(schema, {"x": "jane", "y": 1})
-    strip = lab.topic(policy)
-    assert lab.decoded(strip.strip(_batch([value])).values[0])[1] == {"x": "jane", "y": 1}
+    value = both.value(schema, {"x": "jane", "y": 1})
+    strip = both.topic(policy)
+    assert both.decoded(strip.strip(_batch([value])).values[0])[1] == {"x": "jane", "y": 1}
     strip._today = lambda: date(2026, 11, 2)
-    assert lab.decoded(strip.strip(_batch([value])).values[0])[1] == {"y": 1}
+    assert both.decoded(strip.strip(_batch([value])).values[0])[1] == {"y": 1}
 
 
-def test_a_key_that_is_missing_is_named(lab):
+def test_a_key_that_is_missing_is_named(both):
     """A policy's key that the configuration lacks, or that can not be read: a ConfigError with the key's name."""
     policy = KEEP_ALL.replace("default: keep", "fields: {x: {pseudonymize: {key: nobody, domain: d}}}")
     with pytest.raises(ConfigError, match="key nobody is not configured"):
-        lab.strip(policy, _record(("x", "string")), {"x": "a"})
+        both.strip(policy, _record(("x", "string")), {"x": "a"})
     with pytest.raises(ConfigError, match="key nobody"):
-        lab.topic(policy.replace("fields: {x: {pseud", "key: {pseud").replace("}}}}", "}}}"))
+        both.topic(policy.replace("fields: {x: {pseud", "key: {pseud").replace("}}}}", "}}}"))
 
 
-def test_an_operator_that_fails_rejects_its_records_only(lab):
+def test_an_operator_that_fails_rejects_its_records_only(both):
     """OPERATOR_FAILED for the value that it raises for; never the input."""
     schema = _record(("x", "string"))
-    strip = lab.topic(KEEP_ALL.replace("default: keep", "fields: {x: redact}"))
-    values = [lab.value(schema, {"x": text}) for text in ("good", "bad", "good")]
+    strip = both.topic(KEEP_ALL.replace("default: keep", "fields: {x: redact}"))
+    values = [both.value(schema, {"x": text}) for text in ("good", "bad", "good")]
     strip.strip(_batch(values[:1]))
     (distinct,) = strip._values._calls.values()
 
@@ -326,11 +329,11 @@ def test_an_operator_that_fails_rejects_its_records_only(lab):
     assert out.values == [None] * 3
 
 
-def test_memory_is_bounded(lab):
+def test_memory_is_bounded(both):
     """The results that are remembered never exceed the capacity, and forgetting changes no result."""
     schema = _record(("x", "int"))
-    strip = lab.topic(KEEP_ALL.replace("default: keep", "fields: {x: {pseudonymize: {key: customer, domain: d}}}"))
-    values = [lab.value(schema, {"x": n}) for n in range(50)]
+    strip = both.topic(KEEP_ALL.replace("default: keep", "fields: {x: {pseudonymize: {key: customer, domain: d}}}"))
+    values = [both.value(schema, {"x": n}) for n in range(50)]
     first = strip.strip(_batch(values)).values
     (distinct,) = strip._values._calls.values()
     distinct._capacity = 20

@@ -110,12 +110,42 @@ def test_concurrent_registration_gives_one_id_per_text(tmp_path):
     assert sorted(answers[0].values()) == list(range(1, 41))
 
 
-@pytest.mark.parametrize("reference", ["directory:relative", "http://x", "https://x", "", "directory:"])
+@pytest.mark.parametrize("reference", ["directory:relative", "ftp://x", "x", "", "directory:"])
 def test_other_references_are_refused(reference):
-    """Only absolute folders for now; the sentence says what to write."""
+    """Only absolute folders and http(s) addresses; the sentence says what to write."""
     with pytest.raises(ConfigError) as caught:
         open_registry(reference)
     assert caught.value.hint
+
+
+V1 = '{"type":"record","name":"R","fields":[{"name":"x","type":"long"},{"name":"y","type":"int"}],"hub.policy":"p/1"}'
+V2 = '{"type":"record","name":"R","fields":[{"name":"x","type":"long"}],"hub.policy":"p/1"}'
+BREAKS = '{"type":"record","name":"R","fields":[{"name":"x","type":"string"}],"hub.policy":"p/2"}'
+
+
+def test_a_breaking_schema_is_held_with_what_differs(registry):
+    """What is admitted can be read by its successors' readers; what is a version already needs no check."""
+    assert [registry.admit("a", text) for text in (V1, V2, V1)] == [1, 2, 1]
+    with pytest.raises(HoldError, match=r"(?s)p/2.*version 2.*~ x: long -> string") as caught:
+        registry.admit("a", BREAKS)
+    assert 'central: "{edge}.{topic}.v2"' in caught.value.hint
+    assert registry.admit("a.v2", BREAKS) == 3
+    assert [each.version for each in registry.versions("a")] == [1, 2]
+
+
+def test_each_type_of_a_topic_follows_its_own(registry):
+    """A topic with several kinds of record: another root name is another line of versions."""
+    other = V1.replace('"R"', '"S"')
+    assert [registry.admit("a", text) for text in (V1, other, V2)] == [1, 2, 3]
+    with pytest.raises(HoldError, match="version 2"):
+        registry.admit("a", BREAKS.replace('"R"', '"S"'))
+
+
+def test_what_can_not_be_judged_is_held(registry):
+    """A central subject that holds something else is told, not written over."""
+    registry.register("a", "{")
+    with pytest.raises(HoldError, match="can not be judged"):
+        registry.admit("a", V1)
 
 
 def test_unknown_schema_crosses_process_borders():

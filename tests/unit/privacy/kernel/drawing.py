@@ -16,7 +16,6 @@ from aggregator.schema.registry import Registered, UnknownSchema
 from aggregator.schema.wire import frame
 
 TODAY = date(2026, 11, 1)
-TAGS = ("DROP", "NULL", "RED", "TOK", "UUID", "RAW", "MAIL")
 OPERATORS = {
     "DROP": "drop",
     "NULL": "nullify",
@@ -25,7 +24,13 @@ OPERATORS = {
     "UUID": "{pseudonymize: {key: customer, domain: d, encode: uuid}}",
     "RAW": "{pseudonymize: {key: customer, domain: d, encode: bytes}}",
     "MAIL": "{pseudonymize: {key: customer, domain: mail, normalize: email, encode: base64url}}",
+    "MASK": "{mask: {keep_first: 1, keep_last: 1}}",
+    "BUCKET": "{bucket: {size: 10}}",
+    "ROUND": "{round: {digits: -1}}",
+    "SHORT": "{truncate: {length: 2}}",
+    "MONTH": "{date_truncate: {unit: month}}",
 }
+TAGS = tuple(OPERATORS)
 _LOGICAL = (
     {"type": "int", "logicalType": "date"},
     {"type": "int", "logicalType": "time-millis"},
@@ -35,7 +40,19 @@ _LOGICAL = (
     {"type": "string", "logicalType": "uuid"},
 )
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_TEXTS = ("", "jane@example.com", " Jane@Example.com ", "Żółć", "日本", "😀" * 9, "x" * 63, "x" * 64, "42", "\0", "ÿ" * 70)
+_TEXTS = (
+    "",
+    "jane@example.com",
+    " Jane@Example.com ",
+    "Żółć",
+    "日本",
+    "😀" * 9,
+    "x" * 63,
+    "x" * 64,
+    "42",
+    "\0",
+    "ÿ" * 70,
+)
 _NOT_TEXT = (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"abc\xe2\x82", b"\xf0\x8f\xbf\xbf", b"\x80")
 _NUMBERS = (0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 42)
 
@@ -57,6 +74,8 @@ class MemoryRegistry:
         if text not in self.texts:
             self.texts.append(text)
         return self.texts.index(text) + 1
+
+    admit = register
 
     def subjects(self):
         """See the port."""
@@ -181,9 +200,8 @@ class Schemas:
         """A record, which its own fields may name."""
         name = self.fresh()
         self.open.append(name)
-        fields = []
-        for number in range(self.rng.choice((0, 1, 2, 3, 3, 5))):
-            fields.append(self.tagged({"name": f"f{number}", "type": self.type(depth - 1)}))
+        count = self.rng.choice((0, 1, 2, 3, 3, 5))
+        fields = [self.tagged({"name": f"f{number}", "type": self.type(depth - 1)}) for number in range(count)]
         self.open.remove(name)
         self.known.append(name)
         return self.tagged({"type": "record", "name": name, "fields": fields})

@@ -1,0 +1,75 @@
+"""`bucket`: a number becomes the text of its interval, `[10,20)`, and beyond the outermost bounds `<10` or `>=20`.
+
+Invariant: intervals are half-open and every number has exactly one; bounds are the decimals that the policy writes,
+not their nearest binary fractions. What is no number is redacted.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from math import floor
+
+from aggregator.privacy.leaf import Leaf, Value
+from aggregator.privacy.operators import number
+from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.rules import Bucket
+from aggregator.schema.avro import Kind
+
+
+def result(leaf: Leaf) -> Leaf | None:
+    """Text."""
+    return Leaf(Kind.STRING) if number.is_number(leaf) else None
+
+
+def build(rule: Bucket, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+    """The interval of everything."""
+    label = _of_size(rule.size) if rule.size is not None else _of_ranges(rule.ranges or ())
+
+    def labels(values: Sequence[Value]) -> list[Value | None]:
+        numbers = (number.exact(leaf, value) for value in values)
+        return [REDACTED if exact is None else label(exact) for exact in numbers]
+
+    return labels
+
+
+def _written(bound: float) -> Decimal:
+    return Decimal(repr(bound))
+
+
+def _of_size(size: float) -> Callable[[Fraction], str]:
+    width = Fraction(_written(size))
+    places = _places(_written(size))
+
+    def label(exact: Fraction) -> str:
+        low = floor(exact / width) * width
+        return f"[{_shown(low, places)},{_shown(low + width, places)})"
+
+    def whole_label(exact: Fraction) -> str:
+        """The same for whole bounds, ten times as fast."""
+        low = floor(exact) // width.numerator * width.numerator
+        return f"[{low},{low + width.numerator})"
+
+    return whole_label if width.denominator == 1 else label
+
+
+def _of_ranges(bounds: Sequence[float]) -> Callable[[Fraction], str]:
+    exact_bounds = [Fraction(_written(bound)) for bound in bounds]
+    texts = [_shown(exact, _places(_written(bound))) for exact, bound in zip(exact_bounds, bounds, strict=True)]
+    inner = [f"[{low},{high})" for low, high in pairwise(texts)]
+    labels = [f"<{texts[0]}", *inner, f">={texts[-1]}"]
+    return lambda exact: labels[bisect_right(exact_bounds, exact)]
+
+
+def _places(written: Decimal) -> int:
+    exponent = written.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _shown(exact: Fraction, places: int) -> str:
+    """All digits, however large: no exponent, and no zeros behind the point."""
+    scaled = int(exact * 10**places)
+    whole, part = divmod(abs(scaled), 10**places)
+    decimals = f"{part:0{places}d}".rstrip("0") if places else ""
+    return f"{'-' if scaled < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"

@@ -1,0 +1,88 @@
+"""`custom`: a function that somebody else wrote, from the entry points of group `aggregator.operators`.
+
+    def shout(values: Sequence[Value], *, mark: str) -> list[str]: ...
+
+It gets the distinct values of a batch (str, int, float, or bytes; an enum as its symbol) and the rule's parameters by
+name, and answers every value once, in order, and the same each time. It runs in every worker.
+Invariant: an answer of another type than the declared one, or none, fails its record; nothing is converted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from aggregator.errors import ConfigError
+from aggregator.privacy.leaf import Leaf, Value
+from aggregator.privacy.operators import number
+from aggregator.privacy.rules import Custom
+from aggregator.schema.avro import Kind
+
+GROUP = "aggregator.operators"
+_TYPES: Mapping[str, type] = {
+    "boolean": bool,
+    "int": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "string": str,
+    "bytes": bytes,
+}
+
+
+def result(rule: Custom, leaf: Leaf) -> Leaf | None:
+    """The declared type; a boolean has two values, for which nobody needs foreign code."""
+    return None if leaf.kind is Kind.BOOLEAN else Leaf(Kind(rule.type))
+
+
+def build(rule: Custom, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+    """The function, with its answers checked.
+
+    Raises:
+        ConfigError: no such entry point, or it can not be loaded.
+    """
+    function, made, parameters = _loaded(rule.name), Leaf(Kind(rule.type)), dict(rule.parameters)
+
+    def answers(values: Sequence[Value]) -> list[Value | None]:
+        given = [number.floating(leaf, value) for value in values] if number.is_floating(leaf) else list(values)
+        found = list(function(given, **parameters))
+        if len(found) != len(values):
+            raise ValueError("a custom operator answers every value once")
+        return [_checked(made, answer) for answer in found]
+
+    return answers
+
+
+def _loaded(name: str) -> Callable[..., Any]:
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise ConfigError(
+            f"no custom operator is called {name}",
+            hint=f"install the package with the entry point `{name}` in group `{GROUP}`, on every worker",
+        )
+    try:
+        function = next(iter(found)).load()
+    except Exception as error:  # noqa: BLE001 - importing foreign code can raise anything
+        raise ConfigError(
+            f"custom operator {name} can not be loaded: {type(error).__name__}", hint="import its module by hand"
+        ) from None
+    if not callable(function):
+        raise ConfigError(f"custom operator {name} is no function", hint="point its entry point at a function")
+    checked: Callable[..., Any] = function
+    return checked
+
+
+def _checked(made: Leaf, answer: Any) -> Value:
+    """An answer of exactly the declared type: a bool is no int here.
+
+    Raises:
+        TypeError: it is another.
+    """
+    value: Any = answer  # `type(…) is` would narrow it to nothing
+    if type(answer) is not _TYPES[made.kind]:
+        raise TypeError(f"a custom operator answered no {made.kind}")
+    if made.kind is Kind.BOOLEAN:
+        return b"\1" if value else b"\0"
+    if number.is_floating(made):
+        return number.packed(made, value)
+    checked: Value = value
+    return checked

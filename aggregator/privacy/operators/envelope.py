@@ -1,0 +1,89 @@
+"""Envelopes of encrypted values: which cipher, which key in which version, and what only that key opens.
+
+    envelope = cipher (1 = AES-256-GCM, 2 = AES-256-SIV) ‖ version ‖ u16be(len(name)) ‖ name ‖ sealed
+    sealed   = nonce (12 bytes) ‖ ciphertext ‖ tag (16)    for GCM (NIST SP 800-38D)
+             = synthetic iv (16) ‖ ciphertext              for SIV (RFC 5297), with `aad` as its one component
+    aad      = u32be(len(topic)) ‖ topic ‖ path            edge topic, and the path as the plan's report names it
+
+Invariant: an envelope opens with its own key, at its own topic and path only. Random nonces of GCM are safe for 2³²
+values under one key version; rotate before.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
+
+GCM, SIV = 1, 2
+GCM_KEY_BYTES, SIV_KEY_BYTES = 32, 64
+NONCE_BYTES = 12
+_HEAD = struct.Struct(">BBH")
+
+
+class Envelope(NamedTuple):
+    """An envelope, taken apart but not opened."""
+
+    cipher: int
+    version: int
+    key: str
+    sealed: bytes
+
+
+def aad(topic: str, path: str) -> bytes:
+    """The place that an envelope belongs to."""
+    name = topic.encode()
+    return struct.pack(">I", len(name)) + name + path.encode()
+
+
+def head(cipher: int, version: int, key: str) -> bytes:
+    """What precedes the sealed value."""
+    name = key.encode()
+    return _HEAD.pack(cipher, version, len(name)) + name
+
+
+def seal_gcm(key: bytes, plain: bytes, place: bytes, nonce: bytes) -> bytes:
+    """AES-256-GCM; one nonce serves one value."""
+    return nonce + AESGCM(key).encrypt(nonce, plain, place)
+
+
+def seal_siv(key: bytes, plain: bytes, place: bytes) -> bytes:
+    """AES-256-SIV."""
+    return AESSIV(key).encrypt(plain, [place])
+
+
+def parse(data: bytes) -> Envelope:
+    """Take an envelope apart.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if len(data) < _HEAD.size:
+        raise ValueError("not an envelope: too short")
+    cipher, version, length = _HEAD.unpack_from(data)
+    name, sealed = data[_HEAD.size : _HEAD.size + length], data[_HEAD.size + length :]
+    if cipher not in (GCM, SIV) or len(name) < length:
+        raise ValueError("not an envelope: unknown cipher, or cut")
+    return Envelope(cipher, version, name.decode(), sealed)
+
+
+def opened(data: bytes, key_of: Callable[[str, int], bytes], place: bytes) -> bytes:
+    """The value in an envelope.
+
+    Args:
+        data: The envelope.
+        key_of: Key bytes by name and version.
+        place: From `aad`.
+
+    Raises:
+        ValueError: it is no envelope, or was not sealed with this key for this place.
+    """
+    envelope = parse(data)
+    key, sealed = key_of(envelope.key, envelope.version), envelope.sealed
+    try:
+        if envelope.cipher == SIV:
+            return AESSIV(key).decrypt(sealed, [place])
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
+    except InvalidTag:
+        raise ValueError("the envelope was sealed with another key, for another place, or was changed") from None

@@ -1,0 +1,65 @@
+"""`mask_email`, `mask_ip`, `mask_url`: parts of an address become three signs or zero bits.
+
+Invariant: an address is put together from its parts anew, so that nothing passes that was not understood; what can not
+be taken apart has no answer and is redacted as a whole. Masking twice with
+`*` changes nothing more.
+"""
+
+import ipaddress
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from aggregator.privacy.rules import MaskEmail, MaskIp, MaskUrl
+
+_SIGNS = 3
+_PLAIN = re.compile(r"[^\s@<>,;:\"()\[\]\\]+")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
+_HOST = re.compile(r"[\w.*-]+|[0-9a-f:.]+")
+
+
+def masked_email(rule: MaskEmail, text: str) -> str | None:
+    """An e-mail address without the parts named; None if it is none."""
+    local, at, domain = text.strip().rpartition("@")
+    if not at or not _PLAIN.fullmatch(local) or not _PLAIN.fullmatch(domain):
+        return None
+    cover = rule.char * _SIGNS
+    return f"{cover if 'local' in rule.parts else local}@{cover if 'domain' in rule.parts else domain}"
+
+
+def masked_ip(rule: MaskIp, text: str) -> str | None:
+    """The network of an address; None if it is none."""
+    try:
+        address = ipaddress.ip_address(text.strip().partition("%")[0])
+    except ValueError:
+        return None
+    if address.version == 6 and address.ipv4_mapped is not None:  # noqa: PLR2004 - a version
+        inner = ipaddress.ip_network((int(address.ipv4_mapped), rule.v4_prefix), strict=False)
+        return f"::ffff:{inner.network_address}"
+    prefix = rule.v4_prefix if address.version == 4 else rule.v6_prefix  # noqa: PLR2004 - a version
+    return str(ipaddress.ip_network((address.packed, prefix), strict=False).network_address)
+
+
+def masked_url(rule: MaskUrl, text: str) -> str | None:
+    """A URL without the parts named and without user and password; None if it is none."""
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError:
+        return None
+    host = parts.hostname or ""
+    if not _SCHEME.fullmatch(parts.scheme) or not _HOST.fullmatch(host):
+        return None
+    return _url(rule, parts, host, port)
+
+
+def _url(rule: MaskUrl, parts: SplitResult, host: str, port: int | None) -> str:
+    cover = rule.char * _SIGNS
+    shown = cover if "host" in rule.parts else f"[{host}]" if ":" in host else host
+    user = f"{cover}@" if "@" in parts.netloc else ""
+    made = f"{parts.scheme}://{user}{shown}" + (f":{port}" if port is not None else "")
+    if parts.path:
+        made += f"/{cover}" if "path" in rule.parts and parts.path != "/" else parts.path
+    for mark, name, part in (("?", "query", parts.query), ("#", "fragment", parts.fragment)):
+        if part:
+            made += mark + (cover if name in rule.parts else part)
+    return made

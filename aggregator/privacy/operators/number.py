@@ -1,0 +1,95 @@
+"""Leaves that are numbers: whole, floating point, decimal; read exactly, rounded within their type.
+
+Invariant: what is rounded is a value of the same type; where rounding up would leave it, it is rounded towards zero.
+A NaN has room for data in its unused bits and becomes the one plain NaN.
+"""
+
+import math
+import struct
+from fractions import Fraction
+
+from aggregator.privacy.leaf import INTEGERS, Leaf, Value
+from aggregator.schema.avro import Kind
+
+_FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}
+_BITS = {Kind.INT: 32, Kind.LONG: 64}
+
+
+def is_floating(leaf: Leaf) -> bool:
+    """Whether values are floating point numbers."""
+    return leaf.kind in _FLOATS
+
+
+def is_number(leaf: Leaf) -> bool:
+    """Whether values are numbers; dates and times are not."""
+    if leaf.logical is not None:
+        return leaf.logical.name == "decimal"
+    return leaf.kind in INTEGERS or leaf.kind in _FLOATS
+
+
+def floating(leaf: Leaf, value: Value) -> float:
+    """A floating point leaf's number."""
+    number: float = _FLOATS[leaf.kind].unpack(value)[0]  # type: ignore[arg-type] # bytes, by the leaf's kind
+    return number
+
+
+def packed(leaf: Leaf, number: float) -> bytes:
+    """A floating point leaf's bytes.
+
+    Raises:
+        OverflowError: the number is too large for four bytes.
+    """
+    return _FLOATS[leaf.kind].pack(math.nan if math.isnan(number) else number)
+
+
+def exact(leaf: Leaf, value: Value) -> Fraction | None:
+    """The number that a value stands for; None if it is infinite, or none."""
+    if isinstance(value, int):
+        return Fraction(value)
+    if leaf.kind in _FLOATS:
+        number = floating(leaf, value)
+        return Fraction(number) if math.isfinite(number) else None
+    return Fraction(_unscaled(value), 10 ** _scale(leaf))
+
+
+def loses_decimals(leaf: Leaf, digits: int) -> bool:
+    """Whether rounding to so many decimals can change a value of this type at all."""
+    return leaf.kind in _FLOATS or digits < _scale(leaf)
+
+
+def rounded(leaf: Leaf, value: Value, digits: int) -> Value:
+    """A value of the same type with so many decimals."""
+    if isinstance(value, int):
+        limit = 1 << (_BITS[leaf.kind] - 1)
+        return _rounded(value, -digits, -limit, limit - 1)
+    if leaf.kind in _FLOATS:
+        number = floating(leaf, value)
+        return packed(leaf, round(number, digits) + 0.0)  # no negative zero: it would tell the sign
+    most = 10**leaf.logical.precision - 1 if leaf.logical is not None and leaf.logical.precision else None
+    if leaf.kind is Kind.FIXED:
+        room = (1 << (8 * leaf.size - 1)) - 1
+        most = room if most is None else min(most, room)
+    number_ = _unscaled(value)
+    if most is None or abs(number_) > most:  # not within its own type: nothing to hold it to but itself
+        most = abs(number_)
+    made = _rounded(number_, _scale(leaf) - digits, -most, most)
+    size = leaf.size or (made if made >= 0 else ~made).bit_length() // 8 + 1
+    return made.to_bytes(size, "big", signed=True)
+
+
+def _rounded(number: int, places: int, least: int, most: int) -> int:
+    if places <= 0:
+        return number
+    made = round(number, -places)
+    if least <= made <= most:
+        return made
+    step: int = 10**places
+    return number // step * step if number >= 0 else -(-number // step * step)
+
+
+def _unscaled(value: Value) -> int:
+    return int.from_bytes(value, "big", signed=True)  # type: ignore[arg-type] # bytes, by the leaf's kind
+
+
+def _scale(leaf: Leaf) -> int:
+    return (leaf.logical.scale or 0) if leaf.logical is not None else 0

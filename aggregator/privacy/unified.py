@@ -1,0 +1,54 @@
+"""Records whose schema is named in a header, brought into the form in which the value names it.
+
+Invariant: whoever comes after meets wire format 0 only. What has a header that can not be read, or that names a GUID
+which the registry can not know, is replaced, so that it is refused and never taken for another schema's by its first
+bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from aggregator.errors import DeadLetterError
+from aggregator.privacy.strip import Batch
+from aggregator.schema.registry import Registry
+from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id
+
+ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
+# Neither wire format 0 nor text.
+_REFUSED = b"\x80"
+
+
+def unified(batch: Batch, registry: Registry, *, keys: bool) -> Batch:
+    """The batch, itself where no header names a schema.
+
+    Args:
+        batch: As it was read.
+        registry: The edge's; gives GUIDs their numbers.
+        keys: Whether keys may be Avro; else their headers mean nothing.
+    """
+    names = {name for pairs in batch.headers if pairs for name, _ in pairs}
+    if ID_HEADERS.isdisjoint(names):
+        return batch
+    told = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
+    return Batch(
+        _framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,
+        _framed(batch.values, told, VALUE_ID_HEADER, registry),
+        batch.headers,
+    )
+
+
+def _framed(
+    contents: Sequence[bytes | None], told: Sequence[Mapping[str, bytes | None]], name: str, registry: Registry
+) -> list[bytes | None]:
+    return [
+        content if content is None or name not in headers else _with_id(content, headers[name], registry)
+        for content, headers in zip(contents, told, strict=True)
+    ]
+
+
+def _with_id(content: bytes, header: bytes | None, registry: Registry) -> bytes:
+    try:
+        named = header_id(header)
+    except DeadLetterError:
+        return _REFUSED
+    schema_id = named if isinstance(named, int) else registry.number(named)
+    return _REFUSED if schema_id is None else frame(schema_id, content)

@@ -1,0 +1,287 @@
+"""A registry behind Confluent's REST API, through confluent-kafka's client.
+
+Invariants: only a registry's own word makes an id unknown; whatever else goes wrong (down, slow, no rights, a proxy's
+answer) is `Unreachable`, which holds the flow and loses nothing; an answer is kept for ever, so that known ids flow on.
+No text of a server travels into an error. Refuses JSON Schema and Protobuf by name. For one thread.
+Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+import contextlib
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import NoReturn, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient, SchemaRegistryError
+
+from aggregator.config.secrets import SecretRef
+from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema.compatibility import breaking
+from aggregator.schema.guids import Guids
+from aggregator.schema.misses import Misses
+from aggregator.schema.patience import Patience, StillWaiting
+from aggregator.schema.references import self_contained
+from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.wire import MAXIMUM_ID
+
+# A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
+_WAIT_S = 2.0
+# Command-line listings read many versions and have no one else to serve.
+_LISTING_S = 30.0
+# Of one HTTP operation; the client tries twice.
+_TIMEOUT_S = 5.0
+_RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
+_NOT_FOUND = 404
+_CONFLICT = 409
+_UNPROCESSABLE = 422
+_DENIED = (401, 403)
+_NO_SCHEMA = 40403
+_ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
+_MAXIMUM_REFERENCES = 200
+T = TypeVar("T")
+
+
+class ConfluentRegistry:
+    """The registry at an address.
+
+    Args:
+        address: http(s), without credentials; several of one registry with commas.
+        options: Settings of confluent-kafka's client; references are resolved here.
+        wait_s: Longest that a question holds up who asks.
+
+    Raises:
+        ConfigError: a secret or a certificate can not be read.
+    """
+
+    def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = _WAIT_S) -> None:
+        self._where = ",".join(_shown(part) for part in address.split(","))
+        self._address, self._options = address, options
+        self._client = self._connected()
+        self._is_denied = False
+        self._patience = Patience(wait_s)
+        self._texts: dict[int, str] = {}
+        self._foreign: dict[int, str] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+        self._misses = Misses()
+        self._guids = Guids()
+
+    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
+        """The text of an id, self-contained; asked for once."""
+        if schema_id not in self._texts and schema_id not in self._foreign:
+            self._look(schema_id, look_again=look_again)
+        if schema_id in self._foreign:
+            kind = self._foreign[schema_id]
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                f"schema id {schema_id} in {self._where} is of type {kind}; only Avro is read",
+                schema_id=schema_id,
+                hint="leave the topic out of `topics`, or produce Avro",
+            )
+        if schema_id not in self._texts:
+            raise UnknownSchema(schema_id, self._where)
+        return self._texts[schema_id]
+
+    def _look(self, schema_id: int, *, look_again: bool) -> None:
+        asked = time.monotonic()
+        if not look_again and self._misses.remembers(schema_id, asked):
+            return
+        if self._misses.flooded(asked):
+            raise Unreachable(
+                f"registry {self._where}: too many unknown schema ids to ask about",
+                hint="see whether this topic's keys and values are Avro in Confluent's wire format",
+            )
+        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
+            now = time.monotonic()
+            self._misses.add(schema_id, now, now - asked)
+
+    def number(self, guid: UUID) -> int | None:
+        """A number of this process's own."""
+        return self._guids.number(guid, self._texts)
+
+    def register(self, subject: str, text: str) -> int:
+        """Give the text an id; the registry does so once."""
+        return self._id(subject, text, self._registered)
+
+    def admit(self, subject: str, text: str) -> int:
+        """Register, after the registry's own compatibility check; which rule holds is set there."""
+        return self._id(subject, text, self._admitted)
+
+    def _id(self, subject: str, text: str, way: Callable[[str, str], int]) -> int:
+        if (subject, text) not in self._ids:
+            self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
+        return self._ids[subject, text]
+
+    def subjects(self) -> list[str]:
+        """Every subject's name, sorted."""
+        return self._ask("subjects", lambda: sorted(self._client.get_subjects()), wait_s=_LISTING_S)
+
+    def versions(self, subject: str) -> list[Registered]:
+        """Every version of a subject, oldest first; those that are not Avro are left out."""
+        return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_LISTING_S)
+
+    # Everything below runs as a question, in another thread.
+
+    def _fetch(self, schema_id: int) -> bool:
+        """Whether the registry has the id; what it says is kept."""
+        guid = self._guids.guid(schema_id)
+        by_id, by_guid = self._client.get_schema, self._client.get_schema_by_guid
+        found = self._found(lambda: by_id(schema_id) if guid is None else by_guid(str(guid)), _NO_SCHEMA)
+        if found is None:
+            return False
+        if found.schema_type in (None, "AVRO"):
+            self._texts[schema_id] = self._whole(found)
+        else:
+            self._foreign[schema_id] = _kind(found.schema_type)
+        return True
+
+    def _whole(self, schema: Schema) -> str:
+        if not isinstance(schema.schema_str, str):
+            raise Unreachable(f"registry {self._where}: answers without a schema", hint="is the address a registry's?")
+        return self_contained(schema.schema_str, list(self._others(schema)))
+
+    def _others(self, schema: Schema) -> Iterator[str]:
+        """Texts of everything that a schema refers to, directly or not."""
+        waiting, seen = list(schema.references or ()), set[tuple[str, int]]()
+        while waiting:
+            reference = waiting.pop(0)
+            at = (str(reference.subject), int(reference.version))
+            if at in seen:
+                continue
+            seen.add(at)
+            if len(seen) > _MAXIMUM_REFERENCES:
+                raise DeadLetterError(
+                    Reason.SCHEMA_REFUSED,
+                    f"writer schema refused: it refers to more than {_MAXIMUM_REFERENCES} others",
+                    hint="register a smaller schema",
+                )
+            # A version may be deleted and still be needed to read what was written under it.
+            found = self._found(partial(self._client.get_version, *at, deleted=True))
+            if found is None:
+                raise Unreachable(
+                    f"registry {self._where}: a schema refers to {at[0]} version {at[1]}, which is not there",
+                    hint="restore that version; the flow goes on by itself",
+                )
+            yield str(found.schema.schema_str)
+            waiting.extend(found.schema.references or ())
+
+    def _versions(self, subject: str) -> list[Registered]:
+        numbers = self._found(lambda: self._client.get_versions(subject)) or []
+        found = [self._client.get_version(subject, number) for number in sorted(numbers)]
+        return [self._told(subject, one) for one in found if one.schema.schema_type in (None, "AVRO")]
+
+    def _told(self, subject: str, one: RegisteredSchema) -> Registered:
+        return Registered(subject, int(one.version), int(one.schema_id), self._whole(one.schema))
+
+    def _admitted(self, subject: str, text: str) -> int:
+        schema = Schema(text, "AVRO")
+        known = self._found(lambda: self._client.lookup_schema(subject, schema))
+        if known is not None:
+            return _checked(known.schema_id, self._where)
+        if self._found(lambda: self._client.test_compatibility(subject, schema)) is False:
+            raise self._breaking(subject, text)
+        return self._registered(subject, text)
+
+    def _registered(self, subject: str, text: str) -> int:
+        try:
+            return _checked(self._client.register_schema(subject, Schema(text, "AVRO")), self._where)
+        except SchemaRegistryError as error:
+            if error.http_status_code == _CONFLICT:
+                raise self._breaking(subject, text) from None
+            if error.http_status_code == _UNPROCESSABLE:
+                raise HoldError(
+                    f"registry {self._where} refuses the schema of subject {subject} ({error.error_code})",
+                    hint="see the registry's log, and its rules for this subject",
+                ) from None
+            raise
+
+    def _breaking(self, subject: str, text: str) -> HoldError:
+        newest = self._found(lambda: self._client.get_version(subject, "latest"))
+        if newest is None:
+            return HoldError(f"registry {self._where} refuses the schema of subject {subject}", hint="see its rules")
+        return breaking(subject, int(newest.version), text, self._whole(newest.schema))
+
+    @staticmethod
+    def _found(question: Callable[[], T], *codes: int) -> T | None:
+        """None where the registry itself says that there is no such thing; a proxy's 404 is no such word."""
+        try:
+            return question()
+        except SchemaRegistryError as error:
+            if error.http_status_code == _NOT_FOUND and error.error_code in (codes or _ABSENT):
+                return None
+            raise
+
+    # And here is where it is asked.
+
+    def _ask(self, about: object, question: Callable[[], T], *, wait_s: float | None = None) -> T:
+        def translated() -> T:
+            with self._boundary():
+                return question()
+
+        if self._is_denied:  # the secret may have been changed behind its reference
+            self._client, self._is_denied = self._connected(), False
+        try:
+            return self._patience.ask(about, translated, wait_s=wait_s)
+        except StillWaiting:
+            raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
+
+    def _connected(self) -> SchemaRegistryClient:
+        client = _connected(self._address, self._where, self._options)
+        weakref.finalize(self, client.close)
+        return client
+
+    @contextlib.contextmanager
+    def _boundary(self) -> Iterator[None]:
+        """No foreign error gets past, and no foreign text: a server's may quote a schema or a credential."""
+        try:
+            yield
+        except AggregatorError:
+            raise
+        except SchemaRegistryError as error:
+            self._refused(error)
+        except Exception as error:  # noqa: BLE001 - the client lets its HTTP library's and parser's errors through
+            raise Unreachable(
+                f"registry {self._where} can not be reached ({type(error).__name__})",
+                hint="check the address, the network and the certificates",
+            ) from None
+
+    def _refused(self, error: SchemaRegistryError) -> NoReturn:
+        status = error.http_status_code
+        if status in _DENIED:
+            self._is_denied = True
+            raise Unreachable(
+                f"registry {self._where} does not let the hub in ({status})",
+                hint="check `basic.auth.user.info` under `schemas_client` and the rights of that user",
+            ) from None
+        hint = "is the address a registry's?" if status == _NOT_FOUND else "see the registry's log"
+        raise Unreachable(f"registry {self._where} answers with {status}", hint=hint) from None
+
+
+def _connected(address: str, where: str, options: Mapping[str, str | SecretRef]) -> SchemaRegistryClient:
+    resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in options.items()}
+    try:
+        return SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
+    except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
+        raise ConfigError(
+            f"registry {where}: its client can not be set up ({type(error).__name__})",
+            hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
+        ) from None
+
+
+def _shown(address: str) -> str:
+    """An address without credentials; the configuration refuses them, code may hold them."""
+    parts = urlsplit(address.strip())
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+
+
+def _kind(name: str | None) -> str:
+    """A schema type's name as the API spells it, and never another text."""
+    return name if name in ("JSON", "PROTOBUF") else "unknown"
+
+
+def _checked(schema_id: object, where: str) -> int:
+    if isinstance(schema_id, int) and 0 <= schema_id <= MAXIMUM_ID:
+        return schema_id
+    raise Unreachable(f"registry {where}: answers without a schema id", hint="is the address a registry's?")

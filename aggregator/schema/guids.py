@@ -1,0 +1,45 @@
+"""Numbers for schemas that are known by GUID, so that everything behind the wire speaks of ids only.
+
+Invariant: one GUID has one number as long as it is remembered, a number is never given again, and none is an id of a
+Confluent registry, whose ids end at 2**31 - 1. A flood of senseless GUIDs is forgotten, oldest first.
+"""
+
+from collections.abc import Container
+from uuid import UUID
+
+FIRST = 2**31
+# Far more than a batch has records, so that what a batch names is still remembered when it is looked up.
+_MOST = 200_000
+
+
+class Guids:
+    """Both ways."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[UUID, int] = {}
+        self._guids: dict[int, UUID] = {}
+        self._next = FIRST
+
+    def number(self, guid: UUID, keep: Container[int] = ()) -> int:
+        """The number of a GUID.
+
+        Args:
+            guid: From a record's header.
+            keep: Numbers that are never forgotten.
+        """
+        if guid not in self._numbers:
+            if len(self._numbers) >= _MOST:
+                self._forget(keep)
+            self._numbers[guid] = self._next
+            self._guids[self._next] = guid
+            self._next += 1
+        return self._numbers[guid]
+
+    def guid(self, number: int) -> UUID | None:
+        """Whose number it is."""
+        return self._guids.get(number)
+
+    def _forget(self, keep: Container[int]) -> None:
+        for number, guid in list(self._guids.items())[: _MOST // 2]:
+            if number not in keep:
+                del self._guids[number], self._numbers[guid]

@@ -1,0 +1,111 @@
+"""`scrub_text` and its detectors."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from aggregator.privacy.operators.checks import passes_luhn, passes_mod97
+from tests.unit.privacy.operators.single import one, rule
+
+ALL = rule("scrub_text")
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+
+
+@pytest.mark.parametrize(
+    ("text", "scrubbed"),
+    [
+        ("Write to jane.doe+x@example.com.", "Write to [EMAIL]."),
+        ("<jane@example.com>,joe\uff20example.com; ok", "<[EMAIL]>,[EMAIL]; ok"),
+        ("@jane said: 5 @ 3", "@jane said: 5 @ 3"),
+        ("Call +49 (0) 30 123-4567 or 030/7654321!", "Call [PHONE] or [PHONE]!"),
+        ("(030) 1234567 and ٠٣٠١٢٣٤٥٦٧", "[PHONE] and [PHONE]"),
+        ("room 12, 3 bags, 110", "room 12, 3 bags, 110"),
+        ("card 4111 1111 1111 1111 12/27 ok", "card [CARD] 12/27 ok"),
+        ("x4111111111111111y", "x[CARD]y"),
+        ("pay 4111-1111-1111-1111", "pay [CARD]"),
+        ("IBAN DE89 3704 0044 0532 0130 00 please", "IBAN [IBAN] please"),
+        ("AB12 GB82WEST12345698765432.", "AB12 [IBAN]."),
+        ("from 192.0.2.17:8080 and [2001:db8::1]", "from [IP]:8080 and [[IP]]"),
+        ("at 12:30 std::abc v1.2.3", "at 12:30 std::abc v1.2.3"),
+        (f"Bearer {JWT}.", "Bearer [JWT]."),
+        ("", ""),
+        ("Żółć", "Żółć"),
+    ],
+)
+def test_what_is_found(text, scrubbed):
+    """Each detector's finds, between other text, in other scripts, with neighbours; and what is left alone."""
+    assert one(ALL, text) == scrubbed
+
+
+def test_check_digits_decide():
+    """A row of digits that fails its check is no card and no IBAN."""
+    assert one(rule("scrub_text", detectors=["card"]), "4111 1111 1111 1112") == "4111 1111 1111 1112"
+    assert one(rule("scrub_text", detectors=["iban"]), "DE88370400440532013000") == "DE88370400440532013000"
+
+
+def test_only_the_named_detectors_look():
+    """Order and repetition of the names do not matter."""
+    made = rule("scrub_text", detectors=["ip", "email", "ip"])
+    assert made == rule("scrub_text", detectors=["email", "ip"])
+    assert one(made, "jane@example.com 192.0.2.1 030 1234567") == "[EMAIL] [IP] 030 1234567"
+    with pytest.raises(ValidationError):
+        rule("scrub_text", detectors=["name"])
+    with pytest.raises(ValidationError):
+        rule("scrub_text", detectors=[])
+
+
+@pytest.mark.parametrize("digits", ["4111111111111111", "378282246310005", "79927398713", "0"])
+def test_luhn_vectors(digits):
+    """Known good numbers; with any one digit changed they are bad."""
+    assert passes_luhn(digits)
+    for place, digit in enumerate(digits):
+        assert not passes_luhn(f"{digits[:place]}{(int(digit) + 1) % 10}{digits[place + 1 :]}")
+
+
+@pytest.mark.parametrize(
+    "iban", ["DE89370400440532013000", "GB82WEST12345698765432", "NO9386011117947", "gb29nwbk60161331926819"]
+)
+def test_iban_vectors(iban):
+    """Published examples; with the last two signs swapped they are bad."""
+    assert passes_mod97(iban)
+    swapped = iban[:-2] + iban[:-3:-1]
+    assert swapped == iban or not passes_mod97(swapped)
+
+
+SECRETS = [
+    "jane@example.com",
+    "+49 30 1234567",
+    "4111 1111 1111 1111",
+    "DE89 3704 0044 0532 0130 00",
+    "192.0.2.17",
+    JWT,
+]
+
+
+@given(
+    st.text(alphabet="abc xyz,;!?\n", max_size=20),
+    st.sampled_from(SECRETS),
+    st.text(alphabet="abc ,;!?\n", max_size=20),
+)
+def test_secrets_between_words_are_found(before, secret, after):
+    """Whatever words stand around: nothing of the secret is left, and scrubbing twice is scrubbing once."""
+    scrubbed = one(ALL, f"{before} {secret} {after}")
+    assert not any(part in scrubbed for part in (secret, secret[:6], secret[-6:]))
+    assert one(ALL, scrubbed) == scrubbed
+
+
+@given(st.text(alphabet="aeyJ0149:.@+-() /٣DEé[]", max_size=40))
+def test_any_text_is_scrubbed(text):
+    """No text makes a detector fail, and marks stay whole."""
+    assert isinstance(one(ALL, text), str)
+
+
+@pytest.mark.parametrize("piece", ["a", "1", "1 ", "a@", "1.", ":", "eyJ.", "DE89 ", "+", "é", "1111 "])
+def test_detectors_take_linear_time(piece):
+    """Fifty thousand signs of what each of them looks for."""
+    begin = time.monotonic()
+    one(ALL, piece * (50_000 // len(piece)))
+    assert time.monotonic() - begin < 5

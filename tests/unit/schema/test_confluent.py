@@ -1,0 +1,302 @@
+"""The registry behind an address: real HTTP on loopback, with scripted faults."""
+
+import json
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from aggregator.config.secrets import SecretRef
+from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema.confluent import ConfluentRegistry
+from aggregator.schema.misses import Misses
+from aggregator.schema.registry import Registered, UnknownSchema, open_registry
+
+CANARY = "jane@example.com"
+
+
+def record(*fields, policy="p/1", name="R"):
+    """A derived schema's text: fields as (name, type) or (name, type, default)."""
+    shapes = [dict(zip(("name", "type", "default"), each, strict=False)) for each in fields]
+    return json.dumps({"type": "record", "name": name, "fields": shapes, "hub.policy": policy})
+
+
+@pytest.fixture
+def registry(double):
+    return open_registry(double.address)
+
+
+def test_an_id_is_asked_for_once(double, registry):
+    """What was answered is kept for ever: the registry may go, known ids flow."""
+    double.add("a", '"string"')
+    assert registry.schema(1) == '"string"'
+    double.close()
+    assert registry.schema(1) == '"string"'
+    assert double.asked == ["GET /schemas/ids/1"]
+
+
+def test_an_unknown_id_is_told_and_found_once_it_is_there(double, registry):
+    """Only the registry's own word makes an id unknown; the next batch asks again, this one does not."""
+    for look_again in (True, False, False):
+        with pytest.raises(UnknownSchema) as caught:
+            registry.schema(7, look_again=look_again)
+        assert caught.value.reason is Reason.UNKNOWN_SCHEMA
+    assert len(double.asked) == 1
+    double.add("a", '"string"', schema_id=7)
+    assert registry.schema(7) == '"string"'
+
+
+def test_an_id_that_was_not_asked_about_is_asked_about(double, registry):
+    """One senseless id in a batch does not make a sound one unknown."""
+    double.add("a", '"string"')
+    with pytest.raises(UnknownSchema):
+        registry.schema(9)
+    assert registry.schema(1, look_again=False) == '"string"'
+
+
+@pytest.mark.parametrize("fault", [401, 403, 404, 408, 429, 500, 503, "html", "drop"])
+def test_every_other_fault_is_no_answer(double, registry, fault):
+    """No rights, a broken server, a proxy's page: the flow waits, nothing is called unknown, and it goes on after."""
+    double.add("a", '"string"')
+    double.fault = fault
+    with pytest.raises(Unreachable) as caught:
+        registry.schema(1)
+    assert double.address in caught.value.message
+    assert caught.value.hint
+    double.fault = None
+    assert registry.schema(1) == '"string"'
+
+
+def test_a_registry_that_is_down_is_no_answer(double, registry):
+    """A closed port, told by the address."""
+    double.close()
+    started = time.monotonic()
+    for ask in (lambda: registry.schema(1), lambda: registry.register("a", '"int"'), registry.subjects):
+        with pytest.raises(Unreachable, match="can not be reached"):
+            ask()
+    assert time.monotonic() - started < 4
+
+
+def test_a_slow_registry_holds_up_its_asker_once(double):
+    """The first question waits its time, the next ones not at all; the late answer is there when it came."""
+    registry = ConfluentRegistry(double.address, {}, wait_s=0.2)
+    double.add("a", '"string"')
+    double.fault = "slow"
+    started = time.monotonic()
+    with pytest.raises(Unreachable, match="slow"):
+        registry.schema(1)
+    waited = time.monotonic() - started
+    for schema_id in (1, 2, 3, 1):
+        with pytest.raises(Unreachable, match="slow"):
+            registry.schema(schema_id)
+    assert 0.2 <= waited < 1
+    assert time.monotonic() - started < waited + 0.2
+    assert len(double.asked) == 1
+    double.fault = None
+    double.released.set()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            assert registry.schema(1) == '"string"'
+            break
+        except Unreachable:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert len(double.asked) == 1, "the late answer was taken"
+
+
+def test_a_flood_of_senseless_ids_is_bounded(double, registry):
+    """A share of the slot's time goes into unknown ids, then the flow waits; a known id flows on."""
+    double.add("a", '"string"')
+    registry.schema(1)
+    registry._misses.add(1000, time.monotonic(), 2.5)
+    with pytest.raises(Unreachable, match="too many"):
+        registry.schema(1001)
+    assert registry.schema(1, look_again=False) == '"string"'
+    assert len(double.asked) == 1
+
+
+def test_misses_are_forgotten_after_a_while():
+    """The memory has an age and does not grow for ever; time that was spent long ago counts no more."""
+    misses = Misses()
+    for second in range(1000):
+        misses.add(second, float(second), 0.1)
+    assert misses.remembers(999, 1000.0)
+    assert not misses.remembers(5, 1000.0)
+    assert not misses.remembers(5000, 1000.0)
+    assert len(misses._at) == 60
+    assert not misses.flooded(1000.0)
+    misses.add(7, 1000.0, 2.0)
+    assert misses.flooded(1000.0)
+    assert not misses.flooded(1006.0)
+
+
+@pytest.mark.parametrize("kind", ["JSON", "PROTOBUF"])
+def test_other_kinds_of_schema_are_refused_by_name(double, registry, kind):
+    """A dead letter with the kind in its text; asked for once."""
+    double.add("a", '{"type": "object"}', kind=kind)
+    for _ in range(2):
+        with pytest.raises(DeadLetterError, match=kind) as caught:
+            registry.schema(1)
+        assert (caught.value.reason, caught.value.schema_id) == (Reason.SCHEMA_REFUSED, 1)
+    assert len(double.asked) == 1
+
+
+def test_credentials_come_from_their_reference_and_are_never_told(double, tmp_path):
+    """Basic authentication by a secret in a file; wrong ones are no answer, and no error holds them."""
+    double.add("a", '"string"')
+    double.user = f"hub:{CANARY}"
+    secret = tmp_path / "user"
+    secret.write_text(f"hub:{CANARY}\n")
+    assert open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))}).schema(1)
+    double.user = "hub:other"
+    with pytest.raises(Unreachable, match="let the hub in") as caught:
+        open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))}).schema(1)
+    assert CANARY not in str(caught.value)
+    secret.write_text(CANARY)
+    with pytest.raises(ConfigError, match="can not be set up") as caught:
+        open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))})
+    assert CANARY not in str(caught.value)
+
+
+def test_a_credential_that_was_changed_is_read_again(double, tmp_path):
+    """After a refusal the reference is resolved anew; what was known flowed on meanwhile."""
+    double.add("a", '"string"')
+    double.add("a", '"long"')
+    secret = tmp_path / "user"
+    secret.write_text("hub:old")
+    double.user = "hub:old"
+    registry = open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))})
+    registry.schema(1)
+    double.user = "hub:new"
+    with pytest.raises(Unreachable):
+        registry.schema(2)
+    assert registry.schema(1) == '"string"'
+    secret.write_text("hub:new")
+    assert registry.schema(2) == '"long"'
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A key and a certificate for 127.0.0.1 that it signs itself, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry")])
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = tmp_path / "registry.pem"
+    path.write_bytes(private + signed.public_bytes(pem))
+    return str(path)
+
+
+def test_tls_with_an_authority_of_ones_own(new_double, certificate):
+    """The certificate is checked: against the named authority it passes, against the public ones it does not."""
+    double = new_double(certificate)
+    double.add("a", '"string"')
+    assert open_registry(double.address, {"ssl.ca.location": certificate}).schema(1) == '"string"'
+    with pytest.raises(Unreachable, match="can not be reached"):
+        open_registry(double.address).schema(1)
+
+
+def test_a_certificate_that_is_not_there_is_told(tmp_path):
+    """TLS settings are paths; a wrong one is a fault of the configuration."""
+    with pytest.raises(ConfigError, match="can not be set up") as caught:
+        open_registry("https://127.0.0.1:1", {"ssl.ca.location": str(tmp_path / "none.pem")})
+    assert "schemas_client" in caught.value.hint
+
+
+def test_the_second_address_serves_when_the_first_is_down(new_double):
+    """Several addresses of one registry, with commas."""
+    first, second = new_double(), new_double()
+    first.close()
+    second.add("a", '"string"')
+    assert open_registry(f"{first.address},{second.address}").schema(1) == '"string"'
+
+
+def test_registering_is_idempotent_across_subjects(double, registry):
+    """The same text has one id in every subject: two regions, one central schema."""
+    assert registry.register("eu.orders-value", '"string"') == 1
+    assert registry.register("us.orders-value", '"string"') == 1
+    asked = len(double.asked)
+    assert registry.register("eu.orders-value", '"string"') == 1
+    assert registry.admit("eu.orders-value", '"string"') == 1
+    assert len(double.asked) == asked, "an id that was given is known, also while the registry is down"
+    assert open_registry(double.address).admit("eu.orders-value", '"string"') == 1
+    assert registry.subjects() == ["eu.orders-value", "us.orders-value"]
+    assert registry.versions("eu.orders-value") == [Registered("eu.orders-value", 1, 1, '"string"')]
+    assert registry.versions("none") == []
+
+
+def test_concurrent_registration_gives_one_id(double):
+    """Slots that meet a schema at once agree on its id."""
+    texts = [record((f"f{number}", "int")) for number in range(5)]
+    double.level = "NONE"
+    answers = []
+
+    def work():
+        registry = open_registry(double.address)
+        answers.append([registry.admit("a", text) for text in texts])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 4
+    assert all(answer == answers[0] for answer in answers)
+    assert sorted(answers[0]) == [1, 2, 3, 4, 5]
+
+
+def test_a_breaking_schema_is_held_with_what_differs(double, registry):
+    """The registry's own check comes before the first record; the refusal names fields and types and the next step."""
+    registry.admit("a", record(("x", "long"), ("y", "string", CANARY)))
+    assert registry.admit("a", record(("x", "long"))) == 2
+    with pytest.raises(HoldError) as caught:
+        registry.admit("a", record(("x", "string"), ("z", "int"), policy="p/2"))
+    assert "~ x: long -> string" in caught.value.message
+    assert "+ z: int, without a default" in caught.value.message
+    assert "p/2" in caught.value.message
+    assert 'central: "{edge}.{topic}.v2"' in caught.value.hint
+    assert CANARY not in str(caught.value)
+    assert len(double.subjects["a"]) == 2
+    double.level = "NONE"
+    assert registry.admit("a", record(("x", "string"))) == 3
+
+
+def test_an_older_version_needs_no_check(double, registry):
+    """What is in the subject already flows, whatever came after it."""
+    first = registry.admit("a", record(("x", "long"), ("y", "int")))
+    registry.admit("a", record(("x", "long")))
+    assert open_registry(double.address).admit("a", record(("x", "long"), ("y", "int"))) == first
+
+
+@pytest.mark.parametrize("status", [409, 422])
+def test_a_refusal_at_registration_holds_the_flow(double, registry, status):
+    """A registry with rules of its own: told, without its text."""
+    registry.register("a", '"string"')
+    real = double.answer
+
+    def answer(method, path, body):
+        if method == "POST" and path.startswith("/subjects/a/versions"):
+            return status, {"error_code": 42201, "message": CANARY}
+        return real(method, path, body)
+
+    double.answer = answer
+    with pytest.raises(HoldError) as caught:
+        registry.register("a", '"bytes"')
+    assert CANARY not in str(caught.value)

@@ -1,0 +1,135 @@
+"""Wire format 1: the schema's GUID in a header, the bare body as value."""
+
+import uuid
+from datetime import date
+
+import pytest
+from confluent_kafka.schema_registry import header_schema_id_serializer
+from confluent_kafka.schema_registry.serde import SchemaId
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from aggregator.errors import DeadLetterError, Reason, RetryError
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.strip import Batch, Rejection
+from aggregator.schema.guids import Guids
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id, split
+
+GUID = uuid.UUID("0b5b4b4e-3e6c-4f4f-9c5a-2f7f3a1f0d11")
+HEADER = b"\1" + GUID.bytes
+SCHEMA = '{"type":"record","name":"R","fields":[{"name":"x","type":"int"},{"name":"y","type":"int"}]}'
+POLICY = (
+    "policy: p\nversion: 1\n"
+    "topics: {orders: {key: KEY, fields: {x: keep}, headers: [__value_schema_id, traceparent]}}\n"
+)
+
+
+@pytest.fixture
+def known(double):
+    """An edge whose schema 1 has the GUID."""
+    double.guids[str(GUID)] = double.add("orders-value", SCHEMA)
+    return double
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A strip of `orders` behind some edge registry."""
+
+    def made(edge, key="drop"):
+        return ReferenceStrip(
+            policy=parse_policy(POLICY.replace("KEY", key)),
+            edge_topic="orders",
+            central_topic="eu.orders",
+            edge_registry=edge,
+            central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
+            keys={},
+            today=lambda: date(2026, 11, 1),
+        )
+
+    return made
+
+
+def test_a_stock_serialisers_header_is_read():
+    """What confluent-kafka writes into the header is what is read here; nothing else is."""
+    headers = []
+    context = SerializationContext("orders", MessageField.VALUE, headers)
+    assert header_schema_id_serializer(b"body", context, SchemaId("AVRO", 1, str(GUID))) == b"body"
+    ((name, value),) = headers
+    assert (name, header_id(value)) == (VALUE_ID_HEADER, GUID)
+    assert header_id(frame(7, b"")) == 7
+    for wrong in (None, b"", b"\1", b"\2" + GUID.bytes, b"\0" * 4, HEADER + b"x", frame(7, b"x")):
+        with pytest.raises(DeadLetterError):
+            header_id(wrong)
+
+
+def test_both_formats_become_the_first_in_one_batch(known, make):
+    """Records of either format are stripped alike; the header that named the edge's schema never travels."""
+    body = b"\2\4"
+    headers = [(VALUE_ID_HEADER, HEADER), ("traceparent", b"t"), (VALUE_ID_HEADER, b"later")]
+    out = make(open_registry(known.address)).strip(
+        Batch(
+            [None] * 4,
+            [frame(1, body), body, None, body],
+            [None, headers, headers, [(VALUE_ID_HEADER, frame(1, b""))]],
+        )
+    )
+    assert out.rejected == {}
+    assert out.values[0] == out.values[1] == out.values[3] == frame(split(out.values[0])[0], b"\2")
+    assert out.values[2] is None
+    assert out.headers == [[], [("traceparent", b"t")], [("traceparent", b"t")], []]
+    assert [path for path in known.asked if "guids" in path] == [f"GET /schemas/guids/{GUID}"]
+
+
+def test_a_header_counts_before_the_first_bytes(known, make):
+    """A body that looks like version 0 is not taken for another schema's: a bad or unknown header is a dead letter."""
+    looks = frame(1, b"\2\4")
+    unknown = b"\1" + uuid.UUID(int=5).bytes
+    out = make(open_registry(known.address)).strip(
+        Batch([None] * 2, [looks] * 2, [[(VALUE_ID_HEADER, b"\7")], [(VALUE_ID_HEADER, unknown)]])
+    )
+    assert out.rejected[0] == Rejection(Reason.WRONG_MAGIC)
+    assert out.rejected[1].reason is Reason.UNKNOWN_SCHEMA
+    assert out.values == [None, None]
+
+
+def test_a_registry_without_guids_refuses_them(make, tmp_path):
+    """A folder has no GUIDs: the record is a dead letter, its body is never guessed at."""
+    edge = open_registry(f"directory:{tmp_path / 'edge'}")
+    edge.register("orders-value", SCHEMA)
+    out = make(edge).strip(Batch([None], [frame(1, b"\2\4")], [[(VALUE_ID_HEADER, HEADER)]]))
+    assert out.rejected == {0: Rejection(Reason.WRONG_MAGIC)}
+
+
+def test_keys_have_a_header_of_their_own(known, make):
+    """An Avro key by GUID is stripped like one of version 0; where the policy says text, the header means nothing."""
+    known.guids[str(GUID)] = known.add("orders-key", '"string"')
+    edge, headers = open_registry(known.address), [(KEY_ID_HEADER, HEADER)]
+    out = make(edge, "keep").strip(Batch([b"\2k", b"\2k", b"\2k"], [None] * 3, [headers, [(KEY_ID_HEADER, b"")], None]))
+    assert out.keys[0] is not None
+    assert split(out.keys[0])[1] == b"\2k"
+    assert out.rejected == {1: Rejection(Reason.BAD_KEY)}
+    assert out.keys[2] == b"\2k"
+    plain = make(edge, "keep, format: string").strip(Batch([b"k"], [None], [headers]))
+    assert plain.keys == [b"k"]
+
+
+def test_a_registry_that_is_away_decides_nothing(known, make):
+    """As with ids."""
+    stripped = make(open_registry(known.address))
+    known.fault = 500
+    with pytest.raises(RetryError):
+        stripped.strip(Batch([None], [b"\2\4"], [[(VALUE_ID_HEADER, HEADER)]]))
+
+
+def test_numbers_of_guids_are_bounded_and_never_reused(monkeypatch):
+    """A flood is forgotten, oldest first; what is known keeps its number."""
+    monkeypatch.setattr("aggregator.schema.guids._MOST", 10)
+    guids = Guids()
+    first = guids.number(GUID)
+    numbers = [guids.number(uuid.UUID(int=value), {first}) for value in range(100)]
+    assert guids.number(GUID) == first
+    assert guids.guid(first) == GUID
+    assert len(set(numbers)) == 100
+    assert len(guids._numbers) <= 11
+    assert guids.guid(numbers[0]) is None

@@ -1,0 +1,177 @@
+"""What a strip does when a registry misbehaves: known ids flow, new ones hold, nothing passes."""
+
+import io
+import json
+import threading
+import time
+from datetime import date
+
+import fastavro
+import pytest
+
+from aggregator.errors import HoldError, Reason, RetryError
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.strip import Batch, Rejection
+from aggregator.schema.confluent import ConfluentRegistry
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import frame, split
+
+KEEP_X = "policy: p\nversion: 1\ntopics: {orders: {fields: {x: keep}}}\n"
+KEEP_ALL = "policy: p\nversion: 2\ntopics: {orders: {default: keep}}\n"
+
+
+def writer(*fields, name="R"):
+    """A writer's schema: fields as (name, type) or (name, type, default)."""
+    shapes = [dict(zip(("name", "type", "default"), each, strict=False)) for each in fields]
+    return json.dumps({"type": "record", "name": name, "fields": shapes})
+
+
+PLAIN = writer(("x", "int"), ("name", "string"))
+
+
+def body(text, record):
+    """A record's bytes."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), record)
+    return out.getvalue()
+
+
+def strip(policy, edge, central, topic="eu.orders"):
+    """A strip of `orders`."""
+    return ReferenceStrip(
+        policy=parse_policy(policy),
+        edge_topic="orders",
+        central_topic=topic,
+        edge_registry=edge,
+        central_registry=central,
+        keys={},
+        today=lambda: date(2026, 11, 1),
+    )
+
+
+def batch(*values):
+    """Values without keys and headers."""
+    return Batch([None] * len(values), values, [None] * len(values))
+
+
+@pytest.fixture(params=["directory", "http"])
+def central(request, tmp_path):
+    """A central registry of either kind, opened anew by every call, as workers do."""
+    if request.param == "directory":
+        return lambda: open_registry(f"directory:{tmp_path / 'central'}")
+    double = request.getfixturevalue("new_double")()
+    return lambda: open_registry(double.address)
+
+
+@pytest.mark.parametrize("fault", ["drop", "slow", 401, 500, "html"])
+@pytest.mark.parametrize("at", ["edge", "central"])
+def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
+    """RetryError decides nothing of the batch; known ids flow meanwhile; the new id flows once it is back."""
+    doubles = {"edge": new_double(), "central": new_double()}
+    doubles["edge"].add("orders-value", PLAIN)
+    second = doubles["edge"].add("orders-value", writer(("x", "int", 0), ("name", "string")))
+    registries = {name: ConfluentRegistry(double.address, {}, wait_s=0.2) for name, double in doubles.items()}
+    stripped = strip(KEEP_X, **registries)
+    known, new = (frame(number, body(PLAIN, {"x": 1, "name": "Jane"})) for number in (1, second))
+    assert stripped.strip(batch(known)).rejected == {}
+    doubles[at].fault = fault
+    for _ in range(2):
+        with pytest.raises(RetryError):
+            stripped.strip(batch(known, new))
+        out = stripped.strip(batch(known))
+        assert (split(out.values[0])[1], out.rejected) == (b"\2", {})
+    doubles[at].fault = None
+    doubles[at].released.set()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            out = stripped.strip(batch(known, new))
+            break
+        except RetryError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert [split(value)[1] for value in out.values] == [b"\2", b"\2"]
+
+
+def test_an_unknown_id_is_a_dead_letter_and_the_rest_is_delivered(new_double):
+    """The registry's own word; a sound new id of the same batch is still asked about."""
+    edge, central = new_double(), new_double()
+    edge.add("orders-value", PLAIN)
+    stripped = strip(KEEP_X, open_registry(edge.address), open_registry(central.address))
+    out = stripped.strip(batch(frame(9, b"\2"), frame(1, body(PLAIN, {"x": 1, "name": "Jane"})), frame(8, b"")))
+    assert out.rejected == {0: Rejection(Reason.UNKNOWN_SCHEMA, 9), 2: Rejection(Reason.UNKNOWN_SCHEMA, 8)}
+    assert split(out.values[1])[1] == b"\2"
+
+
+def test_one_id_with_two_meanings_on_two_edges(new_double, central):
+    """Each edge's ids are its own: the same id is read under the schema that its edge's registry gives it."""
+    eu, us = new_double(), new_double()
+    eu.add("orders-value", PLAIN, schema_id=7)
+    other = writer(("name", "string"), ("x", "int"))
+    us.add("orders-value", other, schema_id=7)
+    outs = []
+    for double, text, topic in ((eu, PLAIN, "eu.orders"), (us, other, "us.orders")):
+        value = frame(7, body(text, {"x": 1, "name": "Jane"}))
+        outs.append(strip(KEEP_X, open_registry(double.address), central(), topic).strip(batch(value)))
+    assert [split(out.values[0])[1] for out in outs] == [b"\2", b"\2"]
+    assert len({out.values[0] for out in outs}) == 1, "what is left is one schema, and has one central id"
+
+
+def test_two_regions_with_one_schema_share_a_central_id(new_double, central):
+    """Other ids at the edges, each under its own central subject, met at once: one text, one id."""
+    values = []
+
+    def region(name, schema_id):
+        double = new_double()
+        double.add("orders-value", PLAIN, schema_id=schema_id)
+        stripped = strip(KEEP_X, open_registry(double.address), central(), f"{name}.orders")
+        values.extend(stripped.strip(batch(frame(schema_id, body(PLAIN, {"x": 1, "name": "Jane"})))).values)
+
+    threads = [threading.Thread(target=region, args=pair) for pair in (("eu", 3), ("us", 44))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(values) == 2
+    assert len(set(values)) == 1
+    assert central().subjects() == ["eu.orders-value", "us.orders-value"]
+
+
+def test_a_policy_change_that_breaks_readers_is_held_with_a_diff(double, central):
+    """A field that was dropped comes back without a default: told by path and type, and nothing of it is delivered."""
+    double.add("orders-value", PLAIN)
+    value = frame(1, body(PLAIN, {"x": 1, "name": "Jane"}))
+    strip(KEEP_X, open_registry(double.address), central()).strip(batch(value))
+    opened = strip(KEEP_ALL, open_registry(double.address), central())
+    with pytest.raises(HoldError, match=r"\+ name: string, without a default") as caught:
+        opened.strip(batch(value))
+    assert "eu.orders-value" in caught.value.message
+    assert "p/2" in caught.value.message
+    assert 'central: "{edge}.{topic}.v2"' in caught.value.hint
+    assert len(central().versions("eu.orders-value")) == 1
+    fresh = strip(KEEP_ALL, open_registry(double.address), central(), "eu.orders.v2")
+    assert fresh.strip(batch(value)).rejected == {}
+
+
+def test_a_policy_change_back_needs_no_check(double, central):
+    """Dropping more is compatible; going back to a text that is in the subject is no new version."""
+    double.add("orders-value", PLAIN)
+    value = frame(1, body(PLAIN, {"x": 1, "name": "Jane"}))
+    for policy in (KEEP_ALL, KEEP_X, KEEP_ALL):
+        assert strip(policy, open_registry(double.address), central()).strip(batch(value)).rejected == {}
+    assert len(central().versions("eu.orders-value")) == 2
+
+
+def test_a_writers_new_field_with_a_default_flows_changed_or_not(double, central):
+    """What the writers add lawfully can be added to the derived schema, without the writer's default in it."""
+    double.add("orders-value", PLAIN)
+    wider = writer(("x", "int"), ("name", "string"), ("mail", "string", "jane@example.com"), ("n", "int", 5))
+    double.add("orders-value", wider)
+    policy = "policy: p\nversion: 1\ntopics: {orders: {fields: {x: keep, name: keep, mail: redact, n: keep}}}\n"
+    stripped = strip(policy, open_registry(double.address), central())
+    record = {"x": 1, "name": "a", "mail": "b", "n": 6}
+    out = stripped.strip(batch(frame(1, body(PLAIN, record)), frame(2, body(wider, record))))
+    assert out.rejected == {}
+    newest = json.loads(central().versions("eu.orders-value")[-1].text)
+    assert [field.get("default") for field in newest["fields"]] == [None, None, "", 5]
