@@ -38,7 +38,8 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     options["bootstrap.servers"] = cluster.bootstrap_servers
     options.setdefault("client.id", "aggregator")
     options.setdefault("reconnect.backoff.max.ms", 2000)
-    options.setdefault("log_level", 3)
+    # Level 3 is a line per failed connection attempt, many a second while a cluster is away; the hub says it once.
+    options.setdefault("log_level", 2)
     return options
 
 

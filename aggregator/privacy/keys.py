@@ -93,17 +93,19 @@ class Keys:
     def _plain(self, keys: Sequence[bytes | None]) -> Column:
         """Keys in their declared format, each distinct one once."""
         values: dict[bytes, Value] = {}
-        for key in set(keys):
-            if key is not None:
-                with contextlib.suppress(ValueError, RecursionError):
-                    values[key] = _READ[self._form or "string"](key)
+        distinct = {key for key in set(keys) if key is not None}
+        read = _READ[self._form or "string"]
+        for key in distinct:
+            with contextlib.suppress(ValueError, RecursionError):
+                values[key] = read(key)
         made: dict[bytes | None, bytes] = {key: key for key in values}
         if self._tokenizer is not None:
             tokens = self._tokenizer.tokens(list(values.values()))
             made = {key: _written(token, self._form) for key, token in zip(values, tokens, strict=True)}
         column = Column([made.get(key) for key in keys])
-        bad = [place for place, key in enumerate(keys) if key not in made and key is not None]
-        column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
+        if len(made) < len(distinct):
+            bad = [place for place, key in enumerate(keys) if key is not None and key not in made]
+            column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
         return column if self._tokenizer is None else _alike(keys, column, self._rule.operator)
 
 

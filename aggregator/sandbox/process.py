@@ -116,10 +116,11 @@ def gone(process: psutil.Process, patience_s: float) -> bool:
 
 
 def _ended(process: psutil.Process) -> bool:
-    with contextlib.suppress(ChildProcessError):  # most often it is the child of a command that is long over
-        os.waitpid(process.pid, os.WNOHANG)
     try:
         # A killed JVM is a zombie while its threads still end and hold its port.
-        return not process.is_running() or (process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
+        ended = not process.is_running() or (process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
     except psutil.NoSuchProcess:
-        return True
+        ended = True
+    with contextlib.suppress(ChildProcessError):  # most often it is the child of a command that is long over
+        os.waitpid(process.pid, os.WNOHANG)
+    return ended

@@ -37,9 +37,10 @@ def _sources_digest() -> str:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether only this user can have written here."""
-    found = folder.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    """Whether only this user can have written here; a link may lead somewhere else tomorrow."""
+    found = folder.lstat()
+    is_closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_closed and found.st_uid == os.getuid()
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -50,10 +51,10 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """
     if environ.get("NUMBA_CACHE_DIR"):
         return Path(environ["NUMBA_CACHE_DIR"])
-    roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "aggregator"]
-    roots.append(Path(tempfile.gettempdir()) / f"aggregator-{os.getuid()}")
-    for root in roots:
+    roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache"), Path(tempfile.gettempdir())]
+    for place, name in zip(roots, ("aggregator", f"aggregator-{os.getuid()}"), strict=True):
         try:
+            root = place.expanduser().resolve() / name
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder = root / f"kernel-{_sources_digest()}"
             folder.mkdir(mode=0o700, exist_ok=True)
