@@ -11,8 +11,10 @@ from aggregator.privacy.operators import Operator, RawOperator, reads_bytes, rea
 from aggregator.privacy.plan import Call
 from aggregator.schema.avro import Kind
 
-# About 10 MB of short identifiers per operator and slot.
+# About 10 MB of short identifiers per operator and slot; a longer value is worked out anew each time, so that free
+# text under an operator can not fill a slot's memory.
 CAPACITY = 65_536
+LONGEST_BYTES = 256
 
 
 class Distinct:
@@ -25,6 +27,7 @@ class Distinct:
         self._operator = operator
         self._raw_operator = raw_operator
         self._capacity = capacity
+        self._grows = call.leaf.kind in (Kind.STRING, Kind.BYTES)
         self._known: dict[Raw, Raw] = {}
 
     def results(self, wanted: Collection[Raw]) -> Mapping[Raw, Raw]:
@@ -41,8 +44,15 @@ class Distinct:
             self._known = known = _without_none(raws, answers)
         if fresh:
             made = self._worked_out(fresh)
-            known.update(_without_none(fresh, made) if None in made else zip(fresh, made, strict=True))
-            answers = made if len(fresh) == len(raws) else list(map(known.get, raws))
+            found = _without_none(fresh, made) if None in made else dict(zip(fresh, made, strict=True))
+            answers = (
+                made
+                if len(fresh) == len(raws)
+                else [found.get(raw, answer) for raw, answer in zip(raws, answers, strict=True)]
+            )
+            if self._grows and max(map(len, fresh)) > LONGEST_BYTES:
+                found = {raw: answer for raw, answer in found.items() if len(raw) <= LONGEST_BYTES}
+            known.update(found)
         if len(known) > self._capacity:
             self._known = {}
         return answers
