@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import duckdb
 import fastavro
-import psutil
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -34,6 +32,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from deltalake import DeltaTable
+
+from tests.processes import environment, kill_all
 
 ORDER = {
     "type": "record",
@@ -281,11 +281,15 @@ class Trial:
 
     def lake(self, columns: str = "_edge, _partition, _incarnation, _offset") -> list[tuple]:
         """Rows of the lake table, by DuckDB over the live file list."""
-        folder = self.folder / "lake" / self.topic
-        if not folder.exists():
+        if self.lake_version() < 0:
             return []
-        files = DeltaTable(str(folder)).file_uris()
+        files = DeltaTable(str(self.folder / "lake" / self.topic)).file_uris()
         return duckdb.sql(f"select {columns} from read_parquet({files!r}, union_by_name=true)").fetchall()
+
+    def lake_version(self) -> int:
+        """Version of the lake table, -1 before its first commit."""
+        commits = (self.folder / "lake" / self.topic / "_delta_log").glob("*.json")
+        return max((int(commit.stem) for commit in commits), default=-1)
 
     def letters(self) -> list[dict]:
         """Dead letters of this hub."""
@@ -342,42 +346,6 @@ def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
         return found
     finally:
         consumer.close()
-
-
-def environment() -> dict[str, str]:
-    """The environment of a hub under test: its JVM compiles little, its Python caches bytecode; both start in half."""
-    environ = os.environ | {"PYTHONWARNINGS": "default", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
-    environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environ
-
-
-def members(process: subprocess.Popen) -> list[psutil.Process]:
-    """Every process of a run: the driver, JVMs, Python daemons and workers; all share the session of the command."""
-    found = []
-    for one in psutil.process_iter():
-        try:
-            if os.getsid(one.pid) == process.pid and one.status() != psutil.STATUS_ZOMBIE:
-                found.append(one)
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
-    return found
-
-
-def signal_all(process: subprocess.Popen, number: signal.Signals) -> None:
-    """Send a signal to every process of a run."""
-    for one in members(process):
-        try:
-            one.send_signal(number)
-        except psutil.NoSuchProcess:
-            continue
-
-
-def kill_all(process: subprocess.Popen) -> None:
-    """SIGKILL the whole run; returns when none of it is left."""
-    while members(process):
-        signal_all(process, signal.SIGKILL)
-        time.sleep(0.02)
-    process.wait(20)
 
 
 def settle(futures) -> None:

@@ -3,7 +3,8 @@
 import psutil
 import pytest
 
-from tests.trial import members, wait_for
+from tests.processes import members
+from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -18,6 +19,7 @@ def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
         wait_for(lambda: _delivers(trial, hub, "us", 5000), timeout=60, what="delivery from us")
         slots = {edge: _slots_of(trial, hub, edge) for edge in ("eu", "us")}
         (_, executor), (other, _) = slots["eu"][0], slots["us"][0]
+        wait_for(trial.lake, timeout=60, what="a commit of the lake, on the core that is free of slots")
         assert len({jvm.pid for found in slots.values() for _, jvm in found}) == 2, "two slots in two executors"
         at_kill = {edge: trial.central_count(edge) for edge in produced}
         executor.kill()
@@ -28,7 +30,7 @@ def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
         assert other.is_running(), "the other slot's worker went on"
         assert {jvm.pid for _, jvm in _slots_of(trial, hub, "eu")} != {executor.pid}
     assert {body["epoch"] for body in trial.ledger().values()} == {0}, "no other epoch was needed"
-    trial.drain()
+    trial.drain("--master", "local")
     for edge in ("eu", "us"):
         trial.check_exactly_once(edge, 5000 + produced[edge])
 

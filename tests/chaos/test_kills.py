@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from deltalake import DeltaTable
 
-from tests.trial import kill_all, seeded, wait_for
+from tests.processes import kill_all
+from tests.trial import seeded, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -43,11 +43,11 @@ def test_five_kills_in_a_row(trial):
 
 
 def _await_phase(trial, hub, phase, goal) -> None:
-    at_central, in_lake = _ends(trial), _version(trial)
+    at_central, in_lake = _ends(trial), trial.lake_version()
     reached = {
         "start": lambda: "epoch " in hub.log.read_text(),
         "flow": lambda: _ends(trial) > max(goal, at_central),
-        "lake": lambda: _version(trial) > in_lake,
+        "lake": lambda: trial.lake_version() > in_lake,
     }[phase]
     wait_for(lambda: hub.poll() is not None or reached(), timeout=120, what=f"the phase {phase}")
 
@@ -55,8 +55,3 @@ def _await_phase(trial, hub, phase, goal) -> None:
 def _ends(trial) -> int:
     """How far the central copies have grown, markers included; cheap enough to be asked often."""
     return sum(trial.ends(f"{edge}.{trial.topic}") for edge in trial.sandbox.edges)
-
-
-def _version(trial) -> int:
-    folder = trial.folder / "lake" / trial.topic
-    return DeltaTable(str(folder)).version() if (folder / "_delta_log").exists() else -1

@@ -1,0 +1,44 @@
+"""The processes of a hub under test: its environment, its members, and what kills or freezes all of them at once."""
+
+import os
+import signal
+import subprocess
+import time
+
+import psutil
+
+
+def environment() -> dict[str, str]:
+    """The environment of a hub under test: its JVM compiles little, its Python caches bytecode; both start in half."""
+    environ = os.environ | {"PYTHONWARNINGS": "default", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environ
+
+
+def members(process: subprocess.Popen) -> list[psutil.Process]:
+    """Every process of a run: the driver, JVMs, Python daemons and workers; all share the session of the command."""
+    found = []
+    for one in psutil.process_iter():
+        try:
+            if os.getsid(one.pid) == process.pid and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return found
+
+
+def signal_all(process: subprocess.Popen, number: signal.Signals) -> None:
+    """Send a signal to every process of a run."""
+    for one in members(process):
+        try:
+            one.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def kill_all(process: subprocess.Popen) -> None:
+    """SIGKILL the whole run; returns when none of it is left."""
+    while members(process):
+        signal_all(process, signal.SIGKILL)
+        time.sleep(0.02)
+    process.wait(20)
