@@ -284,7 +284,8 @@ class Trial:
         if self.lake_version() < 0:
             return []
         files = DeltaTable(str(self.folder / "lake" / self.topic)).file_uris()
-        return duckdb.sql(f"select {columns} from read_parquet({files!r}, union_by_name=true)").fetchall()
+        with duckdb.connect() as connection:
+            return connection.sql(f"select {columns} from read_parquet({files!r}, union_by_name=true)").fetchall()
 
     def lake_version(self) -> int:
         """Version of the lake table, -1 before its first commit."""
@@ -317,34 +318,36 @@ class Trial:
 
 def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> list:
     """Read a whole topic with a plain consumer, by default read_committed, to the end that read_uncommitted shows."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": uuid.uuid4().hex,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
+    options = {
+        "bootstrap.servers": bootstrap,
+        "group.id": uuid.uuid4().hex,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }
+    # A read_committed watermark is the last stable offset, which a commit that was answered may not have moved yet.
+    ends = Consumer(options | {"isolation.level": "read_uncommitted"})
+    consumer = Consumer(options | {"isolation.level": isolation})
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        left = {}
-        for partition in partitions:
-            _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-            left[partition] = high
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        left = {
+            partition: ends.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+            for partition in ends.list_topics(topic, timeout=10).topics[topic].partitions
+        }
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         found = []
         deadline = time.monotonic() + 60
         reached = set()
         while len(reached) < len(left):
             assert time.monotonic() < deadline, f"{topic} could not be read to its end"
             for message in consumer.consume(5000, 0.1):
+                at_end = message.offset() >= left[message.partition()]
                 if message.error() is None:
                     found.append(message)
-                elif message.offset() >= left[message.partition()]:
+                    at_end = message.offset() >= left[message.partition()] - 1
+                if at_end:
                     reached.add(message.partition())
         return found
     finally:
+        ends.close()
         consumer.close()
 
 

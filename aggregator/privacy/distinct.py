@@ -15,6 +15,8 @@ from aggregator.schema.avro import Kind
 # text under an operator can not fill a slot's memory.
 CAPACITY = 65_536
 LONGEST_BYTES = 256
+# Remembering costs a fifth of working out; one in so many is enough to notice that values come again.
+_SAMPLE = 16
 
 
 class Distinct:
@@ -37,25 +39,27 @@ class Distinct:
 
     def answers(self, raws: Sequence[Raw]) -> list[Raw]:
         """Results of distinct raw values, in their order; None for one that failed."""
-        known = self._known
-        answers = list(map(known.get, raws))
+        answers = list(map(self._known.get, raws))
         fresh = [raw for raw, answer in zip(raws, answers, strict=True) if answer is None]
-        if len(known) + len(fresh) > self._capacity:
-            self._known = known = _without_none(raws, answers)
-        if fresh:
-            made = self._worked_out(fresh)
-            found = _without_none(fresh, made) if None in made else dict(zip(fresh, made, strict=True))
-            answers = (
-                made
-                if len(fresh) == len(raws)
-                else [found.get(raw, answer) for raw, answer in zip(raws, answers, strict=True)]
-            )
-            if self._grows and max(map(len, fresh)) > LONGEST_BYTES:
-                found = {raw: answer for raw, answer in found.items() if len(raw) <= LONGEST_BYTES}
-            known.update(found)
-        if len(known) > self._capacity:
+        made = self._worked_out(fresh) if fresh else []
+        self._remember(raws, answers, fresh, made)
+        if len(fresh) == len(raws):
+            return made
+        coming = iter(made)
+        return [next(coming) if answer is None else answer for answer in answers]
+
+    def _remember(self, raws: Sequence[Raw], answers: Sequence[Raw], fresh: Sequence[Raw], made: Sequence[Raw]) -> None:
+        """Keep what was made; of a field in which nothing comes again only samples, which show when something does."""
+        repeats = (len(raws) - len(fresh)) * _SAMPLE * 2 >= len(raws) or not self._known
+        step = 1 if repeats else _SAMPLE
+        pairs = zip(fresh[::step], made[::step], strict=True)
+        longest = LONGEST_BYTES if self._grows else None
+        kept = {raw: answer for raw, answer in pairs if answer is not None and (longest is None or len(raw) <= longest)}
+        if len(self._known) + len(kept) > self._capacity:
+            self._known = {raw: answer for raw, answer in zip(raws, answers, strict=True) if answer is not None}
+        self._known.update(kept)
+        if len(self._known) > self._capacity:
             self._known = {}
-        return answers
 
     def _worked_out(self, fresh: Sequence[Raw]) -> list[Raw]:
         try:
@@ -81,7 +85,3 @@ class Distinct:
         if len(made) != len(fresh):
             raise ValueError("an operator answers every value once")
         return made
-
-
-def _without_none(raws: Sequence[Raw], answers: Sequence[Raw]) -> dict[Raw, Raw]:
-    return {raw: answer for raw, answer in zip(raws, answers, strict=True) if answer is not None}

@@ -32,6 +32,7 @@ def test_the_demo_accounts_for_every_record(tmp_path):
     assert before["passenger"]["email"] not in json.dumps(answer["booking"]["after"])
     assert json.loads((tmp_path / "d" / REPORT_FILE).read_text()) == answer
     files = deltalake.DeltaTable(str(tmp_path / "d" / "lake" / "bookings")).file_uris()
-    rows = duckdb.execute("select count(*) from read_parquet(?)", [files]).fetchone()
+    with duckdb.connect() as connection:
+        rows = connection.execute("select count(*) from read_parquet(?)", [files]).fetchone()
     assert rows == (600,)
     assert Sandbox.load(tmp_path / "d").running() == []

@@ -220,7 +220,8 @@ def test_three_readers_agree_record_by_record(hub, spark):
     assert polars["order_id"].to_list() == [row["order_id"] for row in ours]
     assert polars["lines"].to_list() == [row["lines"] for row in ours]
     query = f"select * from read_parquet({hub.files()}, union_by_name=true) order by {', '.join(order)}"
-    duck = duckdb.sql(query).to_arrow_table().to_pylist()
+    with duckdb.connect() as connection:
+        duck = connection.sql(query).to_arrow_table().to_pylist()
     for name in ("_edge", "_offset", "_key", "_deleted", "order_id", "status", "lines", "price"):
         assert [row[name] for row in duck] == [row[name] for row in ours], name
     (status,) = lake_status(hub.config)

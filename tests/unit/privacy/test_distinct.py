@@ -57,3 +57,17 @@ def test_the_memory_forgets_before_it_grows_too_large():
     for first in range(0, 3 * CAPACITY, CAPACITY // 2):
         distinct.answers([b"%d" % number for number in range(first, first + CAPACITY // 2)])
         assert len(distinct._known) <= CAPACITY
+
+
+def test_what_never_comes_again_is_remembered_in_samples():
+    """A field of unique values costs no memory; once its values do repeat, all of them are remembered."""
+    seen = []
+    distinct = counted(seen)
+    batches = [[b"%d-%d" % (batch, number) for number in range(1600)] for batch in range(4)]
+    for raws in batches:
+        distinct.answers(raws)
+    assert len(distinct._known) == 1600 + 3 * 100
+    for _ in range(3):
+        seen.clear()
+        distinct.answers(batches[-1])
+    assert seen == []
