@@ -317,7 +317,7 @@ class Trial:
 
 
 def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> list:
-    """Read a whole topic with a plain consumer, by default read_committed, to the end that read_uncommitted shows."""
+    """Read a whole topic with a plain consumer, by default read_committed, to its end; a transaction that stays open is left out."""
     options = {
         "bootstrap.servers": bootstrap,
         "group.id": uuid.uuid4().hex,
@@ -328,10 +328,11 @@ def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
     ends = Consumer(options | {"isolation.level": "read_uncommitted"})
     consumer = Consumer(options | {"isolation.level": isolation})
     try:
-        left = {
-            partition: ends.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
-            for partition in ends.list_topics(topic, timeout=10).topics[topic].partitions
-        }
+        partitions = ends.list_topics(topic, timeout=10).topics[topic].partitions
+        high = {partition: _watermark(ends, topic, partition) for partition in partitions}
+        patience = time.monotonic() + 3
+        while (left := {p: _watermark(consumer, topic, p) for p in partitions}) != high and time.monotonic() < patience:
+            time.sleep(0.05)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         found = []
         deadline = time.monotonic() + 60
@@ -349,6 +350,10 @@ def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
     finally:
         ends.close()
         consumer.close()
+
+
+def _watermark(consumer: Consumer, topic: str, partition: int) -> int:
+    return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
 
 
 def settle(futures) -> None:
