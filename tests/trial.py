@@ -317,7 +317,7 @@ class Trial:
 
 
 def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> list:
-    """Read a whole topic with a plain consumer, by default read_committed, to its end; a transaction that stays open is left out."""
+    """Read a whole topic with a plain consumer to its end; a transaction that stays open is left out."""
     options = {
         "bootstrap.servers": bootstrap,
         "group.id": uuid.uuid4().hex,
