@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint clean lock
+.PHONY: help setup demo test chaos lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -20,8 +20,11 @@ setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing i
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
 
-test: setup ## every test that runs on each change, real brokers included
-	@$(BIN)/pytest $(ARGS)
+test: setup ## every test that runs on each change, real brokers included; one process beside that of the brokers
+	@$(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
+
+chaos: setup ## faults on real brokers: kills, executors, two hubs
+	@$(BIN)/pytest tests/chaos $(ARGS)
 
 lint: setup ## ruff, formatting, mypy
 	@$(BIN)/ruff check .

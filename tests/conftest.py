@@ -7,6 +7,13 @@ from tests.epochs import Epochs
 from tests.trial import Trial
 
 
+def pytest_collection_modifyitems(items):
+    """Tests on real brokers share clusters and follow one another; all others run beside them."""
+    for item in items:
+        if item.get_closest_marker("brokers"):
+            item.add_marker(pytest.mark.xdist_group("brokers"))
+
+
 @pytest.fixture(scope="session")
 def clusters(tmp_path_factory):
     """Two edges and central."""
