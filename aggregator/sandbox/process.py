@@ -14,6 +14,18 @@ from pathlib import Path
 import psutil
 
 _EXEC_PATIENCE_S = 2.0
+_STANDARD = (0, 1, 2)
+
+
+def _inherited() -> list[int]:
+    """What a caller's shell had open: a daemon that kept it would hold the caller's locks and pipes for ever."""
+    found = []
+    for entry in Path("/dev/fd").iterdir():
+        descriptor = int(entry.name)
+        with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
+            if descriptor not in _STANDARD and os.get_inheritable(descriptor):
+                found.append(descriptor)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,7 @@ class Daemon:
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(self.log), append, 0o644),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inherited()),
             ],
             setsid=True,
         )

@@ -36,6 +36,17 @@ def test_a_daemon_lives_in_a_session_of_its_own(daemon):
     assert os.getsid(process.pid) == process.pid
 
 
+def test_a_daemon_keeps_nothing_that_its_caller_has_open(daemon):
+    """A lock or a pipe of the shell that started it is free when the command ends, not when the daemon does."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    _up(daemon, SLEEP)
+    os.close(writing)
+    os.set_blocking(reading, False)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"", "the other end is still open"
+
+
 def test_stop_ends_it_and_forgets_it(daemon):
     """After stop there is neither a process nor a file that names one."""
     _up(daemon, SLEEP)
