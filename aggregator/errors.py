@@ -31,6 +31,7 @@ class Reason(StrEnum):
     OPERATOR_FAILED = "operator_failed"
     BAD_HEARTBEAT = "bad_heartbeat"
     SCHEMA_REFUSED = "schema_refused"
+    UNDECIDED = "undecided"
 
 
 class AggregatorError(Exception):

@@ -10,11 +10,34 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aggregator.privacy.leaf import Shown
 from aggregator.privacy.pile import Integers
 from aggregator.privacy.strip import Rejection
 
 # (path, operator) to the number of values that were removed or changed.
 Counts = Counter[tuple[str, str]]
+
+
+# Instead of a value's number.
+ABSENT, NOWHERE = -1, -2
+
+
+def _no_codes() -> Integers:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one path held in the records of a batch.
+
+    Attributes:
+        codes: For each row the number of its value; `ABSENT` for null or a null around it, and where the record can not
+            be read; `NOWHERE` where its schema has no such field.
+        values: The values; text of a uuid in lower case.
+    """
+
+    codes: Integers = field(default_factory=_no_codes)
+    values: Sequence[Shown] = ()
 
 
 def _nothing(_places: Collection[int]) -> Counts:
@@ -30,12 +53,14 @@ class Column:
         rejected: Place to the reason.
         counts: Of all that is not rejected.
         counts_of: Of these places alone; none of them rejected, and none twice.
+        looked: Path to what it held, for the fields that conditions ask for; without those that no record has.
     """
 
     contents: list[bytes | None]
     rejected: dict[int, Rejection] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counter)
     counts_of: Callable[[Collection[int]], Counts] = _nothing
+    looked: dict[str, Looked] = field(default_factory=dict)
 
 
 def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
@@ -45,7 +70,7 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
         size: Places in all; those that no part has are empty.
         parts: Each with the places of its rows.
     """
-    whole = Column([None] * size, counts_of=lambda places: _counted(parts, places))
+    whole = Column([None] * size, counts_of=lambda places: _counted(parts, places), looked=_looked(size, parts))
     for members, part in parts:
         whole.counts.update(part.counts)
         whole.rejected.update((int(members[row]), rejection) for row, rejection in part.rejected.items())
@@ -55,6 +80,20 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
         for place, content in zip(members.tolist(), part.contents, strict=True):
             whole.contents[place] = content
     return whole
+
+
+def _looked(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[str, Looked]:
+    """What the parts held, each with numbers of its own, as one."""
+    found: dict[str, Looked] = {}
+    for path in sorted({path for _, part in parts for path in part.looked}):
+        codes, values = np.full(size, NOWHERE, np.int64), list[Shown]()
+        for members, part in parts:
+            if path in part.looked:
+                own = part.looked[path].codes
+                codes[members] = np.where(own < 0, own, own + len(values))
+                values += part.looked[path].values
+        found[path] = Looked(codes, values)
+    return found
 
 
 def _counted(parts: Sequence[tuple[Integers, Column]], places: Collection[int]) -> Counts:

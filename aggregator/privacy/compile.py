@@ -7,6 +7,7 @@ Invariants: every leaf is decided by exactly one rule; a container lives only if
 recursive shell of nothing remains; the result depends on the arguments only.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
@@ -15,9 +16,10 @@ from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators, paths
 from aggregator.privacy.derived import derive
 from aggregator.privacy.leaf import Leaf, leaf_of
+from aggregator.privacy.looks import with_looks
 from aggregator.privacy.plan import Action, Call, Plan, PlanNode, Row
 from aggregator.privacy.precedence import Decision, Scope
-from aggregator.privacy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize
+from aggregator.privacy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize, beside
 from aggregator.privacy.settle import settle
 from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
 
@@ -53,14 +55,19 @@ def compile_plan(text: str, scope: Scope, today: date) -> Plan:
             Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
         ) from None
     calls = tuple(compiler.calls)
-    nodes = settle(compiler.nodes, root, calls, compiler.undeclared)
-    rows = tuple(_final(row, nodes[number]) for number, row in compiler.rows.items())
+    marked, looks = with_looks(compiler.schema, compiler.nodes, root, scope.looked_at)
+    nodes = settle(marked, root, calls, compiler.undeclared)
+    seen = {look.path for look in looks}
+    lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
+    rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
     schema = derive(compiler.schema, nodes, root, calls, scope.policy)
-    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema)
+    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema, looks, tuple(compiler.rows))
 
 
-def _final(row: Row, node: PlanNode) -> Row:
+def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
     """A leaf may be lost with its container, whatever its own rule says: a map without keys, for example."""
+    if node.call in lonely:
+        row = row._replace(because=f"{row.because}; the field that it looks at is not there: redacted")
     if node.action is not Action.DROP or row.operator == "drop":
         return row
     return row._replace(because=f"{row.because}; its container is dropped", operator="drop", privacy_class="removed")
@@ -74,6 +81,8 @@ class _Compiler:
         self.today = today
         self.schema = parse(text)
         self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
+        for path in scope.looked_at:
+            self.matcher.tell_apart(paths.steps(path))
         self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
         self.nodes: list[PlanNode] = []
         self.calls: dict[Call, int] = {}
@@ -147,7 +156,8 @@ class _Compiler:
                 rule = Drop()
             else:
                 context = operators.context(rule, self.scope.topic, path, self.today)
-                call = self.calls.setdefault(Call(rule, leaf, result, context), len(self.calls))
+                made = Call(rule, leaf, result, context, beside(rule))
+                call = self.calls.setdefault(made, len(self.calls))
         action = Action.DROP if isinstance(rule, Drop) else Action.KEEP if call is None else Action.APPLY
         published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""
         node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)

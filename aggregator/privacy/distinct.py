@@ -3,10 +3,10 @@
 Invariant: an operator that raises loses exactly the values that it raises for; what is missing is never the input.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from aggregator.privacy.codec import Raw, raws_of, value_of
-from aggregator.privacy.leaf import Value
+from aggregator.privacy.leaf import Paired, Value
 from aggregator.privacy.operators import Operator, RawOperator, reads_bytes, reads_value
 from aggregator.privacy.plan import Call
 from aggregator.schema.avro import Kind
@@ -29,7 +29,8 @@ class Distinct:
         self._operator = operator
         self._raw_operator = raw_operator
         self._capacity = capacity
-        self._grows = call.leaf.kind in (Kind.STRING, Kind.BYTES)
+        self._grows = bool(call.beside) or call.leaf.kind in (Kind.STRING, Kind.BYTES)
+        self._length: Callable[[Raw], int] = _pair_length if call.beside else len
         self._known: dict[Raw, Raw] = {}
 
     def results(self, wanted: Collection[Raw]) -> Mapping[Raw, Raw]:
@@ -53,8 +54,8 @@ class Distinct:
         repeats = (len(raws) - len(fresh)) * _SAMPLE * 2 >= len(raws) or not self._known
         step = 1 if repeats else _SAMPLE
         pairs = zip(fresh[::step], made[::step], strict=True)
-        longest = LONGEST_BYTES if self._grows else None
-        kept = {raw: answer for raw, answer in pairs if answer is not None and (longest is None or len(raw) <= longest)}
+        longest, length = LONGEST_BYTES if self._grows else None, self._length
+        kept = {raw: made for raw, made in pairs if made is not None and (longest is None or length(raw) <= longest)}
         if len(self._known) + len(kept) > self._capacity:
             self._known = {raw: answer for raw, answer in zip(raws, answers, strict=True) if answer is not None}
         self._known.update(kept)
@@ -74,9 +75,11 @@ class Distinct:
             return None
 
     def _apply(self, fresh: Sequence[Raw]) -> list[Raw]:
-        rule, leaf, result, _ = self._call
-        values: Sequence[Value] = fresh
-        if not reads_value(rule):
+        rule, leaf, result, _, beside = self._call
+        values: Sequence[Value] | Sequence[Paired] = fresh
+        if beside:
+            values = [Paired(value_of(leaf, raw), other) for raw, other in fresh]
+        elif not reads_value(rule):
             values = [b""] * len(fresh)
         elif not (leaf.kind is Kind.STRING and reads_bytes(rule, leaf)):
             values = [value_of(leaf, raw) for raw in fresh]
@@ -85,3 +88,8 @@ class Distinct:
         if len(made) != len(fresh):
             raise ValueError("an operator answers every value once")
         return made
+
+
+def _pair_length(pair: tuple[Raw, Value | None]) -> int:
+    """Bytes of both, about."""
+    return sum(len(part) for part in pair if isinstance(part, bytes | str))

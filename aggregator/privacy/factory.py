@@ -19,6 +19,7 @@ def topic_strip(
     central_registry: Registry,
     keys: Mapping[str, KeyRing],
     today: Callable[[], date] = utc_today,
+    edge: str | None = None,
 ) -> Strip:
     """The strip of one edge topic.
 
@@ -30,6 +31,7 @@ def topic_strip(
         central_registry: Gets the derived ones.
         keys: The hub's key rings; resolved here, in the process that strips.
         today: Decides which `keep` has expired.
+        edge: Where records come from; without it, conditions on the edge can not be decided.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or names a key that is not there.
@@ -44,4 +46,5 @@ def topic_strip(
         central_registry=central_registry,
         keys=keys,
         today=today,
+        edge=edge,
     )

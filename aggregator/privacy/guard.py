@@ -217,6 +217,8 @@ def _leaf(node: PlanNode, calls: Sequence[Call]) -> _Check:
 
 def is_read(node: PlanNode, calls: Sequence[Call]) -> bool:
     """Whether this text travels on or is looked at; what is dropped may be any bytes."""
+    if node.look >= 0:
+        return True
     if node.action is Action.APPLY:
         return operators.reads_value(calls[node.call].rule)
     return node.action is Action.KEEP

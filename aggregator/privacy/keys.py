@@ -16,17 +16,17 @@ import numpy as np
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
+from aggregator.privacy.key_tally import PATH, KeyTally, key_path
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
 from aggregator.privacy.pile import Pile
 from aggregator.privacy.policy import KeyFormat
+from aggregator.privacy.precedence import Decision, Scope
 from aggregator.privacy.programs import Programs
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Pseudonymize
-from aggregator.privacy.strip import Rejection
+from aggregator.privacy.rules import Drop, Pseudonymize
+from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.schema.wire import MAGIC
 
-# Counted under this path; no field can be called so.
-PATH = "@key"
 _LONG = struct.Struct(">q")
 _SCALARS = (str, int)
 
@@ -35,24 +35,29 @@ class Keys:
     """Transforms the keys of one topic.
 
     Args:
-        rule: `keep`, `drop` or `pseudonymize`.
+        scope: What the policy says; its one rule is `keep`, `drop` or `pseudonymize`.
         form: Declared format; None: Avro if the wire says so and the id is known, else text.
         programs: For Avro keys.
         keys: Key rings by name.
     """
 
-    def __init__(self, rule: AnyRule, form: KeyFormat | None, programs: Programs, keys: Mapping[str, KeyRing]) -> None:
-        self._rule = rule
+    def __init__(self, scope: Scope, form: KeyFormat | None, programs: Programs, keys: Mapping[str, KeyRing]) -> None:
+        (self._said,) = scope.rules
+        self._scope = scope
         self._form = form
         self._programs = programs
-        self._drops = True
-        self._tokenizer = tokenizer(rule, keys) if isinstance(rule, Pseudonymize) else None
+        self._decision = Decision(Drop(), "")
+        self._tally = KeyTally()
+        self._tokenizer = tokenizer(self._said.rule, keys) if isinstance(self._said.rule, Pseudonymize) else None
 
     def begin(self, today: date) -> None:
         """A new batch."""
         self._programs.begin(today)
-        expired = isinstance(self._rule, Keep) and self._rule.expired(today)
-        self._drops = expired or isinstance(self._rule, Drop)
+        self._decision = self._scope.decide(frozenset((0,)), frozenset(), today)
+
+    def report(self) -> list[ReportRow]:
+        """What was met so far."""
+        return list(self._tally.rows(self._programs.report()))
 
     def strip(self, keys: Sequence[bytes | None]) -> Column:
         """The keys of the batch that was begun; None stays None, and is what a dropped key becomes.
@@ -61,9 +66,12 @@ class Keys:
             RetryError: a registry does not answer.
         """
         distinct = set(keys) - {None}
+        missing = keys.count(None)
+        self._tally.missing(self._decision, missing)
         if not distinct:
             return Column([None] * len(keys))
-        if self._drops:
+        if isinstance(self._decision.rule, Drop):
+            self._tally.met(self._decision, self._form or "any", len(keys) - missing)
             return _alike(keys, Column([None] * len(keys)), "drop")
         if self._form == "avro" or (self._form is None and any(key[:1] == MAGIC for key in distinct if key)):
             return self._by_wire(keys)
@@ -86,7 +94,9 @@ class Keys:
         rest = np.sort(np.concatenate(plain))
         if self._form == "avro":
             parts.append(refused(rest, Rejection(Reason.BAD_KEY)))
-        else:
+        bad = sum(len(part.rejected) for _, part in parts)
+        self._tally.met(self._decision, "avro", bad, bad)
+        if self._form is None:
             parts.append((rest, self._plain([keys[place] for place in rest])))
         return joined(len(keys), parts)
 
@@ -106,7 +116,8 @@ class Keys:
         if len(made) < len(distinct):
             bad = [place for place, key in enumerate(keys) if key is not None and key not in made]
             column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
-        return column if self._tokenizer is None else _alike(keys, column, self._rule.operator)
+        self._tally.met(self._decision, self._form or "string", len(keys) - keys.count(None), len(column.rejected))
+        return column if self._tokenizer is None else _alike(keys, column, self._said.rule.operator)
 
 
 def _alike(keys: Sequence[bytes | None], column: Column, operator: str) -> Column:
@@ -126,14 +137,10 @@ def _of_key(column: Column, schema_id: int) -> Column:
     """What a program made of values, told as of keys."""
 
     def told(counts: Counts) -> Counts:
-        return Counter({(_path(path), operator): count for (path, operator), count in counts.items()})
+        return Counter({(key_path(path), operator): count for (path, operator), count in counts.items()})
 
     rejected = dict.fromkeys(column.rejected, Rejection(Reason.BAD_KEY, schema_id))
     return Column(column.contents, rejected, told(column.counts), lambda places: told(column.counts_of(places)))
-
-
-def _path(inner: str) -> str:
-    return PATH if inner == "." else f"{PATH}.{inner}"
 
 
 def _json(key: bytes) -> Value:

@@ -9,7 +9,16 @@ from typing import NamedTuple
 from aggregator.schema.avro import Kind, Logical, Node
 
 Value = str | int | bytes
+# What is shown of a value for another's sake; floating point numbers only so that it is seen that they are there.
+Shown = Value | float
 INTEGERS = frozenset((Kind.INT, Kind.LONG))
+
+
+class Paired(NamedTuple):
+    """A value, and another one of its record."""
+
+    value: Value
+    other: Value | None
 
 
 class Leaf(NamedTuple):

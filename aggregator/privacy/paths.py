@@ -5,7 +5,7 @@ own. `*` stands for exactly one step, `**` for any number. Matching costs the pa
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 ITEMS = "[]"
@@ -13,7 +13,10 @@ VALUES = "{}"
 KEYS = "{key}"
 ANY = "*"
 ANY_DEPTH = "**"
-_SEGMENT = re.compile(r"((?:[A-Za-z_][A-Za-z0-9_]*)|\*\*|\*|\{\}|\{key\})((?:\[\])*)")
+# Steps that are no names.
+WILD = frozenset((ITEMS, VALUES, KEYS, ANY, ANY_DEPTH))
+# Names of Avro, and of JSON as far as they are plain: `first-name`, `@type`, `2024`.
+_SEGMENT = re.compile(r"((?:[A-Za-z0-9_$@:-]+)|\*\*|\*|\{\}|\{key\})((?:\[\])*)")
 
 
 def steps(path: str) -> tuple[str, ...]:
@@ -32,6 +35,17 @@ def steps(path: str) -> tuple[str, ...]:
             raise ValueError("is no path; write `customer.email`, `items[].sku`, `attributes.{key}`, `attributes.{}`")
         found += [match[1], *([ITEMS] * (len(match[2]) // 2))]
     return tuple(found)
+
+
+def exact(path: str) -> str:
+    """A path of names alone: it leads to one place in a record.
+
+    Raises:
+        ValueError: another path, or none.
+    """
+    if not WILD.isdisjoint(steps(path)):
+        raise ValueError("is no single field; write names with points between, like `customer.id`")
+    return path
 
 
 def join(path: str, step: str) -> str:
@@ -71,6 +85,12 @@ class Matcher:
             self._states.append(_State(len(self._states), {}, [], loops=step == ANY_DEPTH))
         return onwards[step]
 
+    def tell_apart(self, path: Sequence[str]) -> None:
+        """Give the places along a path states of their own, though no rule may end there."""
+        state = 0
+        for step in path:
+            state = self._next(state, step)
+
     def _closed(self, states: set[int]) -> frozenset[int]:
         """With every `**` entered that may stand for no step at all."""
         waiting = list(states)
@@ -90,6 +110,31 @@ class Matcher:
             if state.loops:
                 after.add(number)
         return self._closed(after)
+
+    def names(self, states: frozenset[int], name: str) -> bool:
+        """Whether a pattern that is still alive has this name for its next step."""
+        return any(name in self._states[number].onwards for number in states)
+
+    def leading_to(self, rules: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """States from which one of these rules can be reached: through a member of an object, through an array's item.
+
+        At least one step is taken, of any name where a wildcard stands.
+        """
+        members: set[int] = set()
+        items: set[int] = set()
+        for state in reversed(self._states):  # what is behind a state has a higher number
+            leading = {
+                step
+                for step, inner in state.onwards.items()
+                if inner in members or inner in items or not rules.isdisjoint(self._states[inner].rules)
+            }
+            if state.loops and (leading or not rules.isdisjoint(state.rules)):
+                leading = {ANY}  # whatever comes first
+            if not leading.isdisjoint((ITEMS, ANY, ANY_DEPTH)):
+                items.add(state.number)
+            if not leading <= {ITEMS, KEYS}:
+                members.add(state.number)
+        return frozenset(members), frozenset(items)
 
     def matched(self, states: frozenset[int]) -> frozenset[int]:
         """Numbers of the rules whose path ends here."""

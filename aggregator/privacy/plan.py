@@ -41,6 +41,7 @@ class PlanNode:
         routes: For each branch of a union the branch of the output that it is written to.
         branches: For each branch of the output union the branch that gives its type; -1 is a null that was added.
         published: What the derived schema says was done here; empty for nothing.
+        look: Number of the look at this leaf; -1 where nobody looks.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class PlanNode:
     routes: tuple[int, ...] = ()
     branches: tuple[int, ...] = ()
     published: str = ""
+    look: int = -1
 
 
 class Call(NamedTuple):
@@ -63,12 +65,21 @@ class Call(NamedTuple):
         leaf: What it takes.
         result: What it makes.
         context: What else its results depend on (a place, a day); empty for most.
+        beside: Path of the field whose value the operator sees beside each of its own; empty for most.
     """
 
     rule: AnyRule
     leaf: Leaf
     result: Leaf
     context: str = ""
+    beside: str = ""
+
+
+class Look(NamedTuple):
+    """A leaf that is looked at for another's sake; one path has several where a union holds several types."""
+
+    path: str
+    leaf: Leaf
 
 
 class Row(NamedTuple):
@@ -94,6 +105,8 @@ class Plan:
         calls: Operator calls.
         rows: Every leaf, explained.
         schema: Text of the derived schema.
+        looks: Leaves whose values others see.
+        leaves: Number of each row's node.
     """
 
     topic: str
@@ -103,6 +116,8 @@ class Plan:
     calls: tuple[Call, ...]
     rows: tuple[Row, ...]
     schema: str
+    looks: tuple[Look, ...] = ()
+    leaves: tuple[int, ...] = ()
 
     @property
     def dropped(self) -> bool:
@@ -116,8 +131,9 @@ class Plan:
             "policy": self.policy,
             "nodes": [asdict(node) for node in self.nodes],
             "root": self.root,
-            "calls": [(call.rule.model_dump(mode="json"), call.leaf, call.result, call.context) for call in self.calls],
+            "calls": [(call.rule.model_dump(mode="json"), *call[1:]) for call in self.calls],
             "rows": [row._asdict() for row in self.rows],
             "schema": self.schema,
+            "looks": self.looks,
         }
         return json.dumps(plain, separators=(",", ":"), sort_keys=True)

@@ -6,20 +6,32 @@ value, and the hash depends on the meaning of the file only, not on its order or
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from aggregator.config.document import Document, Fault, Place, read_document, show_place
 from aggregator.config.patterns import full_matches
 from aggregator.errors import ConfigError
 from aggregator.privacy import paths
+from aggregator.privacy.parameters.conditions import Condition
 from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, Rule, most_restrictive, operator_names
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
+ValueFormat = Literal["avro", "json"]
+
+T = TypeVar("T")
 
 
 def _path(value: str) -> str:
@@ -69,6 +81,8 @@ class TopicPolicy(Model):
         fields: Path to operator.
         format: How keys are read; None decides per key.
         default: For leaves that neither a tag nor a path names; None leaves it to the policy's.
+        value_format: `avro` (the default), or `json`: values without a schema, of which only what a path names is left.
+        drop_record: Conditions; a record that meets any of them is left out, and counted.
     """
 
     key: Annotated[Rule, AfterValidator(_of_key)] | None = None
@@ -76,11 +90,28 @@ class TopicPolicy(Model):
     fields: dict[Annotated[str, AfterValidator(_path)], Rule] = Field(default_factory=dict)
     format: KeyFormat | None = None
     default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
+    value_format: ValueFormat | None = None
+    drop_record: tuple[Condition, ...] = ()
 
-    @field_validator("headers", "fields", mode="before")
+    @model_validator(mode="after")
+    def _names_are_written(self) -> Self:
+        """Without a schema nobody knows which names are data: what passes is written out, or opened as a whole."""
+        if self.value_format != "json":
+            return self
+        if isinstance(self.default, Keep):
+            raise ValueError("JSON has no schema: open it by paths, not by `default: keep`")  # noqa: TRY004 - pydantic's way
+        for path, rule in self.fields.items():
+            if paths.steps(path)[-1] in (paths.ANY, paths.ANY_DEPTH) and not isinstance(rule, Keep | Drop):
+                raise ValueError(
+                    f"JSON has no schema: a path that ends in a wildcard takes `keep` or `drop`, not {rule.operator}, "
+                    "because the names of its fields would pass in clear; write them out, or use `{key}` and `{}`"
+                )
+        return self
+
+    @field_validator("headers", "fields", "drop_record", mode="before")
     @classmethod
     def _nothing_written(cls, value: Any, info: ValidationInfo) -> Any:
-        empty: Any = () if info.field_name == "headers" else {}
+        empty: Any = {} if info.field_name == "fields" else ()
         return empty if value is None else value
 
 
@@ -92,6 +123,8 @@ class TopicView(Model):
     fields: tuple[tuple[str, Rule], ...]
     format: KeyFormat | None
     default: Rule
+    value_format: ValueFormat
+    drop_record: tuple[Condition, ...]
 
 
 class Policy(Model):
@@ -126,20 +159,27 @@ class Policy(Model):
             ConfigError: patterns that both match name different key formats.
         """
         found = [self.topics[pattern] for pattern in sorted(self.topics) if full_matches(pattern, [topic])[0]]
-        formats = {item.format for item in found if item.format is not None}
-        if len(formats) > 1:
-            raise ConfigError(
-                f"policy {self.policy} names two key formats for topic {topic}: {', '.join(sorted(formats))}",
-                hint="leave `format` in one of the patterns that match it",
-            )
+        key_formats: list[KeyFormat | None] = [item.format for item in found]
+        value_formats: list[ValueFormat | None] = [item.value_format for item in found]
         headers = set.intersection(*(set(item.headers) for item in found)) if found else set()
         return TopicView(
             key=most_restrictive([item.key or Drop() for item in found] or [Drop()]),
             headers=tuple(sorted(headers)),
             fields=tuple((path, rule) for item in found for path, rule in sorted(item.fields.items())),
-            format=formats.pop() if formats else None,
+            format=self._one(topic, "key formats", "format", key_formats),
             default=most_restrictive([item.default or self.default for item in found] or [self.default]),
+            value_format=self._one(topic, "value formats", "value_format", value_formats) or "avro",
+            drop_record=tuple(condition for item in found for condition in item.drop_record),
         )
+
+    def _one(self, topic: str, what: str, name: str, said: Collection[T | None]) -> T | None:
+        formats = {form for form in said if form is not None}
+        if len(formats) > 1:
+            raise ConfigError(
+                f"policy {self.policy} names two {what} for topic {topic}: {', '.join(sorted(map(str, formats)))}",
+                hint=f"leave `{name}` in one of the patterns that match it",
+            )
+        return formats.pop() if formats else None
 
     def keys(self) -> frozenset[str]:
         """Names of the keys that some rule uses; the hub's configuration must have them all."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from aggregator.privacy import paths
 from aggregator.privacy.policy import Policy
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, is_steady, most_restrictive, privacy_class
+from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, beside, is_steady, most_restrictive, privacy_class
 
 
 class PathRule(NamedTuple):
@@ -52,6 +52,7 @@ class Scope(NamedTuple):
         tags: Rules by tag.
         default: For leaves without tag and path.
         closed: For undeclared tags and expired rules; never `keep`.
+        looks: Paths of fields that conditions on whole records ask for.
     """
 
     topic: str
@@ -60,6 +61,13 @@ class Scope(NamedTuple):
     tags: Mapping[str, AnyRule]
     default: AnyRule
     closed: AnyRule
+    looks: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Paths whose values others see: those of conditions, and of what operators look at."""
+        named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
+        return frozenset(self.looks) | frozenset(path for rule in named if (path := beside(rule)))
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
         """The decision for a leaf.
@@ -82,6 +90,8 @@ class Scope(NamedTuple):
             winner = most_restrictive(list(by_tag.values()))
             tag = next(tag for tag, rule in by_tag.items() if rule == winner)
             return Decision(winner, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
+        if isinstance(self.default, Keep) and self.default.expired(today):
+            return Decision(self.closed, f"default{note}; its keep {_why(self.default, today)}")
         return Decision(self.default, f"default{note}")
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
@@ -103,7 +113,13 @@ def value_scope(policy: Policy, topic: str) -> Scope:
     """What holds for the values of a topic."""
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
-    return _scope(policy, topic, rules, view.default)
+    looks = sorted({path for condition in view.drop_record for path in condition.fields()})
+    return _scope(policy, topic, rules, view.default)._replace(looks=tuple(looks))
+
+
+def json_scope(scope: Scope) -> Scope:
+    """The same for values without a schema: no tags, and what no path names leaves."""
+    return scope._replace(tags={}, default=Drop())
 
 
 def key_scope(policy: Policy, topic: str) -> Scope:

@@ -18,7 +18,8 @@ from aggregator.privacy.pile import Integers, Pile
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.rules import is_steady
-from aggregator.privacy.strip import Rejection
+from aggregator.privacy.strip import Rejection, ReportRow
+from aggregator.privacy.tally import Met, report_rows, summed
 from aggregator.schema.registry import Registry
 
 
@@ -32,6 +33,10 @@ class Program(Protocol):
             pile: The batch.
             members: Places of the values of the plan's schema; the rows of the result.
         """
+        ...
+
+    def met(self) -> Met:
+        """What was met so far."""
         ...
 
 
@@ -75,20 +80,24 @@ class Programs:
         self._looked = False
         self._known: dict[int, Program | Rejection] = {}
         self._calls: dict[Call, Distinct] = {}
+        self._running: list[tuple[int, Plan, Program]] = []
+        self._past: list[ReportRow] = []
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
         self._looked = False
         if today != self._day:
+            self._past, self._running = self.report(), []
             self._day, self._known = today, {}
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
 
-    def strip(self, pile: Pile) -> Column:
+    def strip(self, values: Sequence[bytes | None]) -> Column:
         """Strip the values of the batch that was begun, by schema: each group is one call per operator.
 
         Raises:
             RetryError, HoldError, ConfigError: as `program`.
         """
+        pile = Pile(values)
         groups = pile.groups()
         parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
         for schema_id, members in groups.members.items():
@@ -98,6 +107,11 @@ class Programs:
             else:
                 parts.append((members, program.strip(pile, members)))
         return joined(len(pile), parts)
+
+    def report(self) -> list[ReportRow]:
+        """Every leaf of every schema met so far, on other days under other rules perhaps."""
+        rows = [row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.met())]
+        return summed([*self._past, *rows])
 
     def program(self, schema_id: int) -> Program | Rejection:
         """The program of a writer schema id, in the batch that was begun.
@@ -126,9 +140,11 @@ class Programs:
             raise AssertionError("`begin` comes before `program`")
         plan = compile_plan(text, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
-        if plan.dropped and self._drops_whole:
-            return self._maker(plan, calls, schema_id, None)
-        return self._maker(plan, calls, schema_id, self._central_registry.admit(self._subject, plan.schema))
+        leaves_nothing = plan.dropped and self._drops_whole
+        central_id = None if leaves_nothing else self._central_registry.admit(self._subject, plan.schema)
+        made = self._maker(plan, calls, schema_id, central_id)
+        self._running.append((schema_id, plan, made))
+        return made
 
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""

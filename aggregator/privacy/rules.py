@@ -4,6 +4,7 @@ Invariant: the classes are ordered by how much they take away, and two rules of 
 that the place of a rule in a file never matters. Refuses operators that this version does not have, by name.
 """
 
+from datetime import date
 from enum import IntEnum
 from typing import Annotated, Any
 
@@ -11,7 +12,14 @@ from pydantic import BeforeValidator, Discriminator
 
 from aggregator.privacy.parameters.coarsening import Age, Bucket, DateTruncate, Geo, Round, Truncate
 from aggregator.privacy.parameters.custom import Custom
-from aggregator.privacy.parameters.keyed import Encode, Encrypt, EncryptDeterministic, Normalize, Pseudonymize
+from aggregator.privacy.parameters.keyed import (
+    DateShift,
+    Encode,
+    Encrypt,
+    EncryptDeterministic,
+    Normalize,
+    Pseudonymize,
+)
 from aggregator.privacy.parameters.masking import Mask, MaskCard, MaskEmail, MaskIp, MaskPhone, MaskPostcode, MaskUrl
 from aggregator.privacy.parameters.model import Model
 from aggregator.privacy.parameters.opening import Drop, Keep, Nullify, Redact
@@ -22,6 +30,7 @@ __all__ = [
     "AnyRule",
     "Bucket",
     "Custom",
+    "DateShift",
     "DateTruncate",
     "Drop",
     "Encode",
@@ -87,6 +96,7 @@ _CLASSES: dict[type[Model], PrivacyClass] = {
     Mask: PrivacyClass.IRREVERSIBLE,
     Truncate: PrivacyClass.IRREVERSIBLE,
     Pseudonymize: PrivacyClass.PSEUDONYMOUS,
+    DateShift: PrivacyClass.PSEUDONYMOUS,
     Encrypt: PrivacyClass.REVERSIBLE,
     EncryptDeterministic: PrivacyClass.REVERSIBLE,
     Custom: PrivacyClass.REVERSIBLE,
@@ -95,8 +105,6 @@ _CLASSES: dict[type[Model], PrivacyClass] = {
     Keep: PrivacyClass.CLEAR,
 }
 _NAMES = {kind.model_fields["operator"].default: kind for kind in _CLASSES}
-# Both need more than the value: another field of its record.
-_NOT_YET = frozenset({"date_shift", "drop_record"})
 
 
 def operator_names() -> tuple[str, ...]:
@@ -119,8 +127,8 @@ def _spelled_out(value: Any) -> Any:
         ((name, parameters),) = value.items()
     if not isinstance(name, str) or not isinstance(parameters, dict | None):
         raise ValueError("an operator is a name, or one name with its parameters as a mapping")  # noqa: TRY004 - pydantic's way
-    if name in _NOT_YET:
-        raise ValueError(f"operator {name} is not supported yet; this version has {', '.join(operator_names())}")
+    if name == "drop_record":
+        raise ValueError("`drop_record` is about records: it stands under a topic, with its conditions")
     if name not in _NAMES:
         raise ValueError(f"no operator has this name; this version has {', '.join(operator_names())}")
     if "operator" in (parameters or {}):
@@ -147,6 +155,7 @@ AnyRule = (
     | Mask
     | Truncate
     | Pseudonymize
+    | DateShift
     | Encrypt
     | EncryptDeterministic
     | Custom
@@ -167,9 +176,21 @@ def is_steady(rule: AnyRule) -> bool:
     return not isinstance(rule, Encrypt | Age)
 
 
-def restriction(rule: AnyRule) -> tuple[int, int, str]:
-    """A total order: class, then the operator's place in the list (nullify before redact), then its parameters."""
-    return privacy_class(rule), -list(_CLASSES).index(type(rule)), rule.model_dump_json()
+def beside(rule: AnyRule) -> str:
+    """Path of the other field that the operator looks at; empty for none."""
+    return rule.entity if isinstance(rule, DateShift) else ""
+
+
+def restriction(rule: AnyRule) -> tuple[int, int, int, str]:
+    """A total order: class, the operator's place in the list (nullify before redact), its end, its parameters."""
+    return privacy_class(rule), -list(_CLASSES).index(type(rule)), -_end(rule), rule.model_dump_json()
+
+
+def _end(rule: AnyRule) -> int:
+    """Day on which a `keep` is closed again, so that the one that ends first takes most; 0 for what has no end."""
+    if not isinstance(rule, Keep):
+        return 0
+    return (rule.expires or date.max).toordinal()
 
 
 def most_restrictive(rules: list[AnyRule]) -> AnyRule:

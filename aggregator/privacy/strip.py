@@ -5,7 +5,7 @@ None and the caller writes a dead letter. Implementations: `kernel` (compiled, w
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -39,7 +39,7 @@ class Stripped:
         values: Stripped values under the central schema id; None for a tombstone and for a rejected record.
         headers: Allowed headers only, in their order; to be read only, because records without any share a list.
         rejected: Index in the batch to the reason.
-        suppressed: Indices that a `drop_record` rule removed; counted, not dead.
+        suppressed: Indices that `drop_record` left out; counted, not dead, and in `rejected` never.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
     """
 
@@ -51,8 +51,61 @@ class Stripped:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
+class PolicyId(NamedTuple):
+    """Which policy it was; the hash is that of its meaning, in hex."""
+
+    name: str
+    version: int
+    hash: str
+
+
+class ReportRow(NamedTuple):
+    """One leaf of one writer schema, or record keys: the rule that fired, and what it has met since the strip was made.
+
+    Attributes:
+        schema_id: Writer schema; None for what has none.
+        path: Where the leaf lies, under `@key` in a record key; never a name that only the data has.
+        type: Its type, with the logical one.
+        tags: Its own and inherited tags.
+        because: Which rule decided.
+        operator: What happens to it.
+        privacy_class: What that leaves.
+        seen: Values met in records that are well formed, nulls included, whatever became of the records afterwards.
+        null: How many of them were null.
+        transformed: How many of them the operator changed or removed.
+        rejected: Records lost because the operator failed for a value here, or the key is not what its format says.
+        unclassified: Neither a tag nor a path that the policy has speaks of it.
+    """
+
+    schema_id: int | None
+    path: str
+    type: str
+    tags: tuple[str, ...]
+    because: str
+    operator: str
+    privacy_class: str
+    seen: int
+    null: int
+    transformed: int
+    rejected: int
+    unclassified: bool
+
+
 class Strip(Protocol):
     """Strips batches of one edge topic. One instance lives as long as its slot's epoch and may cache."""
+
+    @property
+    def policy(self) -> PolicyId:
+        """Which policy it applies."""
+        ...
+
+    def key_versions(self) -> Mapping[str, int]:
+        """Name of each key that the policy uses to the version that makes new tokens."""
+        ...
+
+    def report(self) -> list[ReportRow]:
+        """Every leaf of every schema met so far, in the order in which they were met; then the record keys."""
+        ...
 
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record of the batch.

@@ -142,6 +142,13 @@ class Tokenizer:
         """The token of one value."""
         return self.tokens([value])[0]
 
+    def mac(self, message: bytes) -> bytes:
+        """The whole HMAC of one canonical value; what a token is cut from."""
+        keyed = self._keyed.copy()
+        keyed.update(message)
+        made: bytes = keyed.finalize()
+        return made
+
     def _macs(self, values: Sequence[Value]) -> list[bytes]:
         begin, macs = self._keyed.copy, []
         for message in self._messages(values):

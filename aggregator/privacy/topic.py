@@ -1,22 +1,24 @@
 """Stripping a topic, whatever turns bodies into bodies: keys, headers, rejections and counts of whole records.
 
-Invariants: lists out are as long as lists in; a rejected record has neither key, value nor headers left and counts
-nothing; a derived schema is registered before the first record of it is returned; nothing is returned of a batch when a
-registry is away.
+Invariants: lists out are as long as lists in; a rejected or suppressed record has neither key, value nor headers left
+and counts nothing; a derived schema is registered before the first record of it is returned; nothing is returned of a
+batch when a registry is away.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from aggregator.config.secrets import KeyRing
+from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.json_values import JsonValues
 from aggregator.privacy.keys import Keys
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.policy import Policy
-from aggregator.privacy.precedence import key_scope, value_scope
+from aggregator.privacy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
-from aggregator.privacy.strip import Batch, Headers, Rejection, Stripped
+from aggregator.privacy.strip import Batch, Headers, PolicyId, Rejection, ReportRow, Stripped
+from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.unified import ID_HEADERS, unified
 from aggregator.schema.registry import Registry
 
@@ -39,6 +41,7 @@ class TopicStrip:
         central_registry: Central's.
         keys: Key rings by name.
         today: Asked once per batch.
+        edge: Name of the edge, for conditions that ask for it.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or the record key's key can not be read.
@@ -54,14 +57,24 @@ class TopicStrip:
         central_registry: Registry,
         keys: Mapping[str, KeyRing],
         today: Callable[[], date] = utc_today,
+        edge: str | None = None,
     ) -> None:
         view = policy.view(edge_topic)
         parts, maker = (edge_registry, central_registry, keys), self._maker()
-        self._values = Programs(value_scope(policy, edge_topic), f"{central_topic}-value", *parts, maker=maker)
-        of_key = Programs(key_scope(policy, edge_topic), f"{central_topic}-key", *parts, maker=maker, drops_whole=True)
-        self._keys = Keys(view.key, view.format, of_key, keys)
+        of_values = value_scope(policy, edge_topic)
+        self._values: Programs | JsonValues
+        if view.value_format == "json":
+            self._values = JsonValues(json_scope(of_values), keys)
+        else:
+            self._values = Programs(of_values, f"{central_topic}-value", *parts, maker=maker)
+        of_keys = key_scope(policy, edge_topic)
+        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, maker=maker, drops_whole=True)
+        self._keys = Keys(of_keys, view.format, avro_keys, keys)
+        self._suppression = Suppression(view.drop_record, edge, edge_topic)
         # An id of the edge's registry means another schema at central, whose readers look at these headers first.
         self._headers = frozenset(view.headers) - ID_HEADERS
+        self._policy = PolicyId(policy.policy, policy.version, policy.hash)
+        self._key_versions = {name: keys[name].current for name in sorted(policy.keys()) if name in keys}
         self._edge_registry = edge_registry
         self._keys_by_wire = view.format in (None, "avro")
         self._today = today
@@ -70,40 +83,58 @@ class TopicStrip:
         """What makes a program of a plan: the one thing in which implementations differ."""
         raise NotImplementedError
 
+    @property
+    def policy(self) -> PolicyId:
+        """Which policy it applies."""
+        return self._policy
+
+    def key_versions(self) -> Mapping[str, int]:
+        """Name of each key that the policy uses to its current version."""
+        return self._key_versions
+
+    def report(self) -> list[ReportRow]:
+        """What was met so far; see `privacy.strip.Strip`."""
+        return [*self._values.report(), *self._keys.report()]
+
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         if any(batch.headers):
-            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire)
+            are_framed = isinstance(self._values, Programs)
+            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=are_framed)
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
         keys = self._keys.strip(batch.keys)
-        values = self._values.strip(Pile(batch.values))
-        rejected = dict(sorted({**keys.rejected, **values.rejected}.items()))
-        counts = _delivered(keys, values.rejected) + _delivered(values, keys.rejected)
-        for index in rejected:
+        values = self._values.strip(batch.values)
+        suppressed, undecided = self._suppression.verdicts(batch, values)
+        rejected = {**keys.rejected, **values.rejected}
+        rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())
+        lost = rejected.keys() | suppressed
+        counts = _delivered(keys, lost) + _delivered(values, lost)
+        for index in lost:
             keys.contents[index] = values.contents[index] = None
-        headers = self._allowed(batch.headers, rejected, counts)
-        return Stripped(keys.contents, values.contents, headers, rejected, counts=counts)
+        headers = self._allowed(batch.headers, lost, counts)
+        dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
+        return Stripped(keys.contents, values.contents, headers, dead, set(suppressed), counts)
 
     def _allowed(
-        self, headers: Sequence[Headers | None], rejected: Mapping[int, Rejection], counts: Counts
+        self, headers: Sequence[Headers | None], lost: Collection[int], counts: Counts
     ) -> list[list[tuple[str, bytes | None]]]:
         names = self._headers
         nothing: list[tuple[str, bytes | None]] = []  # one for all: making one each costs a tenth of the whole batch
         if not any(headers):
             return [nothing] * len(headers)
         allowed = [[pair for pair in pairs if pair[0] in names] if pairs else nothing for pairs in headers]
-        for index in rejected:
+        for index in lost:
             allowed[index] = nothing
-        there = sum(map(len, filter(None, headers))) - sum(len(headers[index] or ()) for index in rejected)
+        there = sum(map(len, filter(None, headers))) - sum(len(headers[index] or ()) for index in lost)
         dropped = there - sum(map(len, allowed))
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
         return allowed
 
 
-def _delivered(column: Column, lost: Mapping[int, Rejection]) -> Counts:
-    """A column's counts without the records that another column rejects."""
+def _delivered(column: Column, lost: Collection[int]) -> Counts:
+    """A column's counts without the records that are lost for another reason."""
     others = [place for place in lost if place not in column.rejected]
     return column.counts - column.counts_of(others) if others else Counter(column.counts)

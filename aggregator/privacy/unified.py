@@ -17,13 +17,14 @@ ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
 _REFUSED = b"\x80"
 
 
-def unified(batch: Batch, registry: Registry, *, keys: bool) -> Batch:
+def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
     """The batch, itself where no header names a schema.
 
     Args:
         batch: As it was read.
         registry: The edge's; gives GUIDs their numbers.
         keys: Whether keys may be Avro; else their headers mean nothing.
+        values: The same of values.
     """
     names = {name for pairs in batch.headers if pairs for name, _ in pairs}
     if ID_HEADERS.isdisjoint(names):
@@ -31,7 +32,7 @@ def unified(batch: Batch, registry: Registry, *, keys: bool) -> Batch:
     told = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
     return Batch(
         _framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,
-        _framed(batch.values, told, VALUE_ID_HEADER, registry),
+        _framed(batch.values, told, VALUE_ID_HEADER, registry) if values else batch.values,
         batch.headers,
     )
 

@@ -33,8 +33,11 @@ def merged(branches: Sequence[Branch]) -> tuple[tuple[int, ...], tuple[int, ...]
     if any(branch.to_null for branch in branches) and NULL not in {branch.type for branch in branches}:
         types[NULL] = -1
     for position, branch in enumerate(branches):
-        if branch.type is not None:
-            types.setdefault(branch.type, position)
+        if branch.type is None:
+            continue
+        first = types.setdefault(branch.type, position)
+        if first >= 0 and branches[first].to_null and not branch.to_null:
+            types[branch.type] = position  # the first one's values are not there; this one's are
     places = {name: place for place, name in enumerate(types)}
     routes = tuple(places[NULL if branch.to_null or branch.type is None else branch.type] for branch in branches)
     return routes, tuple(types.values())

@@ -5,7 +5,7 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from aggregator.errors import DeadLetterError, HoldError
@@ -171,6 +171,23 @@ def same_type(text: str, other: str) -> bool:
     return first.nodes[first.root].name == second.nodes[second.root].name
 
 
+def refusal(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
+    """Why a derived schema can not follow the newest version of its type, or None.
+
+    Args:
+        subject: Central subject.
+        text: The derived schema.
+        versions: Numbers and texts of what is registered there, newest first.
+
+    Raises:
+        HoldError: a text is no Avro schema.
+    """
+    for version, newest in versions:
+        if same_type(text, newest):
+            return None if may_follow(text, newest) else breaking(subject, version, text, newest)
+    return None
+
+
 def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
     """The refusal of a derived schema, with what differs.
 
@@ -185,7 +202,8 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
     return HoldError(
         f"subject {subject}: readers of the schema that {policy} derives can not read version {version}, "
         f"which is in the topic:{lines or ' the registry sees a difference that is none of names and types'}",
-        hint='undo that part of the policy, or begin a new generation of the topic with central: "{edge}.{topic}.v2"',
+        hint="undo that part of the policy, or begin a new generation of the topic: drain it into the lake "
+        '(aggregator run --drain), then say central: "{edge}.{topic}.v2"; the flow goes on there with this record',
     )
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from aggregator.errors import HoldError, Unreachable
-from aggregator.schema.compatibility import breaking, may_follow, same_type
+from aggregator.schema.compatibility import refusal
 from aggregator.schema.registry import Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID
 
@@ -170,13 +170,9 @@ def _text(path: Path) -> str:
 
 
 def _judge(subject: str, text: str, versions: list[_Entry]) -> None:
-    """Refuse a text that can not follow the newest version of its type."""
-    for entry in reversed(versions):
-        newest = _text(entry.path)
-        if same_type(text, newest):
-            if not may_follow(text, newest):
-                raise breaking(subject, entry.version, text, newest)
-            return
+    refused = refusal(subject, text, ((entry.version, _text(entry.path)) for entry in reversed(versions)))
+    if refused is not None:
+        raise refused
 
 
 def _one_meaning(entries: list[_Entry]) -> str:

@@ -18,6 +18,7 @@ from aggregator.privacy.kernel.opcodes import (
     DEPTH,
     KEPT,
     LAST_COUNTED,
+    LAST_LOOK,
     LAST_VALUE,
     SHOWN,
     STRIDE,
@@ -42,7 +43,7 @@ _ITEMS, _LIMIT, _PATCH = -3, -2, -1
 _NO_LIMIT = -1
 # The limit of a block whose size is impossible; no item ends there.
 _NEVER = 0
-# A span is its operator call, and either (start, length) of its bytes or (number, NO_BYTES).
+# A span is its asker, and either (start, length) of its bytes or (number, NO_BYTES).
 SPAN = 3
 NO_BYTES = -1
 _INT_BYTES, _LONG_BYTES = 5, 10
@@ -70,12 +71,14 @@ def _head(
 @inlined
 def _block(
     code: Integers, pc: Number, data: Bytes, at: Number, end: Number, run: Number, tape: Integers, entries: Number,
-    stack: Integers, top: Number,
+    stack: Integers, top: Number, counters: Integers, weight: Number,
 ) -> tuple[Number, Number, Number]:  # fmt: skip
     """Go from one block to the next: position, where keeping goes on, number of entries."""
     if stack[top + _LIMIT] != _NO_LIMIT and stack[top + _LIMIT] != at:
         return np.int64(REFUSED), run, entries
     count, after, limit = _head(code, pc, data, at, end, stack)
+    if after >= 0:
+        counters[np.uint64(item(code, pc + COUNTER))] += weight * count
     if after < 0 or not item(code, pc + KEPT):
         pass
     elif count == 0:
@@ -117,7 +120,7 @@ def _asked(
         return entries, seen
     if SPAN * (seen + 1) <= spans.size:
         spans[SPAN * seen] = item(code, pc + ARGUMENT)
-        is_number = op == Op.NUMBER_SPAN
+        is_number = op == Op.NUMBER_SPAN or op == Op.NUMBER_LOOK  # noqa: PLR1714 - the machine has no sets
         spans[SPAN * seen + 1] = number(data, mark, at, np.int64(_LONG_BYTES))[0] if is_number else mark
         spans[SPAN * seen + 2] = NO_BYTES if is_number else at - mark
     if item(code, pc + SHOWN):
@@ -135,12 +138,13 @@ def _pushed(stack: Integers, top: Number, first: Number, second: Number, third: 
 @inlined
 def _chosen(
     code: Integers, pc: Number, branches: Integers, data: Bytes, at: Number, end: Number, run: Number, tape: Integers,
-    entries: Number,
+    entries: Number, counters: Integers, weight: Number,
 ) -> tuple[Number, Number, Number, Number]:  # fmt: skip
     """Go into a branch of a union: its first instruction, position, where keeping goes on, number of entries."""
     branch, after = number(data, at, end, np.int64(_INT_BYTES))
     if after < 0 or branch < 0 or branch >= item(code, pc + WEIGHT):
         return pc, np.int64(REFUSED), run, entries
+    counters[np.uint64(item(code, pc + COUNTER) + branch)] += weight
     row = item(code, pc + ARGUMENT) + 2 * branch
     if item(code, pc + KEPT) and (item(branches, row + 1) != branch or is_padded(data, at, after)):
         entries, run = renumbered(tape, entries, run, at, item(branches, row + 1)), after
@@ -172,20 +176,20 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one branch per instruction
             failed |= op == Op.CONSTANT and item(broken, item(code, here + ARGUMENT)) != 0
             if item(code, here + COUNTER) >= 0:
                 counters[item(code, here + COUNTER)] += weight
-            run = at if op != Op.COUNT else run
+            run = at if op > LAST_LOOK else run
         elif op == Op.CUT:
             entries = kept(tape, entries, run, at)
         elif op == Op.RESUME:
             run = at
         elif op == Op.UNION:
-            pc, at, run, entries = _chosen(code, here, branches, data, at, end, run, tape, entries)
+            pc, at, run, entries = _chosen(code, here, branches, data, at, end, run, tape, entries, counters, weight)
             verdict = _WALKING if at >= 0 else UNDECODABLE
         elif op == Op.JUMP:
             pc = item(code, here + ARGUMENT)
         elif op == Op.NEXT:
             stack[top + _ITEMS] -= 1
             if stack[top + _ITEMS] <= 0:
-                at, run, entries = _block(code, here, data, at, end, run, tape, entries, stack, top)
+                at, run, entries = _block(code, here, data, at, end, run, tape, entries, stack, top, counters, weight)
             if at < 0:
                 verdict = UNDECODABLE
             elif stack[top + _ITEMS] > 0:
@@ -227,7 +231,7 @@ def scan(
         tape: Gets the entries.
         spans: Gets the spans.
         stack: Scratch; `STACK` integers.
-        counters: Grow by what was removed and changed.
+        counters: Grow by what was removed and changed, and by what unions and arrays held.
         verdicts: One per record.
         entries_to: For each record, and one place further on, where its entries end; the first is 0.
         spans_to: The same for spans.

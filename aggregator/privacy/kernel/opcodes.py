@@ -29,21 +29,24 @@ class Op(IntEnum):
     BOOLEAN = 5
 
     COUNT = 6  # one more for the counter
-    BYTES_SPAN = 7  # [operator call] the bytes just read are an operator's; counted, and keeping resumes
-    NUMBER_SPAN = 8  # the same for a number
-    CONSTANT = 9  # [operator call] its one result stands here; counted, and keeping resumes
+    BYTES_LOOK = 7  # [asker] the bytes just read are shown to somebody; nothing happens to them
+    NUMBER_LOOK = 8  # the same for a number
+    BYTES_SPAN = 9  # [asker] the bytes just read are an operator's; counted, and keeping resumes
+    NUMBER_SPAN = 10  # the same for a number
+    CONSTANT = 11  # [operator call] its one result stands here; counted, and keeping resumes
 
-    CUT = 10  # what is kept ends here
-    RESUME = 11  # and begins here
-    UNION = 12  # [its rows in the table of branches], number of branches in WEIGHT
-    ENTER = 13  # a container: checks depth and weight
-    JUMP = 14  # [target]
-    BLOCKS = 15  # an array or map begins [its NEXT]
-    NEXT = 16  # an item ends [the first instruction of the next one]
-    CALL = 17  # [target]
-    RETURN = 18
-    END = 19
+    CUT = 12  # what is kept ends here
+    RESUME = 13  # and begins here
+    UNION = 14  # [its rows in the table of branches], number of branches in WEIGHT; counted from COUNTER on, by branch
+    ENTER = 15  # a container: checks depth and weight
+    JUMP = 16  # [target]
+    BLOCKS = 17  # an array or map begins [its NEXT]
+    NEXT = 18  # an item ends [the first instruction of the next one]; counted
+    CALL = 19  # [target]
+    RETURN = 20
+    END = 21
 
 
 LAST_VALUE = Op.BOOLEAN
+LAST_LOOK = Op.NUMBER_LOOK
 LAST_COUNTED = Op.CONSTANT

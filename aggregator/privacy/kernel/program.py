@@ -37,24 +37,51 @@ class Code:
         branches: Two integers per branch of a union: where it goes on, and its number in the output.
         counters: (path, operator) by the number of the counter.
         always: Counters that grow by one with every record, and are in no instruction.
+        size: Number of counters of both kinds.
+        inner: Union branches, items of arrays, keys and values of maps, with the numbers of their counters.
+        askers: For each asker its operator call; behind the last call come the plan's looks.
+        asking: For each asker its plan node.
     """
 
     instructions: Integers
     branches: Integers
     counters: tuple[tuple[str, str], ...]
     always: tuple[int, ...]
+    size: int
+    inner: tuple[tuple[int, int], ...]
+    askers: Integers
+    asking: tuple[int, ...]
 
 
 def assembled(plan: Plan) -> Code:
     """The program of a plan."""
     layout = _Layout(plan)
     layout.value()
+    size, inner = _inner(plan, layout)
     return Code(
         np.array(layout.code, np.int64).reshape(-1),
         np.array(layout.branches or [0], np.int64),
         tuple(layout.counters),
         tuple(layout.always),
+        size,
+        inner,
+        np.array([asker for asker, _ in layout.askers], np.int64),
+        tuple(node for _, node in layout.askers),
     )
+
+
+def _inner(plan: Plan, layout: "_Layout") -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Give what counts inner nodes its counters, behind the others: their number, and node by node which one it is."""
+    first: dict[int, int] = {}
+    size, inner = len(layout.counters), []
+    for place, number in layout.holders:
+        if number not in first:
+            node, first[number] = plan.nodes[number], size
+            is_union = node.kind is Kind.UNION
+            inner += [(child, size + is_union * branch) for branch, child in enumerate(node.children)]
+            size += len(node.children) if is_union else 1
+        layout.code[place][opcodes.COUNTER] = first[number]
+    return size, tuple(inner)
 
 
 class _Layout:
@@ -71,6 +98,8 @@ class _Layout:
         self.branches: list[int] = []
         self.counters: dict[tuple[str, str], int] = {}
         self.always: list[int] = []
+        self.holders: list[tuple[int, int]] = []
+        self.askers: list[tuple[int, int]] = []
         self.routines: dict[tuple[int, bool], int] = {}
         self.waiting: list[tuple[int, bool]] = []
         self.callers: list[tuple[int, tuple[int, bool]]] = []
@@ -107,7 +136,7 @@ class _Layout:
                 self.skip(number, depth, once=once, counted=True)
                 self.add(Op.RESUME)
             case Action.APPLY:
-                self.apply(node, once=once, is_shown=is_shown)
+                self.apply(number, once=once, is_shown=is_shown)
             case _:
                 self.structure(number, depth, is_live=True, once=once)
 
@@ -130,9 +159,9 @@ class _Layout:
             case Kind.UNION:
                 self.union(number, depth, is_live=is_live)
             case Kind.ARRAY | Kind.MAP:
-                self.blocks(node, depth, is_live=is_live)
+                self.blocks(number, depth, is_live=is_live)
             case _:
-                self.leaf(node, kept=is_live)
+                self.leaf(number, kept=is_live)
 
     def record(self, number: int, depth: int, *, is_live: bool, once: bool) -> None:
         if number not in self.shared and depth < _DEEPEST_LINE:
@@ -163,7 +192,7 @@ class _Layout:
         node = self.nodes[number]
         self.enter(depth)
         table, count = len(self.branches), len(node.children)
-        self.add(Op.UNION, kept=is_live, argument=table, weight=count)
+        self.holders.append((self.add(Op.UNION, kept=is_live, argument=table, weight=count), number))
         self.branches += [0] * (2 * count)
         jumps = []
         last = count - 1
@@ -185,7 +214,8 @@ class _Layout:
             if self.branches[row] // STRIDE in jumps:
                 self.branches[row] = end
 
-    def blocks(self, node: PlanNode, depth: int, *, is_live: bool) -> None:
+    def blocks(self, number: int, depth: int, *, is_live: bool) -> None:
+        node = self.nodes[number]
         self.enter(depth)
         begin = self.add(Op.BLOCKS)
         body = self.here()
@@ -196,10 +226,18 @@ class _Layout:
                 self.skip(child, depth + 1, once=False, counted=False)
         self.code[begin][opcodes.ARGUMENT] = self.here()
         is_weightless = self.weightless.issuperset(node.children)
-        self.add(Op.NEXT, kept=is_live, argument=body, weight=is_weightless)
+        self.holders.append((self.add(Op.NEXT, kept=is_live, argument=body, weight=is_weightless), number))
         self.here()
 
-    def leaf(self, node: PlanNode, *, kept: bool) -> None:
+    def leaf(self, number: int, *, kept: bool) -> None:
+        node = self.nodes[number]
+        self.read(node, kept=kept)
+        if node.look >= 0:
+            is_number = node.kind in INTEGERS or node.kind is Kind.ENUM
+            self.add(Op.NUMBER_LOOK if is_number else Op.BYTES_LOOK, argument=len(self.askers))
+            self.askers.append((len(self.calls) + node.look, number))
+
+    def read(self, node: PlanNode, *, kept: bool) -> None:
         match node.kind:
             case Kind.NULL:
                 pass
@@ -216,14 +254,17 @@ class _Layout:
             case _:
                 self.add(Op.SIZED, argument=_SIZES.get(node.kind, node.size))
 
-    def apply(self, node: PlanNode, *, once: bool, is_shown: bool) -> None:
+    def apply(self, number: int, *, once: bool, is_shown: bool) -> None:
+        node = self.nodes[number]
         self.cut()
-        self.leaf(node, kept=False)
+        self.leaf(number, kept=False)
         call = self.calls[node.call]
-        op = Op.CONSTANT
         if operators.reads_value(call.rule):
             op = Op.NUMBER_SPAN if node.kind in INTEGERS or node.kind is Kind.ENUM else Op.BYTES_SPAN
-        place = self.add(op, argument=node.call)
+            place = self.add(op, argument=len(self.askers))
+            self.askers.append((node.call, number))
+        else:
+            place = self.add(Op.CONSTANT, argument=node.call)
         self.code[place][opcodes.SHOWN] = is_shown
         counter = self.counter(node.path or ".", call.rule.operator)
         if once:

@@ -3,7 +3,7 @@
 Invariant: a value that an operator failed for has no result, and the machine never writes its record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,16 @@ import pyarrow as pa
 
 from aggregator.privacy import operators
 from aggregator.privacy.codec import Raw
+from aggregator.privacy.column import Looked
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
+from aggregator.privacy.kernel.beside import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.spans import distinct, gather
+from aggregator.privacy.kernel.spans import distinct
+from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.leaf import INTEGERS, Leaf
 from aggregator.privacy.pile import Bytes, Integers
-from aggregator.privacy.plan import Call
+from aggregator.privacy.plan import Plan
 from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}
@@ -33,11 +36,13 @@ class Results(NamedTuple):
         rows: How each is written, and (start, length) in `made` or its number.
         made: Bytes.
         which: For each span the number of its result.
+        looked: Path to what it held.
     """
 
     rows: Integers
     made: Bytes
     which: Integers
+    looked: Mapping[str, Looked] = {}
 
     @property
     def failed(self) -> Integers:
@@ -46,10 +51,13 @@ class Results(NamedTuple):
 
 
 class Calls:
-    """The operator calls of a plan."""
+    """The operator calls of a plan, and its looks, which are numbered behind them."""
 
-    def __init__(self, calls: Sequence[Call], operators_by_call: Sequence[Distinct]) -> None:
+    def __init__(self, plan: Plan, operators_by_call: Sequence[Distinct]) -> None:
+        calls = plan.calls
         self._calls = calls
+        self._looks = dict(enumerate(plan.looks, len(calls)))
+        self._sees_beside = [number for number, call in enumerate(calls) if call.beside]
         self._operators = operators_by_call
         self._constant = np.array([not operators.reads_value(call.rule) for call in calls], bool)
         self._answered: list[Raw] = []
@@ -71,50 +79,54 @@ class Calls:
         is_broken: Integers = ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
         return is_broken
 
-    def answers(self, data: Bytes, spans: Integers, constants: Results) -> Results:
+    def answers(self, data: Bytes, scanned: Scanned, askers: Integers, constants: Results) -> Results:
         """Results of all spans, behind the constants.
 
         Args:
             data: The batch.
-            spans: From the scan.
+            scanned: From the scan; its spans get the operator call in place of the asker.
+            askers: For each asker its operator call, or its look.
             constants: As above.
         """
-        count = len(spans) // SPAN
+        spans = scanned.asked.reshape(-1, SPAN)
+        count = len(spans)
         if not count:
-            return constants
+            return constants._replace(looked=looked(data, spans, constants.which, scanned.spans_to, self._looks))
+        spans[:, 0] = askers[spans[:, 0]]
         which, originals = np.empty(count, np.int64), np.empty(count, np.int64)
         table = np.full(1 << (2 * count).bit_length(), -1, np.int64)
-        found = distinct(data, spans, count, table, which, originals)
-        values = spans.reshape(-1, SPAN)[originals[:found]]
-        parts, order = [(constants.rows, constants.made)], []
+        found = distinct(data, scanned.asked, count, table, which, originals)
+        values = spans[originals[:found]]
+        parts, places = [(constants.rows, constants.made)], np.zeros(found, np.int64)
+        at = len(constants.rows)
         for number in np.flatnonzero(np.bincount(values[:, 0])).tolist():
-            members = np.flatnonzero(values[:, 0] == number)
-            call = self._calls[number]
-            raws = _raws(data, values[members], call.leaf)
-            parts.append(_rows(call.result, self._operators[number].answers(raws)))
-            order.append(members)
-        places = np.empty(found, np.int64)
-        places[np.concatenate(order)] = np.arange(len(constants.rows), len(constants.rows) + found)
-        return _joined(parts, places[which])
+            if number < len(self._calls) and not self._calls[number].beside:
+                members = np.flatnonzero(values[:, 0] == number)
+                answers = self._operators[number].answers(raws_of_spans(data, values[members]))
+                parts.append(_rows(self._calls[number].result, answers))
+                places[members] = np.arange(at, at + len(members))
+                at += len(members)
+        if not self._looks and not self._sees_beside:
+            return _joined(parts, places[which])
+        return self._with_looks(data, spans, which, scanned.spans_to, parts, places[which])
 
-
-def _raws(data: Bytes, values: Integers, leaf: Leaf) -> list[Raw]:
-    """Distinct values as operators know them."""
-    if leaf.kind in _NUMBERS:
-        numbers: list[Raw] = values[:, 1].tolist()
-        return numbers
-    starts, lengths = np.ascontiguousarray(values[:, 1]), np.ascontiguousarray(values[:, 2])
-    out, ends = np.empty(int(lengths.sum()), np.uint8), np.empty(len(values) + 1, np.int64)
-    gather(data, starts, lengths, len(values), out, ends)
-    return pieces(out, ends)
-
-
-def pieces(data: Bytes, ends: Integers, missing: Integers | None = None) -> list[bytes | None]:
-    """Cut a row of bytes; one call for all of it is three times as fast as slices."""
-    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
-    cut: list[bytes | None] = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers).to_pylist()
-    return cut
+    def _with_looks(
+        self, data: Bytes, spans: Integers, which: Integers, spans_to: Integers,
+        parts: list[tuple[Integers, Bytes]], places: Integers,
+    ) -> Results:  # fmt: skip
+        """The same where operators see other fields, and where fields are looked at, whose spans have no result."""
+        held = looked(data, spans, which, spans_to, self._looks)
+        at = sum(len(rows) for rows, _ in parts)
+        for number in self._sees_beside:
+            members = np.flatnonzero(spans[:, 0] == number)
+            beside = held.get(self._calls[number].beside)
+            pairs, numbers = paired(data, spans, which, members, beside, records_of(spans_to, members))
+            parts.append(_rows(self._calls[number].result, self._operators[number].answers(pairs)))
+            places[members] = at + numbers
+            at += len(pairs)
+        parts.append((np.zeros((1, RESULT), np.int64), np.zeros(0, np.uint8)))
+        places[spans[:, 0] >= len(self._calls)] = at
+        return _joined(parts, places)._replace(looked=held)
 
 
 def _rows(result: Leaf, answers: Sequence[Raw]) -> tuple[Integers, Bytes]:

@@ -14,14 +14,16 @@ from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
-from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, TOO_DEEP, UNDECODABLE
+from aggregator.privacy.kernel.beside import records_of
+from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
 from aggregator.privacy.kernel.program import assembled
-from aggregator.privacy.kernel.results import Calls, Results, pieces
+from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
-from aggregator.privacy.pile import Bytes, Integers, Pile
+from aggregator.privacy.pile import Bytes, Integers, Pile, pieces
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.strip import Rejection
+from aggregator.privacy.tally import Met, visits
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
@@ -45,7 +47,11 @@ class KernelProgram:
         workspace: Workspace,
     ) -> None:
         self._code = assembled(plan)
-        self._calls = Calls(plan.calls, calls)
+        self._calls = Calls(plan, calls)
+        self._plan = plan
+        self._met = np.zeros(self._code.size + 1, np.int64)
+        self._records = 0
+        self._failed: Counter[int] = Counter()
         self._schema_id = schema_id
         self._header = None if central_id is None else np.frombuffer(frame(central_id, b""), np.uint8)
         self._workspace = workspace
@@ -61,14 +67,29 @@ class KernelProgram:
             return self._counts(self._workspace.scan(self._code, pile.data, starts[chosen], ends[chosen], broken))
 
         scanned = self._workspace.scan(self._code, pile.data, starts, ends, broken)
-        results = self._calls.answers(pile.data, scanned.asked, constants)
+        self._met += scanned.counters
+        self._records += int(np.count_nonzero(scanned.verdicts == GOOD))
+        askers = scanned.asked[::SPAN].copy()
+        results = self._calls.answers(pile.data, scanned, self._code.askers, constants)
         counts = self._counts(scanned)
-        lost = np.unique(np.searchsorted(scanned.spans_to[1:], results.failed, side="right"))
+        failed = results.failed
+        records = records_of(scanned.spans_to, failed)
+        lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
         column = Column(self._written(pile.data, scanned, results), self._rejected(scanned), counts, counts_of)
+        column.looked = dict(results.looked)
         if len(lost):
+            leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
+            self._failed.update(self._code.asking[asker] for asker in leaves)
             column.counts = counts - counts_of(lost)
         return column
+
+    def met(self) -> Met:
+        """What was met so far: records at the root, the rest from the counters of unions and arrays."""
+        inner = Counter({node: 0 for node, _ in self._code.inner})
+        for node, counter in self._code.inner:
+            inner[node] += int(self._met[counter])
+        return Met(visits(self._plan, self._records, inner), self._failed)
 
     def _counts(self, scanned: Scanned) -> Counts:
         pairs = zip(self._code.counters, scanned.counters.tolist(), strict=False)

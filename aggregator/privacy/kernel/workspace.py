@@ -38,7 +38,7 @@ class Scanned(NamedTuple):
 
     @property
     def asked(self) -> Integers:
-        """One row (operator call, start, length) per span; (operator call, number, -1) where the value is a number."""
+        """One row (asker, start, length) per span; (asker, number, -1) where the value is a number."""
         return self.spans[: SPAN * int(self.spans_to[-1])]
 
 
@@ -65,7 +65,7 @@ class Workspace:
         self._tape = _grown(self._tape, _ENTRY * _ENTRIES * size)
         self._spans = _grown(self._spans, SPAN * _SPANS * size)
         entries_to, spans_to = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
-        verdicts, counters = np.empty(size, np.int64), np.zeros(len(code.counters) + 1, np.int64)
+        verdicts, counters = np.empty(size, np.int64), np.zeros(code.size + 1, np.int64)
         done = 0
         while True:
             tape, spans = self._tape, self._spans

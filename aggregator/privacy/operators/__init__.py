@@ -16,6 +16,7 @@ from aggregator.privacy.operators import (
     age,
     bucket,
     custom,
+    date_shift,
     date_truncate,
     encrypt,
     envelope,
@@ -33,9 +34,10 @@ from aggregator.privacy.operators import (
 )
 from aggregator.privacy.rules import AnyRule
 
-Operator = Callable[[Sequence[Value]], list[Value | None]]
+# Over values, or over pairs where the rule looks at another field of the record.
+Operator = Callable[[Sequence[Any]], list[Value | None]]
 # The same with texts as UTF-8 in its answers.
-RawOperator = Callable[[Sequence[Value]], list[bytes]]
+RawOperator = Callable[[Sequence[Any]], list[bytes]]
 # What happens to one text, by the rule's type; None: it is not what the operator is for.
 _TEXTS: Mapping[type[Any], Callable[[Any, str], str | None]] = {
     rules.Mask: mask.masked,
@@ -62,6 +64,8 @@ def result(rule: AnyRule, leaf: Leaf) -> Leaf | None:  # noqa: PLR0911 - one for
             return pseudonymize.result(rule, leaf)
         case rules.Encrypt() | rules.EncryptDeterministic():
             return encrypt.result(leaf)
+        case rules.DateShift():
+            return date_shift.result(leaf)
         case rules.Custom():
             return custom.result(rule, leaf)
         case rules.Drop() | rules.Keep():
@@ -133,10 +137,8 @@ def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing], around: str = 
             return nullify.build()
         case rules.Redact():
             return redact.build(rule, leaf)
-        case rules.Pseudonymize():
-            return pseudonymize.build(rule, leaf, keys)
-        case rules.Encrypt() | rules.EncryptDeterministic():
-            return encrypt.build(rule, leaf, keys, bytes.fromhex(around))
+        case rules.Pseudonymize() | rules.DateShift() | rules.Encrypt() | rules.EncryptDeterministic():
+            return _keyed(rule, leaf, keys, around)
         case rules.Custom():
             return custom.build(rule, leaf)
         case rules.RegexReplace():
@@ -148,6 +150,21 @@ def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing], around: str = 
     if type(rule) not in _TEXTS:
         raise ValueError(f"{rule.operator} is no operator over values")
     return text.over(partial(_TEXTS[type(rule)], rule))
+
+
+def _keyed(
+    rule: rules.Pseudonymize | rules.DateShift | rules.Encrypt | rules.EncryptDeterministic,
+    leaf: Leaf,
+    keys: Mapping[str, KeyRing],
+    around: str,
+) -> Operator:
+    match rule:
+        case rules.Pseudonymize():
+            return pseudonymize.build(rule, leaf, keys)
+        case rules.DateShift():
+            return date_shift.build(rule, leaf, keys)
+        case rules.Encrypt() | rules.EncryptDeterministic():
+            return encrypt.build(rule, leaf, keys, bytes.fromhex(around))
 
 
 def _coarser(

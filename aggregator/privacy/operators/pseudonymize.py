@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import ConfigError
 from aggregator.privacy.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.rules import Encode, Pseudonymize
+from aggregator.privacy.rules import Encode, Normalize, Pseudonymize
 from aggregator.privacy.tokens import Tokenizer
 from aggregator.schema.avro import Kind, Logical
 
@@ -36,13 +36,24 @@ def tokenizer(rule: Pseudonymize, keys: Mapping[str, KeyRing]) -> Tokenizer:
     Raises:
         ConfigError: the key is not configured, or its reference can not be read.
     """
-    ring = keys.get(rule.key)
+    return keyed(rule.key, keys, rule.domain, rule.normalize, rule.encode)
+
+
+def keyed(
+    name: str, keys: Mapping[str, KeyRing], domain: str, normalize: Normalize = "none", encode: Encode = "hex"
+) -> Tokenizer:
+    """A tokenizer under the current version of a key.
+
+    Raises:
+        ConfigError: as `tokenizer`.
+    """
+    ring = keys.get(name)
     if ring is None:
-        raise ConfigError(f"key {rule.key} is not configured", hint=f"add `{rule.key}:` under `keys:`")
+        raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
     try:
-        return Tokenizer(ring.material(rule.key), ring.current, rule.domain, rule.normalize, rule.encode)
+        return Tokenizer(ring.material(name), ring.current, domain, normalize, encode)
     except ValueError as error:
-        raise ConfigError(f"key {rule.key}: {error}", hint="number the versions of a key from 1 to 255") from None
+        raise ConfigError(f"key {name}: {error}", hint="number the versions of a key from 1 to 255") from None
 
 
 def build(

@@ -1,10 +1,14 @@
 """Parameters of the operators with a key; `key` names an entry of `keys:` in the hub's configuration."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from aggregator.privacy.parameters.model import Model, Name
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from aggregator.privacy.parameters.model import FieldPath, Model, Name
 
 Normalize = Literal["none", "trim", "casefold", "email", "e164", "digits"]
+# Fewer could be undone by trying.
+LEAST_SHIFTS = 2
 Encode = Literal["hex", "base64url", "uuid", "bytes"]
 
 
@@ -23,6 +27,32 @@ class Encrypt(Model):
 
     operator: Literal["encrypt"] = "encrypt"
     key: Name
+
+
+def _bounds(value: Any) -> Any:
+    """One number stands for both directions."""
+    number = str(value).removeprefix("+")
+    return (-int(number), int(number)) if number.isascii() and number.isdecimal() else value
+
+
+def _ordered(value: tuple[int, int]) -> tuple[int, int]:
+    low, high = value
+    if high - low < LEAST_SHIFTS:
+        raise ValueError("`days` is a number, or a smaller and a larger one; with room for several shifts")
+    return value
+
+
+Days = Annotated[int, Field(ge=-100_000, le=100_000)]
+
+
+class DateShift(Model):
+    """A date or timestamp moves by whole days: by as many for all dates of one `entity`, a field of the same record."""
+
+    operator: Literal["date_shift"] = "date_shift"
+    entity: FieldPath
+    days: Annotated[tuple[Days, Days], AfterValidator(_ordered), BeforeValidator(_bounds)]
+    key: Name
+    normalize: Normalize = "none"
 
 
 class EncryptDeterministic(Model):

@@ -2,9 +2,13 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from aggregator.privacy import paths
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# Another field of the same record.
+FieldPath = Annotated[str, StringConstraints(max_length=1000), AfterValidator(paths.exact)]
 
 
 class Model(BaseModel):

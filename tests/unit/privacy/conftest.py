@@ -15,9 +15,9 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.reference import ReferenceStrip
 from aggregator.privacy.strip import Batch
-from aggregator.schema.avro import Kind
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame, split
+from tests.unit.privacy.corpus import unwrapped
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 TODAY = date(2026, 11, 1)
@@ -51,7 +51,7 @@ class Lab:
     def body(schema, record):
         """A record's bytes."""
         out = io.BytesIO()
-        fastavro.schemaless_writer(out, fastavro.parse_schema(_unwrapped(json.loads(json.dumps(schema)))), record)
+        fastavro.schemaless_writer(out, fastavro.parse_schema(unwrapped(json.loads(json.dumps(schema)))), record)
         return out.getvalue()
 
     def topic(self, policy, topic="orders", today=TODAY, central="eu.orders"):
@@ -89,18 +89,6 @@ class Lab:
         out = self.strip(policy, schema, record, **options)
         assert out.rejected == {}
         return self.decoded(out.values[0])
-
-
-def _unwrapped(shape):
-    """Without wrappers around references, `{"type": "Name"}`, which fastavro does not read."""
-    if isinstance(shape, list):
-        return [_unwrapped(item) for item in shape]
-    if not isinstance(shape, dict):
-        return shape
-    known = {"error", *Kind}
-    if "name" not in shape and shape.get("type", "int") not in known:
-        return _unwrapped(shape["type"])
-    return {key: _unwrapped(value) for key, value in shape.items()}
 
 
 @pytest.fixture(params=[ReferenceStrip, KernelStrip])

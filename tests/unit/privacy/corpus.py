@@ -5,19 +5,30 @@ shape says so.
 """
 
 import base64
-import hashlib
+import io
+import json
 from typing import NamedTuple
-from urllib.parse import quote
+
+import fastavro
+
+from tests.canary import number, uuid_of
+from tests.unit.privacy.shapes import long_bytes, primitive_bytes
 
 TAGS = {"confluent:tags": ["PII"]}
+SURVIVOR = "survivor"
 
 
 class Shape(NamedTuple):
-    """A leaking shape: the type of `x`, its value, and whether the tag is on the field."""
+    """A leaking shape: the type of `x`, its value, whether the tag is on the field, and bytes that no writer makes."""
 
     type: object
     value: object
     on_field: bool = True
+    wire: bytes | None = None
+
+
+def _inside(shape, value):
+    return Shape(shape, value, on_field=False)
 
 
 def _record(name, *fields, **more):
@@ -37,85 +48,228 @@ def _map(values, **more):
     return {"type": "map", "values": values, **more}
 
 
-def _fixed(canary):
-    return {"type": "fixed", "name": "F", "size": len(canary)}
+def _fixed(size, **more):
+    return {"type": "fixed", "name": "F", "size": size, **more}
+
+
+def _enum(*symbols, **more):
+    return {"type": "enum", "name": "E", "symbols": list(symbols), **more}
+
+
+def _logical(kind, name, **more):
+    return {"type": kind, "logicalType": name, **more}
 
 
 def shapes(canary):
     """Name to shape."""
-    person = _record("P", ("name", "string", {}), ("mail", ["null", "string"], {}))
-    who = {"name": canary, "mail": canary}
-    node = _record("N", ("v", "string", {}), ("next", ["null", "N"], {}), ("more", _array("N"), {}))
-    chain = {"v": canary, "next": {"v": canary, "next": {"v": canary, "next": None, "more": []}, "more": []},
-             "more": [{"v": canary, "next": None, "more": []}]}  # fmt: skip
-    deep = _array(_map(["null", _record("D", ("l", _array(_map("string")), {}))]))
-    raw = canary.encode()
+    return {**_leaves(canary), **_containers(canary), **_recursive(canary), **_unions(canary), **_tagged(canary)}
+
+
+def _leaves(canary):
+    raw, int32, int64 = canary.encode(), number(canary, 32), number(canary, 64)
+    position = _record("Position", ("latitude", "float", {}), ("longitude", "float", {}))
     return {
         "string": Shape("string", canary),
         "bytes": Shape("bytes", raw),
-        "fixed": Shape(_fixed(canary), raw),
+        "fixed": Shape(_fixed(len(raw)), raw),
+        "long text": Shape("string", f"{'x' * 400} {canary} {'y' * 400}"),
+        "text of many scripts": Shape("string", f"Żółć {canary} 日本😀"),
+        "JSON in a text": Shape("string", json.dumps({"mail": canary, "others": [canary]})),
+        "base64 in a text": Shape("string", base64.b64encode(raw).decode()),
+        "UTF-16 in bytes": Shape("bytes", canary.encode("utf-16-le")),
+        "int": Shape("int", int32),
+        "long": Shape("long", int64),
+        "double": Shape("double", float(int64)),
+        "floats": Shape(position, {"latitude": float(int32), "longitude": float(int32)}),
+        "date": Shape(_logical("int", "date"), int32),
+        "time in milliseconds": Shape(_logical("int", "time-millis"), int32),
+        "time in microseconds": Shape(_logical("long", "time-micros"), int64),
+        "instant in milliseconds": Shape(_logical("long", "timestamp-millis"), int64),
+        "instant in microseconds": Shape(_logical("long", "timestamp-micros"), int64),
+        "instant in nanoseconds": Shape(_logical("long", "timestamp-nanos"), int64),
+        "local instant": Shape(_logical("long", "local-timestamp-micros"), int64),
+        "decimal": Shape(_logical("bytes", "decimal", precision=20, scale=2), int64.to_bytes(8, "big")),
+        "decimal in a fixed": Shape(_fixed(9, logicalType="decimal", precision=20, scale=2), int64.to_bytes(9, "big")),
+        "decimal that is none": Shape(_logical("bytes", "not-decimal"), raw),
+        "uuid": Shape(_logical("string", "uuid"), str(uuid_of(canary))),
+        "uuid that is none": Shape(_logical("string", "uuid"), canary),
+        "uuid in a fixed": Shape(_fixed(16, logicalType="uuid"), uuid_of(canary).bytes),
+        "duration": Shape(_fixed(12, logicalType="duration"), int64.to_bytes(8, "little") + bytes(4)),
+        "unknown logical type": Shape(_logical("string", "e-mail"), canary),
+        "type in a type": Shape({"type": {"type": {"type": "string"}}}, canary),
+        "enum": Shape(_enum("other", canary), canary),
+        "enum with a default": Shape(_enum("other", canary, default=canary, doc=canary), "other"),
         "optional": Shape(["null", "string"], canary),
         "optional last": Shape(["string", "null"], canary),
+        "optional number": Shape(["null", "long"], int64),
+        "optional enum": Shape(["null", _enum(canary)], canary),
+    }
+
+
+def _person(**more):
+    return _record("P", ("name", "string", {}), ("mail", ["null", "string"], {}), **more)
+
+
+def _who(canary):
+    return {"name": canary, "mail": canary}
+
+
+def _containers(canary):
+    who, person, int64 = _who(canary), _person(), number(canary, 64)
+    deep = _array(_map(["null", _record("D", ("l", _array(_map("string")), {}))]))
+    nested = _record("Outer", ("middle", _record("Middle", ("inner", _person(), {})), {}))
+    empty = _record("Hollow", ("nothing", _record("Nothing"), {}), ("name", "string", {}))
+    entry = primitive_bytes("string", canary)
+    pair, end = entry + entry, b"\0"
+    return {
         "record in a tagged field": Shape(person, who),
         "optional record": Shape(["null", person], who),
+        "records in records": Shape(nested, {"middle": {"inner": who}}),
+        "record beside one without fields": Shape(empty, {"nothing": {}, "name": canary}),
         "records in a tagged array": Shape(_array(person), [who, who]),
         "records in a tagged map": Shape(_map(person), {canary: who}),
         "array of arrays": Shape(_array(_array("string")), [[canary], [], [canary]]),
+        "array of numbers": Shape(_array("long"), [int64, 0, int64]),
         "optional items": Shape(_array(["null", "string"]), [None, canary]),
         "map keys": Shape(_map("int"), {canary: 1}),
         "map keys and values": Shape(_map("string"), {canary: canary}),
+        "map of numbers": Shape(_map("long"), {"k": int64}),
         "map of maps": Shape(_map(_map("string")), {canary: {canary: canary}}),
         "map of arrays": Shape(_map(_array("string")), {canary: [canary]}),
+        "map with a doubled key": Shape(_map("string"), None, wire=long_bytes(2) + pair + pair + end),
         "deep": Shape(deep, [{canary: {"l": [{canary: canary}]}}]),
-        "recursive": Shape(node, chain),
-        "optional recursive": Shape(["null", node], chain),
-        "two records of one shape": Shape(
-            [_record("A", ("n", "string", {})), _record("B", ("n", "string", {}))], ("corpus.B", {"n": canary})
+        "array in blocks": Shape(
+            _array("string"), None, wire=b"".join(long_bytes(n) + entry * n for n in (1, 2, 3)) + end
         ),
-        "many branches": Shape(["int", "string", person, _array("string")], canary),
-        "many branches, record": Shape(["int", "string", person, _array("string")], ("corpus.P", who)),
-        "many branches, array": Shape(["int", "string", person, _array("string")], [canary]),
-        "unknown logical type": Shape({"type": "string", "logicalType": "e-mail"}, canary),
-        "uuid that is none": Shape({"type": "string", "logicalType": "uuid"}, canary),
-        "decimal": Shape({"type": "bytes", "logicalType": "not-decimal"}, raw),
-        "enum": Shape({"type": "enum", "name": "E", "symbols": ["other", canary]}, canary),
-        "optional enum": Shape(["null", {"type": "enum", "name": "E", "symbols": [canary]}], canary),
-        "default": Shape("string", canary),
-        "tag on the type": Shape({"type": "string", **TAGS}, canary, on_field=False),
-        "tag on a record": Shape({**person, **TAGS}, who, on_field=False),
-        "tag on an array": Shape(_array(person, **TAGS), [who], on_field=False),
-        "tag on a map": Shape(_map("string", **TAGS), {canary: canary}, on_field=False),
-        "tag on items": Shape(_array({"type": "string", **TAGS}), [canary], on_field=False),
-        "tag on a branch": Shape(["null", "int", {"type": "string", **TAGS}], canary, on_field=False),
-        "tag on a field inside": Shape(_record("P", ("name", "string", TAGS)), {"name": canary}, on_field=False),
-        "tag on a recursive record": Shape({**node, **TAGS}, chain, on_field=False),
-        "tag on a wrapped reference": Shape(_array({"type": "S", **TAGS}), [{"s": canary}], on_field=False),
-        "tag deep inside": Shape(
-            _map(_array(_record("Q", ("n", _map({"type": "string"}), TAGS)))),
-            {"k": [{"n": {canary: canary}}]},
-            on_field=False,
+        "array in blocks with sizes": Shape(
+            _array("string"), None, wire=(long_bytes(-2) + long_bytes(2 * len(entry)) + entry * 2) * 2 + end
+        ),
+        "map in blocks with sizes": Shape(
+            _map("string"), None, wire=(long_bytes(-1) + long_bytes(len(pair)) + pair) * 2 + long_bytes(1) + pair + end
         ),
         "reference to a type defined elsewhere": Shape("S", {"s": canary}),
         "array of references": Shape(_array("S"), [{"s": canary}]),
-    }  # fmt: skip
+        "reference by full name": Shape(
+            _record("a.One", ("own", _record("b.Two", ("t", "string", {})), {}), ("again", "b.Two", {})),
+            {"own": {"t": canary}, "again": {"t": canary}},
+        ),
+        "aliases": Shape(_record("New", ("name", "string", {"aliases": ["old"]}), aliases=["Old"]), {"name": canary}),
+    }
 
 
-def schema_of(shape, canary):
+def _node(**more):
+    return _record("N", ("v", "string", {}), ("next", ["null", "N"], {}), ("more", _array("N"), {}), **more)
+
+
+def _chain(canary):
+    tail = {"v": canary, "next": None, "more": []}
+    middle = {"v": canary, "next": tail, "more": []}
+    return {"v": canary, "next": middle, "more": [tail]}
+
+
+def _recursive(canary):
+    link = _record("L", ("v", "string", {}), ("next", ["null", "L"], {}))
+    long_chain = None
+    for _ in range(40):
+        long_chain = {"v": canary, "next": long_chain}
+    pong = _record("Pong", ("q", "string", {}), ("ping", ["null", "Ping"], {}))
+    mutual = _record("Ping", ("p", "string", {}), ("pong", ["null", pong], {}))
+    rally = {"p": canary, "pong": {"q": canary, "ping": {"p": canary, "pong": {"q": canary, "ping": None}}}}
+    tree = _record("Tree", ("v", "string", {}), ("kids", _map("Tree"), {}))
+    leaf = {"v": canary, "kids": {}}
+    tagged_link = _record("L", ("v", "string", {}), ("next", ["null", "L"], TAGS))
+    return {
+        "recursive": Shape(_node(), _chain(canary)),
+        "optional recursive": Shape(["null", _node()], _chain(canary)),
+        "recursive, forty levels": Shape(link, long_chain),
+        "mutually recursive": Shape(mutual, rally),
+        "recursive through a map": Shape(tree, {"v": canary, "kids": {canary: {"v": canary, "kids": {canary: leaf}}}}),
+        "tag on the link of a chain": _inside(
+            tagged_link, {"v": "open", "next": {"v": canary, "next": {"v": canary, "next": None}}}
+        ),
+    }
+
+
+def _unions(canary):
+    who, many = _who(canary), ["int", "string", _person(), _array("string")]
+    two = [_record("A", ("n", "string", {})), _record("B", ("n", "string", {}))]
+    one_tagged = [_record("A", ("n", "string", {})), _record("B", ("n", "string", {}), **TAGS)]
+    return {
+        "two records of one shape": Shape(two, ("corpus.B", {"n": canary})),
+        "two records of one shape, one tagged": _inside(one_tagged, ("corpus.B", {"n": canary})),
+        "many branches": Shape(many, canary),
+        "many branches, number": Shape(many, number(canary, 32)),
+        "many branches, record": Shape(many, ("corpus.P", who)),
+        "many branches, array": Shape(many, [canary]),
+        "text or bytes": Shape(["bytes", "string"], canary.encode()),
+        "union in an array in a union": Shape(
+            ["null", _array(["null", "string", _array("string")])], [canary, [canary]]
+        ),
+        "map in a union": Shape(["null", "string", _map("string")], {canary: canary}),
+    }
+
+
+def _tagged(canary):
+    who = _who(canary)
+    text = {"type": "string", **TAGS}
+    deep = _map(_array(_record("Q", ("n", _map({"type": "string"}), TAGS))))
+    again = _record("Pair", ("first", ["null", _record("T", ("t", "string", {}), **TAGS)], {}), ("second", "T", {}))
+    undeclared = {"confluent:tags": ["NOBODY_DECLARED"]}
+    return {
+        "default": Shape("string", canary),
+        "default inside": Shape(_record("P", ("name", "string", {"default": canary, "doc": canary})), {"name": canary}),
+        "tag on the type": _inside(text, canary),
+        "tag on a record": _inside(_person(**TAGS), who),
+        "tag on an array": _inside(_array(_person(), **TAGS), [who]),
+        "tag on a map": _inside(_map("string", **TAGS), {canary: canary}),
+        "tag on an enum": _inside(_enum(canary, **TAGS), canary),
+        "tag on a fixed": _inside(_fixed(len(canary), **TAGS), canary.encode()),
+        "tag on items": _inside(_array(text), [canary]),
+        "tag on values": _inside(_map(text), {"k": canary}),
+        "tag on a branch": _inside(["null", "int", text], canary),
+        "tag on a field inside": _inside(_record("P", ("name", "string", TAGS)), {"name": canary}),
+        "tag on a recursive record": _inside(_node(**TAGS), _chain(canary)),
+        "tag on a wrapped reference": _inside(_array({"type": "S", **TAGS}), [{"s": canary}]),
+        "tag on a type that is named again": _inside(again, {"first": {"t": canary}, "second": {"t": canary}}),
+        "tag deep inside": _inside(deep, {"k": [{"n": {canary: canary}}]}),
+        "tag that nobody declared": _inside(_record("P", ("name", "string", undeclared)), {"name": canary}),
+    }
+
+
+def schema_of(shape, canary, name="R", field="x"):
     """A record with the shape in it, a canary in every text of the schema, and a field that must survive."""
     shared = _record("S", ("s", "string", {"doc": canary}))
-    field = {"name": "x", "type": shape.type, "doc": canary, "example": canary, **(TAGS if shape.on_field else {})}
+    tagged = {"name": field, "type": shape.type, "doc": canary, "example": canary, **(TAGS if shape.on_field else {})}
     if shape.type == "string":
-        field["default"] = canary
-    survivor = {"name": "kept", "type": "string"}
-    fields = [survivor, {"name": "shared", "type": ["null", shared]}, field]
-    return {"type": "record", "name": "R", "namespace": "corpus", "doc": canary, "fields": fields}
+        tagged["default"] = canary
+    fields = [{"name": "kept", "type": "string"}, {"name": "shared", "type": ["null", shared]}, tagged]
+    return {"type": "record", "name": name, "namespace": "corpus", "doc": canary, "fields": fields}
 
 
-def traces(canary):
-    """The canary in every encoding in which it could still be recognised."""
-    raw = canary.encode()
-    inner = [base64.b64encode(b"\0" * shift + raw)[4:-4] for shift in range(3)]
-    digests = [getattr(hashlib, name)(raw) for name in ("md5", "sha1", "sha256")]
-    plain = [raw, raw.upper(), raw[::-1], canary.encode("utf-16-le"), canary.encode("utf-16-be")]
-    encoded = [raw.hex().encode(), quote(canary).encode(), *inner]
-    return [*plain, *encoded, *(item.digest() for item in digests), *(item.hexdigest().encode() for item in digests)]
+def body_of(shape, canary, field="x", *, shared=True):
+    """The Avro bytes of a record of that schema; `shared` says whether the type beside the shape holds a canary too."""
+    schema = schema_of(shape, canary, field=field)
+    record = {"kept": SURVIVOR, "shared": {"s": canary} if shared else None, field: shape.value}
+    if shape.wire is not None:
+        del schema["fields"][2], record[field]
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(unwrapped(json.loads(json.dumps(schema)))), record)
+    return out.getvalue() + (shape.wire or b"")
+
+
+def unwrapped(shape):
+    """Without types in types, `{"type": {"type": …}}` and `{"type": "Name"}`, which fastavro does not read."""
+    if isinstance(shape, list):
+        return [unwrapped(item) for item in shape]
+    if not isinstance(shape, dict):
+        return shape
+    inner = shape.get("type")
+    is_wrapper = isinstance(inner, dict) or (isinstance(inner, str) and inner not in _KINDS)
+    if "name" not in shape and is_wrapper:
+        return unwrapped(inner)
+    return {key: unwrapped(value) for key, value in shape.items()}
+
+
+_KINDS = frozenset(
+    "null boolean int long float double bytes string record error enum fixed array map".split()  # noqa: SIM905 - words
+)

@@ -33,7 +33,7 @@ def test_grammar(path, expected):
 
 
 @pytest.mark.parametrize(
-    "path", ["", ".", "a..b", "a b", "a[0]", "{keys}", "a.{key", "***", "a*", "1a", "a[]b", "[]]["]
+    "path", ["", ".", "a..b", "a b", "a[0]", "{keys}", "a.{key", "***", "a*", "a%b", "a[]b", "[]]["]
 )
 def test_everything_else_is_refused(path):
     """No path is read as something that it does not say."""

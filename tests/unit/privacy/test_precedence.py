@@ -2,6 +2,7 @@
 
 import json
 from datetime import date
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.precedence import PathRule, Scope, key_scope, value_scope
-from aggregator.privacy.rules import Drop, Keep, Nullify, PrivacyClass, Pseudonymize, Redact, privacy_class
+from aggregator.privacy.rules import Drop, Keep, Nullify, PrivacyClass, Pseudonymize, Redact, most_restrictive, privacy_class
 
 TODAY = date(2026, 11, 1)
 TOKEN = Pseudonymize(key="k", domain="d")
@@ -71,6 +72,16 @@ def test_an_undeclared_tag_closes():
     decision = _decide(_scope(default=Keep()), ["NEW"])
     assert (decision.rule, decision.because) == (Drop(), "tag NEW (undeclared)")
     assert _decide(_scope(tags={"OLD": TOKEN}), ["NEW", "OLD"]).rule == Drop()
+
+
+def test_a_default_that_keeps_ends_on_its_day():
+    """Expired means closed again, for what neither a tag nor a path names too; of several the first end counts."""
+    decision = _decide(_scope(default=EXPIRED))
+    assert (decision.rule, decision.because) == (Drop(), "default; its keep expired on 2026-11-01")
+    assert _decide(_scope(default=JUSTIFIED)).rule == JUSTIFIED
+    later = JUSTIFIED.model_copy(update={"expires": date(2030, 1, 1)})
+    for order in permutations([Keep(), later, JUSTIFIED]):
+        assert most_restrictive(list(order)) == JUSTIFIED
 
 
 def test_classes_are_ordered():

@@ -341,3 +341,15 @@ def test_memory_is_bounded(both):
     assert again == first[:45]
     assert len(distinct._known) <= 20
     assert strip.strip(_batch(values)).values == first
+
+
+def test_a_branch_that_is_nullified_leaves_its_type_to_another(both):
+    """Two branches become bytes, and one of them null: the other's token is there, under the type that both have."""
+    schema = _record(("u", [
+        {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2, "confluent:tags": ["NULL"]},
+        {"type": "fixed", "name": "F", "size": 2},
+    ]))  # fmt: skip
+    schema["fields"][0]["confluent:tags"] = ["RAW"]
+    out = both.topic(TOKENS).strip(_batch(_values(both, schema, [b"\2ab", b"\0\2\1"])))
+    decoded = [both.decoded(value)[1]["u"] for value in out.values]
+    assert (decoded[0][:1], len(decoded[0]), decoded[1]) == (b"\1", 17, None)

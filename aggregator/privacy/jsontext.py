@@ -1,0 +1,87 @@
+"""JSON values as text: read strictly, written in one form.
+
+Invariant: what is read is written again by every correct reader and writer to the same value. Refuses what readers
+disagree about or change silently: names that come twice, NaN and infinities, integers beyond 64 bits, decimals that no
+double holds exactly, half surrogates, anything that is not UTF-8, nesting deeper than the guard allows for Avro.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+from aggregator.errors import Reason
+from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed
+
+Json = dict[str, Any] | list[Any] | str | int | float | bool | None
+# More digits than any number that is accepted has, with a sign, a point and an exponent.
+_LONGEST_NUMBER = 64
+_INTEGER_LIMIT = 2**63
+# Also one that does not end, so that nobody can make this search start over again and again.
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+def read_json(text: bytes) -> Json:
+    """Read one value.
+
+    Raises:
+        Malformed: UNDECODABLE or TOO_DEEP.
+    """
+    try:
+        decoded = text.decode()
+        if decoded.count("[") + decoded.count("{") > MAXIMUM_DEPTH and _depth(decoded) > MAXIMUM_DEPTH:
+            raise Malformed(Reason.TOO_DEEP)
+        value: Json = _DECODER.decode(decoded)
+        if "\\ud" in decoded or "\\uD" in decoded:
+            _ENCODER.encode(value).encode()
+    except (ValueError, ArithmeticError):  # JSON's or UTF-8's, one of ours, an exponent that no decimal has
+        raise Malformed from None
+    return value
+
+
+def write_json(value: Json) -> bytes:
+    """Sorted names, no spaces, nothing escaped that need not be, UTF-8."""
+    return _ENCODER.encode(value).encode()
+
+
+def _depth(text: str) -> int:
+    """How deep brackets nest; asked only where there are many."""
+    depth = deepest = 0
+    for sign in _TEXT.sub("", text):
+        if sign in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif sign in "]}":
+            depth -= 1
+    return deepest
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    number = int(text) if len(text) <= _LONGEST_NUMBER else _INTEGER_LIMIT
+    if not -_INTEGER_LIMIT <= number < _INTEGER_LIMIT:
+        raise ValueError("more than 64 bits")
+    return number
+
+
+def _decimal(text: str) -> float:
+    number = float(text) if len(text) <= _LONGEST_NUMBER else float("inf")
+    if number in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(number)):
+        raise ValueError("no double")
+    return number
+
+
+def _refused(_text: str) -> Any:
+    raise ValueError("no JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_decimal, parse_constant=_refused
+)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))

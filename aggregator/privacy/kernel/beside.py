@@ -1,0 +1,85 @@
+"""Spans that are looked at for another's sake: what each path held, and pairs for operators that see one beside theirs.
+
+Invariant: a record has one such span per path at most, so that a path's values are one row with a number per record.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from aggregator.privacy.codec import Raw
+from aggregator.privacy.column import ABSENT, Looked
+from aggregator.privacy.kernel.machine import NO_BYTES
+from aggregator.privacy.kernel.spans import gather
+from aggregator.privacy.leaf import Shown
+from aggregator.privacy.looks import entity, shown
+from aggregator.privacy.pile import Bytes, Integers, pieces
+from aggregator.privacy.plan import Look
+
+
+def looked(
+    data: Bytes, spans: Integers, which: Integers, spans_to: Integers, looks: Mapping[int, Look]
+) -> dict[str, Looked]:
+    """What was at each path.
+
+    Args:
+        data: The batch.
+        spans: `SPAN` integers per row; the first is the operator call, or a number of `looks`.
+        which: For each span the number of its distinct value.
+        spans_to: For each record where its spans end, after a first 0.
+        looks: By their numbers.
+    """
+    paths = {look.path: Looked(np.full(len(spans_to) - 1, ABSENT, np.int64), []) for look in looks.values()}
+    for number, look in looks.items():
+        members = np.flatnonzero(spans[:, 0] == number)
+        _, first, codes = np.unique(which[members], return_index=True, return_inverse=True)
+        found = paths[look.path]
+        found.codes[records_of(spans_to, members)] = codes + len(found.values)
+        raws = raws_of_spans(data, spans[members[first]])
+        values: list[Shown] = [*found.values, *(shown(look.leaf, raw) for raw in raws)]
+        paths[look.path] = Looked(found.codes, values)
+    return paths
+
+
+def paired(
+    data: Bytes, spans: Integers, which: Integers, members: Integers, beside: Looked | None, records: Integers
+) -> tuple[list[Raw], Integers]:
+    """What an operator is asked for that sees another value beside each of its own.
+
+    Args:
+        data: The batch.
+        spans: As above.
+        which: As above.
+        members: The operator's spans.
+        beside: What it sees; None where the schema has no such field.
+        records: The record of each of the members.
+
+    Returns:
+        Each pair once, and for each of the members the number of its pair.
+    """
+    seen = np.full(len(members), ABSENT, np.int64) if beside is None else beside.codes[records]
+    width = 1 if beside is None else len(beside.values) + 1
+    _, first, numbers = np.unique(which[members] * width + seen + 1, return_index=True, return_inverse=True)
+    raws = raws_of_spans(data, spans[members[first]])
+    entities = [None] if beside is None else [*map(entity, beside.values), None]
+    others = [entities[code] for code in seen[first].tolist()]  # the last one is the absent one's
+    return list(zip(raws, others, strict=True)), numbers
+
+
+def records_of(spans_to: Integers, spans: Integers) -> Integers:
+    """The record that each span is in."""
+    found: Integers = np.searchsorted(spans_to[1:], spans, side="right")
+    return found
+
+
+def raws_of_spans(data: Bytes, spans: Integers) -> Sequence[Raw]:
+    """Values of spans of one type, as operators know them."""
+    if not len(spans):
+        return []
+    if spans[0, 2] == NO_BYTES:
+        numbers: list[Raw] = spans[:, 1].tolist()
+        return numbers
+    starts, lengths = np.ascontiguousarray(spans[:, 1]), np.ascontiguousarray(spans[:, 2])
+    out, ends = np.empty(int(lengths.sum()), np.uint8), np.empty(len(spans) + 1, np.int64)
+    gather(data, starts, lengths, len(spans), out, ends)
+    return pieces(out, ends)

@@ -1,0 +1,57 @@
+"""What became of record keys, for the report: rows like those of fields, under a path that no field can have.
+
+Invariants: no row holds a key. A key that is not what its format says is met and rejected; a record without a key is
+met as null.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from aggregator.privacy.plan import Row
+from aggregator.privacy.precedence import Decision
+from aggregator.privacy.strip import ReportRow
+from aggregator.privacy.tally import told
+
+PATH = "@key"
+_NULL = "null"
+
+
+def key_path(inner: str) -> str:
+    """Path of a part of an Avro key."""
+    return PATH if inner in ("", ".") else f"{PATH}.{inner}"
+
+
+class KeyTally:
+    """Counts of one topic's keys, those of Avro keys' parts excepted."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[Row] = Counter()
+        self._rejected: Counter[Row] = Counter()
+
+    def met(self, decision: Decision, kind: str, seen: int, rejected: int = 0) -> None:
+        """Count keys.
+
+        Args:
+            decision: The rule that holds for them.
+            kind: Their format.
+            seen: How many.
+            rejected: How many of them are not what their format says.
+        """
+        if seen:
+            row = Row(PATH, kind, (), decision.because, decision.rule.operator, decision.privacy_class)
+            self._seen[row] += seen
+            self._rejected[row] += rejected
+
+    def missing(self, decision: Decision, records: int) -> None:
+        """Count records without a key."""
+        self.met(decision, _NULL, records)
+
+    def rows(self, of_avro: Iterable[ReportRow]) -> Iterator[ReportRow]:
+        """All rows: of the parts of Avro keys, and of keys as a whole."""
+        for one in of_avro:
+            yield one._replace(path=key_path(one.path))
+        for row, seen in sorted(self._seen.items()):
+            lost = self._rejected[row]
+            null = seen if row.type == _NULL else 0
+            changed = 0 if row.operator == "keep" else seen - null - lost
+            yield told(None, row, seen=seen, null=null, transformed=changed, rejected=lost)

@@ -1,0 +1,78 @@
+"""`date_shift`: a date or timestamp moves by whole days, by as many for every date of one entity.
+
+    T     = HMAC-SHA-256(key, u32be(0) ‖ canonical entity), a big-endian number
+    shift = the (T mod n)th of the n whole days in the range, from its lower end; never 0
+
+The message is that of `tokens` with an empty domain, which no policy can write: no token tells a shift.
+Invariants: the type stays; distances between the dates of one entity stay. A record without the entity gets the type's
+constant, as `redact` makes it, and so does a text that is no ISO date; a date beyond its type's range fails.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy.leaf import Leaf, Paired, Value
+from aggregator.privacy.operators import pseudonymize, redact
+from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
+from aggregator.privacy.rules import DateShift, Redact
+from aggregator.privacy.tokens import Tokenizer, canonical
+from aggregator.schema.avro import Kind
+
+_ISO = len("1984-05-06")
+
+
+def result(leaf: Leaf) -> Leaf | None:
+    """The same type, for dates, timestamps and text."""
+    if leaf.kind is Kind.STRING and leaf.logical is None:
+        return leaf
+    name = leaf.logical.name if leaf.logical is not None else ""
+    return leaf if name == "date" or "timestamp-" in name else None
+
+
+def build(rule: DateShift, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Callable[[Sequence[Paired]], list[Value | None]]:
+    """Dates, each moved by the shift of the entity beside it.
+
+    Raises:
+        ConfigError: the key is not configured, or its reference can not be read.
+    """
+    keyed = pseudonymize.keyed(rule.key, keys, domain="")
+    constant = redact.constant(Redact(), leaf)
+    moved = _mover(leaf)
+
+    def shifted(pairs: Sequence[Paired]) -> list[Value | None]:
+        shifts = {entity: _shift(rule, keyed, entity) for _, entity in pairs if entity is not None}
+        return [constant if entity is None else moved(value, shifts[entity]) for value, entity in pairs]
+
+    return shifted
+
+
+def _shift(rule: DateShift, keyed: Tokenizer, entity: Value) -> int:
+    low, high = rule.days
+    holds_zero = low <= 0 <= high
+    place = int.from_bytes(keyed.mac(canonical(entity, rule.normalize))) % (high - low + 1 - holds_zero)
+    shift = low + place
+    return shift + 1 if holds_zero and shift >= 0 else shift
+
+
+def _mover(leaf: Leaf) -> Callable[[Value, int], Value]:
+    if leaf.kind is Kind.STRING:
+        return lambda text, days: _text_moved(str(text), days)
+    name = leaf.logical.name if leaf.logical is not None else ""
+    ticks = 1 if name == "date" else DAY_SECONDS * TICKS[name.rpartition("-")[2]]
+    return lambda value, days: int(value) + days * ticks
+
+
+def _text_moved(text: str, days: int) -> str:
+    """The day moves, the time of day stays as it is written; nothing else may stand there."""
+    text = text.strip()
+    day, rest = text[:_ISO], text[_ISO:]
+    try:
+        if rest:
+            datetime.fromisoformat(text)
+        before = date.fromisoformat(day)
+    except ValueError:
+        return redact.REDACTED
+    if len(day) < _ISO or (rest and rest[0] not in "T "):
+        return redact.REDACTED
+    return f"{(before + timedelta(days)).isoformat()}{rest}"

@@ -1,0 +1,148 @@
+"""Which records of a batch a policy's `drop_record` leaves out.
+
+Three answers: a condition holds, does not, or can not be decided. What is null or absent decides `is_null` alone; a
+field that the schema does not have, a value of a type that the constant is none of, a header that is no text and an
+unknown edge decide nothing. `all`, `any` and `not` are Kleene's: an undecided part matters only where it could.
+
+Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it; one for which none can
+be ruled out is refused, not delivered. A tombstone has no fields and passes where nothing is undecided but them: what
+it deletes must go.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aggregator.errors import Reason
+from aggregator.privacy.column import Column, Looked
+from aggregator.privacy.leaf import Shown
+from aggregator.privacy.parameters.conditions import Condition
+from aggregator.privacy.strip import Batch, Headers
+
+# In this order `all` is the least, `any` the greatest, and `not` the distance from the end.
+NO, UNDECIDED, YES = range(3)
+Answers = NDArray[np.int8]
+_INTEGER = re.compile(r"-?[0-9]{1,30}")
+
+
+class Verdicts(NamedTuple):
+    """Places of a batch: those to leave out, and those for which that can not be decided."""
+
+    suppressed: frozenset[int]
+    undecided: frozenset[int]
+
+
+class Suppression:
+    """The conditions of one topic at one edge.
+
+    Args:
+        conditions: Any of them suffices.
+        edge: Name of the edge; None if nobody said.
+        topic: Edge topic.
+    """
+
+    def __init__(self, conditions: Sequence[Condition], edge: str | None, topic: str) -> None:
+        self._conditions = conditions
+        self._edge = edge
+        self._topic = topic
+
+    def verdicts(self, batch: Batch, values: Column) -> Verdicts:
+        """Judge every record.
+
+        Args:
+            batch: As it was read.
+            values: What became of its values, with what they held.
+        """
+        if not self._conditions:
+            return Verdicts(frozenset(), frozenset())
+        is_unread = np.array(
+            [
+                value is None
+                or (place in values.rejected and values.rejected[place].reason is not Reason.OPERATOR_FAILED)
+                for place, value in enumerate(batch.values)
+            ],
+            bool,
+        )
+        asked = _Asked(len(batch.values), is_unread, values.looked, batch.headers, self._edge, self._topic)
+        answers = np.max([asked.answers(condition) for condition in self._conditions], axis=0)
+        is_open = (answers == UNDECIDED) & ~is_unread
+        return Verdicts(frozenset(np.flatnonzero(answers == YES).tolist()), frozenset(np.flatnonzero(is_open).tolist()))
+
+
+class _Asked(NamedTuple):
+    """One batch, as conditions ask for it."""
+
+    size: int
+    is_unread: NDArray[np.bool_]
+    looked: Mapping[str, Looked]
+    headers: Sequence[Headers | None]
+    edge: str | None
+    topic: str
+
+    def answers(self, condition: Condition) -> Answers:
+        """One answer per record."""
+        inner = [self.answers(item) for item in condition.inner]
+        if condition.every is not None:
+            return np.min(inner, axis=0)  # type: ignore[no-any-return]
+        if condition.some is not None:
+            return np.max(inner, axis=0)  # type: ignore[no-any-return]
+        if condition.negated is not None:
+            return YES - inner[0]
+        if condition.field is not None:
+            return self._field(condition.field, condition)
+        if condition.header is not None:
+            found = [_of_header(condition, pairs or ()) for pairs in self.headers]
+            return np.array(found, np.int8)
+        where, names = (self.edge, condition.edge) if condition.edge is not None else (self.topic, condition.topic)
+        answer = UNDECIDED if where is None else YES if where in (names or ()) else NO
+        return np.full(self.size, answer, np.int8)
+
+    def _field(self, path: str, condition: Condition) -> Answers:
+        held = self.looked.get(path)
+        if held is None:
+            return np.full(self.size, UNDECIDED, np.int8)
+        absent = UNDECIDED if condition.is_null is None else YES if condition.is_null else NO
+        by_code = np.array([*(_of_value(condition, value) for value in held.values), UNDECIDED, absent], np.int8)
+        answers = by_code[held.codes]  # the last two are those of NOWHERE and ABSENT
+        answers[self.is_unread] = UNDECIDED
+        return answers
+
+
+def _of_value(condition: Condition, value: Shown) -> int:
+    """The answer for a value that is there."""
+    if condition.is_null is not None:
+        return NO if condition.is_null else YES
+    constants = (condition.equals,) if condition.equals is not None else condition.one_of or ()
+    return max(_is_same(value, constant) for constant in constants)
+
+
+def _is_same(value: Shown, constant: str) -> int:
+    """Whether a value is what the policy wrote, read as the value's type."""
+    if isinstance(value, bool):
+        is_same = constant == str(value).lower() if constant in ("true", "false") else None
+    elif isinstance(value, int):
+        is_same = int(constant) == value if _INTEGER.fullmatch(constant) else None
+    else:
+        is_same = constant == value if isinstance(value, str) else None
+    return UNDECIDED if is_same is None else YES if is_same else NO
+
+
+def _of_header(condition: Condition, headers: Headers) -> int:
+    """The answer for all headers of a name; there may be several."""
+    found = [value for name, value in headers if name == condition.header]
+    there = [value for value in found if value is not None]
+    if condition.is_null is not None:
+        return YES if condition.is_null is not bool(there) else NO
+    if not there:
+        return UNDECIDED
+    return max(_of_text(condition, value) for value in there)
+
+
+def _of_text(condition: Condition, value: bytes) -> int:
+    try:
+        return _of_value(condition, value.decode())
+    except UnicodeDecodeError:
+        return UNDECIDED

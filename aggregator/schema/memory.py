@@ -1,0 +1,54 @@
+"""A registry in memory: what looks ahead registers here, and nothing of it outlives the process.
+
+Invariant: as every registry's: one id means one text, and the same text has one id in every subject. Admits everything;
+whether a derived schema may follow is the question of the registry that it would go to.
+"""
+
+from collections import defaultdict
+from uuid import UUID
+
+from aggregator.schema.registry import Registered, UnknownSchema
+
+
+class MemoryRegistry:
+    """Subjects and texts in dictionaries."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._subjects: dict[str, list[str]] = defaultdict(list)
+
+    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
+        """The text of an id.
+
+        Raises:
+            UnknownSchema: no text has it.
+        """
+        del look_again
+        if not 0 < schema_id <= len(self._texts):
+            raise UnknownSchema(schema_id, "memory")
+        return self._texts[schema_id - 1]
+
+    def number(self, _guid: UUID) -> int | None:
+        """No text has a GUID."""
+        return None
+
+    def register(self, subject: str, text: str) -> int:
+        """Give the text an id, counted from 1."""
+        if text not in self._texts:
+            self._texts.append(text)
+        if text not in self._subjects[subject]:
+            self._subjects[subject].append(text)
+        return self._texts.index(text) + 1
+
+    def admit(self, subject: str, text: str) -> int:
+        """As `register`."""
+        return self.register(subject, text)
+
+    def subjects(self) -> list[str]:
+        """Every subject's name, sorted."""
+        return sorted(self._subjects)
+
+    def versions(self, subject: str) -> list[Registered]:
+        """Every version of a subject, oldest first."""
+        texts = self._subjects.get(subject, [])
+        return [Registered(subject, at, self._texts.index(text) + 1, text) for at, text in enumerate(texts, 1)]

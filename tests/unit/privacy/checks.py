@@ -1,0 +1,173 @@
+"""What must hold of the strip, as named checks: each returns what it finds, and nothing where all is well.
+
+The search for the canary over scenarios, corpus, keys and dead letters; and what the search can not see: that hostile
+bytes are rejected, that a registry that is away decides nothing, that counts are right. Needs the package of
+`foreign` on the path.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from aggregator.errors import HoldError, Reason, Unreachable
+from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.strip import Batch
+from aggregator.schema.wire import frame
+from tests.canary import recognised
+from tests.unit.privacy.corpus import SURVIVOR
+from tests.unit.privacy.delivered import LIMIT_BYTES, deliver
+from tests.unit.privacy.exposure import CANARY, PLAIN, TRACES, Exposed, Framed, expose, framed, topic
+from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
+from tests.unit.privacy.scenarios import SCENARIOS, TOKEN
+
+RAW = CANARY.encode()
+ORDERS = "policy: p\nversion: 1\ntags: {{PII: {tag}}}\ntopics: {{orders: {{headers: [traceparent], {more}}}}}\n"
+CHAIN = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+HOSTILE = {
+    "nesting": (CHAIN, b"\2" * 5000, Reason.TOO_DEEP),
+    "items without bytes": ({"type": "array", "items": "null"}, long_bytes(10**6) + b"\0", Reason.UNDECODABLE),
+    "more items than bytes": ({"type": "array", "items": "int"}, long_bytes(2**40) + b"\0", Reason.UNDECODABLE),
+    "bytes left over": ("string", long_bytes(len(RAW)) + RAW + RAW, Reason.UNDECODABLE),
+    "a block longer than its items": (
+        {"type": "array", "items": "string"},
+        long_bytes(-1) + long_bytes(99) + long_bytes(len(RAW)) + RAW + b"\0",
+        Reason.UNDECODABLE,
+    ),
+    "a text beyond the end": ("string", long_bytes(99) + RAW, Reason.UNDECODABLE),
+    "a number too long": ("int", b"\xff\xff\xff\xff\x7f", Reason.UNDECODABLE),
+    "no UTF-8": ("string", long_bytes(len(RAW) + 1) + b"\xff" + RAW, Reason.UNDECODABLE),
+    "a branch that there is not": (["null", "string"], long_bytes(2) + long_bytes(len(RAW)) + RAW, Reason.UNDECODABLE),
+    "a branch before the first": (["null", "string"], long_bytes(-1) + long_bytes(len(RAW)) + RAW, Reason.UNDECODABLE),
+    "a truth that is neither": ("boolean", b"\2", Reason.UNDECODABLE),
+}
+
+
+class Away(MemoryRegistry):
+    """A registry that does not answer."""
+
+    def schema(self, schema_id, *, look_again=True):
+        raise Unreachable("the registry does not answer")
+
+
+class Strict(MemoryRegistry):
+    """A central registry that refuses every derived schema."""
+
+    def admit(self, subject, text):
+        raise HoldError(f"{subject}: refused")
+
+
+def plain_value(registry, text=SURVIVOR) -> bytes:
+    """A record with one field, that is kept."""
+    return frame(registry.register("plain", json.dumps(PLAIN)), long_bytes(len(text)) + text.encode())
+
+
+@cache
+def _sources() -> tuple[Framed, Framed, Framed]:
+    return framed(), framed(shared=False), framed(tagged=False, shared=False)
+
+
+def _scenarios(made) -> Iterator[str]:
+    for scenario in SCENARIOS:
+        yield from (f"{scenario.rule}: {line}" for line in scenario.findings(made=made))
+
+
+def _corpus(tag: str, more: str, place: str, source: int) -> list[str]:
+    exposed = expose(ORDERS.format(tag=tag, more=more), place, _sources()[source])
+    rejected = [f"{exposed.names[n]}: {rejection}" for n, rejection in exposed.out.rejected.items()]
+    return exposed.found() + rejected
+
+
+def _hostile(made) -> Iterator[str]:
+    for name, (schema, body, reason) in HOSTILE.items():
+        registry = MemoryRegistry()
+        value = frame(registry.register("v", json.dumps(schema)), body)
+        strip = topic("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n", registry, made=made)
+        out = strip.strip(Batch([None], [value], [None]))
+        found = out.rejected[0].reason if out.rejected else None
+        if found is not reason or out.values != [None]:
+            yield f"{name}: {found}"
+
+
+def _dead_records() -> Iterator[str]:
+    """Whole records that are lost: nothing of them leaves, in no form, and each is a letter and is counted."""
+    registry = MemoryRegistry()
+    good, kept = plain_value(registry), plain_value(registry, CANARY)
+    huge = plain_value(registry, CANARY + "x" * LIMIT_BYTES)
+    values = [kept[:-1], frame(99, RAW), RAW, b"", huge, kept, good]
+    keys = [*[RAW] * 5, b"\xff" + RAW, b"k"]
+    policy = ORDERS.format(tag="drop", more="key: keep, fields: {kept: keep}")
+    done = deliver(topic(policy, registry), values, keys, [[("traceparent", RAW)]] * 6 + [None])
+    digests = [hashlib.sha256(value).hexdigest().encode() for value in values]
+    yield from recognised(done.raw(), TRACES)
+    yield from (f"keyless digest of record {n}" for n, digest in enumerate(digests) if digest in done.raw())
+    if done.counts != (1, 6, 0) or len(done.central) != 1 or len(done.letters) != 6:
+        yield f"counted {done.counts}, {len(done.central)} delivered, {len(done.letters)} dead"
+
+
+def _away() -> list[str]:
+    strip = topic("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n", Away())
+    try:
+        deliver(strip, [frame(7, RAW)])
+    except Unreachable:
+        return []
+    return ["a record was decided while the registry was away"]
+
+
+def _refused() -> list[str]:
+    registry = MemoryRegistry()
+    value = plain_value(registry)
+    try:
+        done = deliver(topic("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n", registry, Strict()), [value])
+    except HoldError:
+        return []
+    return [f"delivered under a schema that central refuses: {done.counts}"]
+
+
+def _failing_operators() -> Iterator[str]:
+    """Foreign code that raises, answers too little, or something else: its own record is dead, the next one arrives."""
+    for name in ("picky", "mute", "odd"):
+        registry = MemoryRegistry()
+        values = [plain_value(registry, CANARY), plain_value(registry)]
+        more = f"fields: {{kept: {{custom: {{name: {name}, type: string}}}}}}"
+        done = deliver(topic(ORDERS.format(tag="drop", more=more), registry), values)
+        yield from (f"{name}: {line}" for line in recognised(done.raw(), TRACES))
+        if len(done.letters) != (1 if name == "picky" else 2):
+            yield f"{name}: counted {done.counts}"
+
+
+def _rejected_lists() -> list[str]:
+    """At the strip interface itself: the lists hold nothing of a rejected record."""
+    registry = MemoryRegistry()
+    policy = ORDERS.format(tag="drop", more="key: keep, fields: {kept: keep}")
+    batch = Batch([RAW, b"\xff"], [b"\1", plain_value(registry, CANARY)], [[("traceparent", RAW)]] * 2)
+    return Exposed(("bad value", "bad key"), topic(policy, registry).strip(batch), ()).found()
+
+
+CHECKS: dict[str, Callable[[], object]] = {
+    "rejected lists": _rejected_lists,
+    "dead records": _dead_records,
+    "failing operators": _failing_operators,
+    "registry away": _away,
+    "refused by central": _refused,
+    "hostile bytes, reference": lambda: _hostile(ReferenceStrip),
+    "hostile bytes, kernel": lambda: _hostile(KernelStrip),
+    "scenarios": lambda: _scenarios(KernelStrip),
+    "corpus: tags drop": lambda: _corpus("drop", "default: keep", "value", 1),
+    "corpus: tags make tokens": lambda: _corpus(TOKEN, "default: keep", "value", 1),
+    "corpus: tags redact": lambda: _corpus("redact", "default: keep", "value", 1),
+    "corpus: a path drops": lambda: _corpus("drop", "default: keep, fields: {x: drop}", "value", 2),
+    "corpus: undeclared": lambda: _corpus("drop", "fields: {kept: keep}", "value", 2),
+    "corpus: keys": lambda: _corpus("drop", "key: keep, fields: {kept: keep}", "key", 1),
+    "corpus: headers": lambda: _corpus("drop", "fields: {kept: keep}", "header", 0),
+    "scenarios, reference": lambda: _scenarios(ReferenceStrip),
+}
+
+
+def first_finding() -> tuple[str, str] | None:
+    """The first check that finds something, and what; None if all is well."""
+    for name, check in CHECKS.items():
+        for finding in check():
+            return name, finding
+    return None

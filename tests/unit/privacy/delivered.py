@@ -1,0 +1,82 @@
+"""A strip with the real delivery behind it, into a list instead of a transaction: central records and dead letters."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.reader import Chunk
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.flow import Flow, FlowPlan
+
+SOURCE = EdgePartition("eu", "orders", 3)
+CENTRAL, LETTERS = "eu.orders", "hub.dead-letters"
+LIMIT_BYTES = 100_000
+FIRST = 1000
+
+
+@dataclass
+class Produced:
+    """What a slot's transaction would hold; the port `replicate.ports.Writer` as far as delivery uses it.
+
+    Attributes:
+        records: (topic, key, value, headers) in order.
+        flow: With its counts.
+        chunk: What was to be delivered.
+    """
+
+    flow: Flow
+    chunk: Chunk
+    records: list = field(default_factory=list)
+
+    def produce(self, topic, key, value, **_more):
+        self.records.append((topic, key, value, []))
+
+    def produce_all(self, topic, _partition, records):
+        self.records += [(topic, key, value, headers) for key, value, _, headers in records]
+
+    @property
+    def central(self) -> list:
+        """(key, value, headers) of what is delivered."""
+        return [record[1:] for record in self.records if record[0] == CENTRAL]
+
+    @property
+    def letters(self) -> list[dict]:
+        """Dead letters, decoded."""
+        return [json.loads(value) for topic, _, value, _ in self.records if topic == LETTERS]
+
+    def raw(self) -> bytes:
+        """Every byte that leaves."""
+        parts = [part for _, key, value, headers in self.records for part in (key, value, *(v for _, v in headers))]
+        return repr(self.records).encode() + b"|".join(part for part in parts if isinstance(part, bytes))
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Delivered, dead, suppressed, as the ledger will say."""
+        return tuple(self.flow.counts[:3])
+
+
+def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequence | None = None) -> Produced:
+    """Deliver records of one edge partition, from offset 1000 on.
+
+    Raises:
+        RetryError, HoldError: from the strip; nothing was produced, and the flow stands where it stood.
+    """
+    count = len(values)
+    entry = LedgerRecord(0, "topic-id", FIRST, 1, 0)
+    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limit_bytes=LIMIT_BYTES)
+    flow = Flow(plan, entry, persisted=True)
+    chunk = Chunk(
+        SOURCE.topic,
+        SOURCE.partition,
+        list(keys or [None] * count),
+        list(values),
+        list(headers or [None] * count),
+        [0] * count,
+        list(range(FIRST, FIRST + count)),
+    )
+    produced = Produced(flow, chunk)
+    hub = DeliveryPlan("hub", LETTERS, frozenset(), b"a key of thirty-two bytes, exactly")
+    Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None)
+    return produced

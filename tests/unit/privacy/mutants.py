@@ -1,0 +1,361 @@
+"""Every rule that closes something, removed from the real code in turn. The search must find each removal."""
+
+from tests.unit.privacy.mutation import Mutant
+
+ALLOWLIST = "aggregator.privacy.allowlist"
+COMPILE = "aggregator.privacy.compile"
+DELIVERY = "aggregator.replicate.delivery"
+DERIVED = "aggregator.privacy.derived"
+DISTINCT = "aggregator.privacy.distinct"
+GUARD = "aggregator.privacy.guard"
+KEYS = "aggregator.privacy.keys"
+OPENING = "aggregator.privacy.parameters.opening"
+POLICY = "aggregator.privacy.policy"
+PRECEDENCE = "aggregator.privacy.precedence"
+PROGRAM = "aggregator.privacy.kernel.program"
+PROGRAMS = "aggregator.privacy.programs"
+RULES = "aggregator.privacy.rules"
+SETTLE = "aggregator.privacy.settle"
+SUPPRESSION = "aggregator.privacy.suppression"
+TOKENS = "aggregator.privacy.tokens"
+TOPIC = "aggregator.privacy.topic"
+UNIFIED = "aggregator.privacy.unified"
+
+
+# The records themselves.
+_COPY = "Column([pile.data[pile.starts[n] : pile.ends[n]].tobytes() for n in {}])"
+
+
+def _one(name, module, passage, replacement):
+    return Mutant(name, [(module, passage, replacement)])
+
+
+PRECEDENCES = [
+    _one("a path goes before tag and default", PRECEDENCE, "        if valid:\n", "        if False:\n"),
+    _one("a tag goes before the default", PRECEDENCE, "        if tags:\n", "        if False:\n"),
+    _one("the default closes", PRECEDENCE, "Decision(self.default,", "Decision(Keep(),"),
+    _one(
+        "paths: the most restrictive wins",
+        PRECEDENCE,
+        "winner = most_restrictive([item.rule for item in valid])",
+        "winner = valid[-1].rule",
+    ),
+    _one(
+        "tags: the most restrictive wins",
+        PRECEDENCE,
+        "winner = most_restrictive(list(by_tag.values()))",
+        "winner = next(iter(by_tag.values()))",
+    ),
+    _one(
+        "most restrictive is the most, not the least",
+        RULES,
+        "return max(rules, key=restriction)",
+        "return min(rules, key=restriction)",
+    ),
+    _one(
+        "patterns: the most restrictive default",
+        POLICY,
+        "default=most_restrictive(",
+        "default=(lambda rules: rules[-1])(",
+    ),
+    _one(
+        "patterns: a key that one of them does not name",
+        POLICY,
+        "item.key or Drop() for item in found",
+        "item.key for item in found if item.key",
+    ),
+    _one("patterns: headers that all of them name", POLICY, "set.intersection(*", "set().union(*"),
+    _one(
+        "an undeclared tag closes",
+        PRECEDENCE,
+        "        return rule if not isinstance(rule, Keep) or",
+        "        return Keep() if tag not in self.tags else rule if not isinstance(rule, Keep) or",
+    ),
+    _one(
+        "a tag is kept only with a reason",
+        PRECEDENCE,
+        "return rule.justified(today) if tags else",
+        "return True if tags else",
+    ),
+]
+
+EXPIRIES = [
+    _one(
+        "expiry of a path's keep on a tagged field",
+        OPENING,
+        "self.expires is not None and today < self.expires",
+        "self.expires is not None",
+    ),
+    _one(
+        "expiry of a path's keep on any other field",
+        PRECEDENCE,
+        "if tags else not rule.expired(today)",
+        "if tags else True",
+    ),
+    _one("expiry of a tag's keep", PRECEDENCE, "not isinstance(rule, Keep) or rule.justified(today)", "True"),
+    _one("expiry of the key's keep", KEYS, "isinstance(self._rule, Keep) and self._rule.expired(today)", "False"),
+    _one("expiry overnight: a new day compiles anew", PROGRAMS, "if today != self._day:", "if self._day is None:"),
+]
+
+WALKS = [
+    _one("tags of a type are inherited", COMPILE, "tags = at.tags | node.tags", "tags = at.tags"),
+    _one("tags of what lies above are inherited", COMPILE, "tags = at.tags | node.tags", "tags = node.tags"),
+    _one("tags of a field", COMPILE, "tags=inside.tags | item.tags", "tags=inside.tags"),
+    _one("a path covers what lies below", COMPILE, "rules=at.rules | (here & self.covering)", "rules=at.rules"),
+    _one(
+        "`*` opens one level",
+        PRECEDENCE,
+        "return not (isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,))",
+        "return True",
+    ),
+    _one(
+        "map keys are leaves of their own",
+        COMPILE,
+        "return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)",
+        "return self.add(PlanNode(Kind.STRING, Action.KEEP, path, at.node))",
+    ),
+    _one("map keys take few operators", COMPILE, "(of_map and not _fits_map_key(rule, result))", "False"),
+    _one(
+        "an operator that does not take a type drops",
+        COMPILE,
+        "                rule = Drop()\n",
+        "                rule = Keep()\n",
+    ),
+    _one(
+        "recursion: a type is closed by where it lies",
+        COMPILE,
+        "self.above.get(at, ",
+        "next((known for one, known in self.above.items() if one.node == at.node), ",
+    ),
+    _one(
+        "an array's items",
+        COMPILE,
+        "return (self.step(inside._replace(node=node.children[0]), path, paths.ITEMS),)",
+        "return (self.add(PlanNode(Kind.STRING, Action.KEEP, path, node.children[0])),)",
+    ),
+    _one(
+        "what is touched inside is not kept as a whole",
+        SETTLE,
+        "return any(child in held or child not in live",
+        "return any(False",
+    ),
+]
+
+MACHINES = [
+    _one(
+        "the program leaves out what is dropped",
+        PROGRAM,
+        "            case Action.DROP:\n",
+        "            case Action.DROP if False:\n",
+    ),
+    _one(
+        "the program replaces what an operator changes",
+        PROGRAM,
+        "            case Action.APPLY:\n",
+        "            case Action.APPLY if False:\n",
+    ),
+    _one(
+        "the program takes the branch that the bytes name",
+        PROGRAM,
+        "table + 2 * branch] = self.here()",
+        "table + 2 * branch] = self.branches[table] if branch else self.here()",
+    ),
+    _one(
+        "the program checks text that travels on",
+        PROGRAM,
+        "node.kind is Kind.STRING and is_read(node, self.calls)",
+        "False",
+    ),
+    _one(
+        "guard: nesting",
+        GUARD,
+        "        def check(data: bytes, at: int, depth: int) -> int:\n"
+        "            if depth >= MAXIMUM_DEPTH:\n                raise Malformed(Reason.TOO_DEEP)\n"
+        "            branch, at = index(data, at)",
+        "        def check(data: bytes, at: int, depth: int) -> int:\n"
+        "            depth = 0\n"
+        "            branch, at = index(data, at)",
+    ),
+    _one("guard: items that have no bytes", GUARD, "            self._left -= count\n", "            pass\n"),
+    _one(
+        "guard: bytes left over",
+        GUARD,
+        "if self._checks[self._root](body, 0, 0) != len(body):",
+        "if self._checks[self._root](body, 0, 0) > len(body):",
+    ),
+    _one("guard: sizes of blocks", GUARD, "if end is not None and at != end:", "if False:"),
+    _one("guard: numbers that are too long", GUARD, "if number >= limit:", "if False:"),
+    _one("guard: text is UTF-8", GUARD, "        data[at:end].decode()\n", "        pass\n"),
+    _one("guard: a branch that there is not", GUARD, "if not 0 <= index < count:", "if index >= count:"),
+]
+
+RECORDS = [
+    _one("headers: an allow-list", TOPIC, "if pair[0] in names]", "]"),
+    _one(
+        "headers: a schema that the header does not name",
+        UNIFIED,
+        "    except DeadLetterError:\n        return _REFUSED",
+        "    except DeadLetterError:\n        return content",
+    ),
+    _one(
+        "a rejected record has no key and no value",
+        TOPIC,
+        "keys.contents[index] = values.contents[index] = None",
+        "pass",
+    ),
+    _one("a rejected record has no headers", TOPIC, "            allowed[index] = nothing\n", "            pass\n"),
+    _one(
+        "keys: none without a rule",
+        POLICY,
+        "item.key or Drop() for item in found",
+        "item.key or Keep() for item in found",
+    ),
+    _one("keys: tokens", KEYS, "if self._tokenizer is not None:", "if False:"),
+    _one("keys: dropped", KEYS, "        if self._drops:\n", "        if False:\n"),
+    _one(
+        "keys: an Avro key is taken apart",
+        KEYS,
+        "            return self._by_wire(keys)\n",
+        "            return Column(list(keys))\n",
+    ),
+    _one(
+        "keys: another format is rejected",
+        KEYS,
+        "parts.append(refused(rest, Rejection(Reason.BAD_KEY)))",
+        "parts.append((rest, Column([keys[place] for place in rest])))",
+    ),
+    _one("keys: what is no text is rejected", KEYS, "        if len(made) < len(distinct):\n", "        if False:\n"),
+    _one(
+        "an unknown schema rejects",
+        PROGRAMS,
+        "                parts.append(refused(members, program))\n",
+        f"                parts.append((members, {_COPY.format('members')}))\n",
+    ),
+    _one(
+        "another first byte rejects",
+        PROGRAMS,
+        "parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]",
+        f"parts = [(groups.unframed, {_COPY.format('groups.unframed')})]",
+    ),
+    _one(
+        "an operator that fails loses the value",
+        DISTINCT,
+        "        except Exception:  # noqa: BLE001 - as above; the record is rejected\n            return None",
+        "        except Exception:\n            return raw",
+    ),
+    _one(
+        "a registry that is away decides nothing",
+        PROGRAMS,
+        "        except DeadLetterError as error:  # not remembered",
+        "        except Exception as error:\n            error.reason = Reason.UNKNOWN_SCHEMA  # not remembered",
+    ),
+    _one("central is asked before anything is delivered", PROGRAMS, "self._central_registry.admit(", "(lambda *_: 1)("),
+]
+
+SCHEMAS = [
+    _one("the schema: defaults of what is closed", DERIVED, "is_kept = untouched or (", "is_kept = True or ("),
+    _one(
+        "the schema: symbols of what is redacted",
+        "aggregator.privacy.operators.redact",
+        "return leaf._replace(symbols=(REDACTED_SYMBOL,)) if leaf.kind is Kind.ENUM else leaf",
+        "return leaf",
+    ),
+    _one(
+        "the schema: texts of the writer",
+        COMPILE,
+        "schema = derive(compiler.schema, nodes, root, calls, scope.policy)",
+        "schema = text",
+    ),
+]
+
+OPERATORS = [
+    _one(
+        "tokens have a key",
+        TOKENS,
+        "macs.append(keyed.finalize())",
+        "macs.append(__import__('hashlib').sha256(message).digest())",
+    ),
+    _one(
+        "mask: what would show all shows nothing",
+        "aggregator.privacy.operators.mask",
+        "    if hidden <= 0:\n",
+        "    if False:\n",
+    ),
+    _one(
+        "text that is not what the operator is for is redacted",
+        "aggregator.privacy.operators.text",
+        "return [REDACTED if text is None else text for text in made]",
+        "return [value if text is None else text for value, text in zip(values, made)]",
+    ),
+    _one(
+        "no match: redacted",
+        "aggregator.privacy.operators.rewriting",
+        "return [REDACTED if text is None else text for text in made]",
+        "return [value if text is None else text for value, text in zip(values, made)]",
+    ),
+]
+
+CONDITIONS = [
+    _one(
+        "conditions: a record that meets one is left out",
+        SUPPRESSION,
+        "np.flatnonzero(answers == YES)",
+        "np.flatnonzero(answers > YES)",
+    ),
+    _one(
+        "conditions: what can not be decided is refused",
+        SUPPRESSION,
+        "(answers == UNDECIDED) & ~is_unread",
+        "(answers > YES) & ~is_unread",
+    ),
+]
+
+JSON = [
+    _one(
+        "JSON: a container is open by what lies below alone",
+        ALLOWLIST,
+        "            rule = Drop()\n        elif",
+        "            rule = Keep()\n        elif",
+    ),
+    _one(
+        "JSON: an operator that does not take a type drops",
+        ALLOWLIST,
+        "                rule = Drop()\n",
+        "                rule = Keep()\n",
+    ),
+    _one(
+        "JSON: names that the policy does not write are data", ALLOWLIST, "None if is_written else self._name()", "None"
+    ),
+    _one("JSON: a name comes once", "aggregator.privacy.jsontext", "if len(found) < len(pairs):", "if False:"),
+]
+
+LETTERS = [
+    _one(
+        "dead letters hold no value",
+        DELIVERY,
+        '"value_bytes": len(value or b""),',
+        '"value_bytes": (value or b"").hex(),',
+    ),
+    _one(
+        "dead letters hold no key",
+        DELIVERY,
+        '"key_bytes": len(chunk.keys[index] or b""),',
+        '"key_bytes": repr(chunk.keys[index]),',
+    ),
+    _one(
+        "dead letters: the hash has a key",
+        DELIVERY,
+        'hmac.new(self._plan.digest_key, value or b"", hashlib.sha256)',
+        'hashlib.sha256(value or b"")',
+    ),
+    _one("what is rejected is not delivered", DELIVERY, "        if left_out:\n", "        if False:\n"),
+    _one(
+        "a result too large for central is a dead letter",
+        DELIVERY,
+        "        if max(sizes) > limit:\n",
+        "        if False:\n",
+    ),
+    _one("what is dead is not counted as delivered", DELIVERY, "len(chunk) - dead - suppressed", "len(chunk)"),
+]
+
+MUTANTS = [*PRECEDENCES, *EXPIRIES, *WALKS, *MACHINES, *RECORDS, *SCHEMAS, *OPERATORS, *CONDITIONS, *JSON, *LETTERS]

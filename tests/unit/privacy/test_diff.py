@@ -1,0 +1,233 @@
+"""What a change of a policy opens and closes: laws over drawn rules and policies, and every way of loosening."""
+
+import json
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from aggregator.privacy.diff import WriterSchema, policy_changes
+from aggregator.privacy.policy import Policy, parse_policy
+from aggregator.privacy.rules import Rule
+from aggregator.privacy.strictness import Verdict, compared, together
+
+TODAY = date(2026, 11, 21)
+SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
+    {"name": "id", "type": "long"},
+    {"name": "email", "type": ["null", "string"], "confluent:tags": ["PII"]},
+    {"name": "born", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "next", "type": ["null", "R"]},
+    {"name": "items", "type": {"type": "map", "values": {"type": "array", "items": "string"}}},
+]})  # fmt: skip
+ORDERS = [WriterSchema("orders", SCHEMA)]
+MIRRORED = {Verdict.LOOSER: Verdict.STRICTER, Verdict.STRICTER: Verdict.LOOSER}
+RULES = [
+    TypeAdapter(Rule).validate_python(rule)
+    for rule in (
+        "keep", "drop", "nullify", "redact", {"redact": {"value": "x"}}, {"truncate": {"length": 2}},
+        {"keep": {"reason": "r", "owner": "o", "expires": "2027-01-01"}}, {"truncate": {"length": 5}},
+        {"mask": {"keep_last": 2}}, {"mask": {"keep_last": 6}}, {"mask_ip": {"v4_prefix": 16}}, "mask_ip",
+        {"pseudonymize": {"key": "a", "domain": "d"}}, {"pseudonymize": {"key": "b", "domain": "d"}},
+        {"encrypt": {"key": "a"}}, {"date_truncate": {"unit": "week"}}, {"date_truncate": {"unit": "month"}},
+        {"date_truncate": {"unit": "year"}}, {"date_truncate": {"unit": "year", "tz": "Europe/Berlin"}},
+        {"geo": {"geohash": 3}}, {"geo": {"geohash": 6}}, {"geo": {"decimals": 1}}, {"age": {"cap": 50}}, "age",
+        "scrub_text", {"scrub_text": {"detectors": ["email"]}},
+    )
+]  # fmt: skip
+rules = st.sampled_from(RULES)
+TOKEN = {"pseudonymize": {"key": "c", "domain": "a"}}
+KEPT = [{"keep": {"reason": "r", "owner": "o", "expires": day}} for day in ("2026-12-01", "2027-12-01")]
+TAGGED = st.sampled_from(["drop", "redact", "nullify", TOKEN, *KEPT, {"truncate": {"length": 3}}])
+SIMPLE = TAGGED | st.sampled_from(["keep", {"truncate": {"length": 1}}])
+TOPICS = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from(["keep", "drop", TOKEN]),
+        "headers": st.lists(st.sampled_from("ab"), unique=True),
+        "fields": st.dictionaries(
+            st.sampled_from(["id", "email", "**", "items.{}[]", "next.*", "born"]), SIMPLE, max_size=3
+        ),
+    }
+)
+# Policies that speak of the schema above, or of nothing.
+policies = st.fixed_dictionaries(
+    {
+        "policy": st.just("p"),
+        "version": st.just(1),
+        "default": st.sampled_from(["drop", "redact", "nullify"]),
+        "tags": st.dictionaries(st.just("PII"), TAGGED),
+        "topics": st.dictionaries(st.sampled_from(["orders", "o.*", "payments"]), TOPICS),
+    }
+).map(Policy.model_validate)
+some = settings(deadline=None, max_examples=50)
+
+
+@given(rules, rules)
+def test_the_comparison_of_rules_is_reflexive_and_mirrored(one, other):
+    """A rule is the same as itself, and swapping two rules swaps looser and stricter."""
+    assert compared(one, one) is Verdict.SAME
+    assert compared(other, one) is MIRRORED.get(compared(one, other), compared(one, other))
+
+
+@given(rules, rules, rules)
+def test_stricter_is_transitive(one, two, three):
+    """What is at least as strict as something that is at least as strict as a third is so too."""
+    fine = (Verdict.SAME, Verdict.STRICTER)
+    if compared(one, two) in fine and compared(two, three) in fine:
+        assert compared(one, three) in fine
+
+
+@pytest.mark.parametrize(
+    ("finer", "coarser"),
+    [
+        ({"truncate": {"length": 5}}, {"truncate": {"length": 2}}),
+        ({"age": {"cap": 90}}, {"age": {"cap": 50}}),
+        ({"date_truncate": {"unit": "day"}}, {"date_truncate": {"unit": "month"}}),
+        ({"geo": {"geohash": 6}}, {"geo": {"geohash": 3}}),
+        ({"mask_ip": {"v4_prefix": 24, "v6_prefix": 64}}, {"mask_ip": {"v4_prefix": 24, "v6_prefix": 48}}),
+        ("redact", "nullify"),
+        ({"redact": {"value": "x"}}, "nullify"),
+        ("scrub_text", {"pseudonymize": {"key": "a", "domain": "d"}}),
+        ({"mask": {"keep_last": 2}}, "redact"),
+    ],
+)
+def test_what_follows_from_the_finer_result_is_stricter(finer, coarser):
+    """Every order within a class that is claimed."""
+    one, other = (TypeAdapter(Rule).validate_python(rule) for rule in (finer, coarser))
+    assert compared(one, other) is Verdict.STRICTER
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"date_truncate": {"unit": "week"}}, {"date_truncate": {"unit": "month"}}),
+        ({"date_truncate": {"unit": "day"}}, {"date_truncate": {"unit": "day", "tz": "Europe/Berlin"}}),
+        ({"geo": {"decimals": 3}}, {"geo": {"decimals": 1}}),
+        ({"mask_ip": {"v4_prefix": 24, "v6_prefix": 48}}, {"mask_ip": {"v4_prefix": 16, "v6_prefix": 64}}),
+        ({"encrypt": {"key": "a"}}, {"encrypt_deterministic": {"key": "a"}}),
+        ("mask_email", "mask"),
+    ],
+)
+def test_what_does_not_follow_is_other(one, other):
+    """Weeks do not fill months, rounding twice is not rounding once, and half an order is none."""
+    rules = [TypeAdapter(Rule).validate_python(rule) for rule in (one, other)]
+    assert compared(*rules) is Verdict.OTHER
+
+
+@some
+@given(policies, st.booleans())
+def test_a_policy_compared_with_itself_changes_nothing(policy, with_schema):
+    """Reflexive, whatever day a `keep` ends, with and without a schema."""
+    changes = policy_changes(policy, policy, ORDERS if with_schema else [], TODAY)
+    assert {change.verdict for change in changes} <= {Verdict.SAME}
+
+
+@some
+@given(policies, policies, st.booleans())
+def test_loosening_is_tightening_seen_from_the_other_side(one, other, with_schema):
+    """Place by place, swapping old and new mirrors the verdict."""
+    schemas = ORDERS if with_schema else []
+    there = {change[:2]: change.verdict for change in policy_changes(one, other, schemas, TODAY)}
+    back = {change[:2]: change.verdict for change in policy_changes(other, one, schemas, TODAY)}
+    assert back == {place: MIRRORED.get(verdict, verdict) for place, verdict in there.items()}
+
+
+def verdicts(old, new, schemas=ORDERS, today=TODAY):
+    """What changed, by place, without what stayed the same."""
+    head = "policy: p\nversion: 1\n"
+    changes = policy_changes(parse_policy(head + old), parse_policy(head + new), schemas, today)
+    return {change.path: change.verdict.value for change in changes if change.verdict is not Verdict.SAME}
+
+
+TOPIC = "topics: {{orders: {{fields: {{id: {}}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("drop", "keep", "looser"),
+        ("keep", "drop", "stricter"),
+        ("redact", "{mask: {keep_last: 2}}", "looser"),
+        ("{mask: {keep_last: 6}}", "{mask: {keep_last: 2}}", "other"),  # a text of five was hidden, and is not any more
+        ("{mask: {keep_last: 2}}", "{mask: {keep_last: 6}}", "other"),
+        ("{pseudonymize: {key: a, domain: d}}", "{pseudonymize: {key: b, domain: d}}", "other"),
+        ("{pseudonymize: {key: a, domain: d}}", "{pseudonymize: {key: a, domain: e}}", "other"),
+        ("{pseudonymize: {key: a, domain: d}}", "{encrypt: {key: a}}", "looser"),
+        ("nullify", "redact", "looser"),
+    ],
+)
+def test_a_field_is_judged_by_what_is_left(old, new, verdict):
+    """Class first; within a class only what is proved, and everything else is `other`, which loosens."""
+    assert verdicts(TOPIC.format(old), TOPIC.format(new))["id"] == verdict
+    assert Verdict(verdict).loosens is (verdict != "stricter")
+
+
+def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
+    """`expires` extended by a year: nothing differs today, and from the old day on it does."""
+    keep = "{{keep: {{reason: r, owner: o, expires: {}}}}}"
+    old, new = (TOPIC.format(keep.format(day)) for day in ("2026-12-01", "2027-12-01"))
+    policies = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
+    (found,) = [one for one in policy_changes(*policies, ORDERS, TODAY) if one.verdict is not Verdict.SAME]
+    assert (found.path, found.verdict, found.since) == ("id", Verdict.LOOSER, date(2026, 12, 1))
+    assert verdicts(new, old)["id"] == "stricter"
+    assert verdicts(old, new, today=date(2028, 1, 1)) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "places"),
+    [
+        ("default: drop", "default: redact", {"default": "looser"}),
+        ("tags: {PII: drop}", "tags: {PII: redact}", {"tags.PII": "looser"}),
+        ("tags: {PII: drop}", "tags: {}", {}),
+        ("tags: {PII: redact}", "tags: {}", {"tags.PII": "stricter"}),
+        ("topics: {a: {key: drop}}", "topics: {a: {key: keep}}", {'topics."a".key': "looser"}),
+        ("topics: {a: {headers: [x]}}", "topics: {a: {headers: [x, y]}}", {'topics."a".headers.y': "looser"}),
+        ("topics: {a: {headers: [x]}}", "topics: {a: {headers: []}}", {'topics."a".headers.x': "stricter"}),
+        ("topics: {a: {default: drop}}", "topics: {a: {default: keep}}", {'topics."a".default': "looser"}),
+        ("topics: {a: {format: long}}", "topics: {a: {format: string}}", {'topics."a".format': "other"}),
+        (
+            "topics: {a: {drop_record: [{edge: [eu]}, {edge: [us]}]}}",
+            "topics: {a: {drop_record: [{edge: [us]}]}}",
+            {'topics."a".drop_record': "looser"},
+        ),
+        (
+            "topics: {a: {drop_record: [{edge: [eu]}]}}",
+            "topics: {a: {drop_record: [{edge: [us]}]}}",
+            {'topics."a".drop_record': "other"},
+        ),
+        ("topics: {a: {}}", "topics: {a: {drop_record: [{edge: [us]}]}}", {'topics."a".drop_record': "stricter"}),
+        ("topics: {a: {}}", "topics: {a: {value_format: json}}", {'topics."a".value_format': "other"}),
+        ("topics: {}", "topics: {a: {fields: {x: keep}}}", {'topics."a"': "other"}),
+        ("topics: {}", "topics: {a: {fields: {x: drop}}}", {'topics."a"': "stricter"}),
+        ("topics: {a: {fields: {x: drop}}}", "topics: {}", {'topics."a"': "looser"}),
+        ("topics: {a: {}}", "topics: {a: {fields: {x: redact}}}", {'topics."a".fields.x': "other"}),
+        ("topics: {a: {}}", "topics: {a: {fields: {x: drop}}}", {'topics."a".fields.x': "stricter"}),
+    ],
+)
+def test_what_is_written_is_compared_without_a_schema(old, new, places):
+    """Defaults, tags, keys, headers, formats and patterns have lines of their own."""
+    assert verdicts(old, new, []) == places
+
+
+def test_a_pattern_with_a_schema_is_judged_by_its_fields():
+    """A path that only repeats what the tag did changes nothing; without the schema nobody can know that."""
+    old = "tags: {PII: redact}\ntopics: {orders: {}}"
+    new = "tags: {PII: redact}\ntopics: {orders: {fields: {email: redact}}}"
+    assert verdicts(old, new) == {}
+    assert verdicts(old, new, []) == {'topics."orders".fields.email': "other"}
+
+
+def test_several_days_are_told_as_one():
+    """Looser on one day and stricter on another is neither."""
+    assert together([Verdict.SAME, Verdict.LOOSER, Verdict.LOOSER]) is Verdict.LOOSER
+    assert together([Verdict.STRICTER, Verdict.LOOSER]) is Verdict.OTHER
+    assert together([]) is Verdict.SAME
+
+
+def test_record_keys_are_compared_by_their_schema():
+    """The rule of the key and the tags of its schema decide its fields."""
+    key = [WriterSchema("orders", SCHEMA, "key")]
+    found = verdicts("topics: {orders: {key: drop}}", "topics: {orders: {key: keep}}", key)
+    assert found["@key.id"] == "looser"
+    assert "@key.email" not in found  # tagged: a `keep` without a reason opens nothing

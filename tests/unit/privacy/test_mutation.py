@@ -1,0 +1,44 @@
+"""Each rule of the strip is needed: removed from the real code, the search or another named check finds it."""
+
+import sys
+
+import pytest
+
+from tests.unit.privacy.checks import CHECKS, first_finding
+from tests.unit.privacy.foreign import install
+from tests.unit.privacy.mutants import MUTANTS
+from tests.unit.privacy.mutation import without
+
+FOUND = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def foreign(tmp_path_factory):
+    """Custom operators that fail are installed."""
+    folder = str(install(tmp_path_factory.mktemp("foreign")))
+    sys.path.append(folder)
+    yield
+    sys.path.remove(folder)
+    sys.modules.pop("failing_operators", None)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_rules_hold(name):
+    """With every rule in place no check finds anything."""
+    assert list(CHECKS[name]()) == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_rule_is_needed(mutant):
+    """Without this rule a canary comes out, or a record is treated as it must not be."""
+    with without(mutant):
+        found = first_finding()
+    assert found is not None, f"{mutant.name}: survives"
+    FOUND[mutant.name] = found
+
+
+def test_the_table():
+    """The names are different, and every mutant that ran was found; the table is printed."""
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    for name, (check, finding) in FOUND.items():
+        print(f"{name} | {check} | {finding}")
