@@ -20,8 +20,8 @@ setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing i
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
 
-test: setup ## every test that runs on each change, real brokers included; one process beside that of the brokers
-	@$(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
+test: setup ## every test that runs on each change, real brokers included
+	@$(BIN)/pytest --numprocesses 3 --dist loadgroup $(ARGS)
 
 chaos: setup ## faults on real brokers: kills, executors, two hubs
 	@$(BIN)/pytest tests/chaos $(ARGS)

@@ -8,10 +8,10 @@ from tests.trial import Trial
 
 
 def pytest_collection_modifyitems(items):
-    """Tests on real brokers share clusters and follow one another; all others run beside them."""
+    """Tests on real brokers follow one another in two processes with clusters of their own; all others run beside."""
     for item in items:
         if item.get_closest_marker("brokers"):
-            item.add_marker(pytest.mark.xdist_group("brokers"))
+            item.add_marker(pytest.mark.xdist_group("slots" if "epochs" in item.fixturenames else "hubs"))
 
 
 @pytest.fixture(scope="session")

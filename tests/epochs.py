@@ -66,7 +66,10 @@ class Epochs:
         settings = topics.settings(self.config.central, [spec.name for spec in specs])
         self.written = frozenset(settings)
         epoch, ledger = open_epoch(central or self.central, slots=count, driver="test")
-        flows = plan_flows(self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS)
+        decisions = (central or self.central).decisions()
+        flows = plan_flows(
+            self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS, decisions=decisions
+        )
         return [
             SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), cadence, drain, 5.0)
             for slot in range(count)

@@ -4,16 +4,15 @@ Invariant: nothing here connects to a cluster, reads a secret or prints one.
 """
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from aggregator.cli.output import config_option, rendered
 from aggregator.config.load import load_config
-from aggregator.config.model import HubConfig
 from aggregator.config.show import json_schema, shown
-from aggregator.errors import ConfigError
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.agreement import read_policies
 
 
 @click.group()
@@ -29,9 +28,7 @@ def lint(config: Path) -> None:
     Policies that the configuration names are read too.
     """
     loaded = load_config(config, os.environ)
-    faults = policy_faults(loaded)
-    if faults:
-        raise ConfigError("\n".join(faults), hint=f"correct this, then: aggregator config lint --config {config}")
+    read_policies(loaded, datetime.now(UTC).date())
     click.echo(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 
 
@@ -47,19 +44,3 @@ def show(config: Path, output: str) -> None:
 def schema() -> None:
     """Print the JSON Schema of the file, for editors."""
     click.echo(rendered(json_schema(), "json"), nl=False)
-
-
-def policy_faults(config: HubConfig) -> list[str]:
-    """What is wrong with the policies that a configuration names, and with the keys that these name in turn."""
-    faults = []
-    for path in sorted({rule.policy for rule in config.topics}):
-        try:
-            policy = load_policy(path)
-        except ConfigError as error:
-            faults.append(error.message)
-            continue
-        missing = sorted(policy.keys() - config.keys.keys())
-        faults += [
-            f"{path}: key {name} is used here, and is not under `keys:` of the configuration" for name in missing
-        ]
-    return faults

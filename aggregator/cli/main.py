@@ -34,10 +34,31 @@ COMMANDS = {
         "Run the hub: edges to central, central to the lake.",
         ("aggregator run", "aggregator run --drain", "aggregator run --for 60s --only replicate"),
     ),
+    "plan": Lazy(
+        "aggregator.cli.plan:plan",
+        "Show what a run would create or change, and which fields go where.",
+        ("aggregator plan", "aggregator plan --detailed-exitcode -o json"),
+    ),
+    "explain": Lazy(
+        "aggregator.cli.explain:explain",
+        "Why a topic is (not) replicated, where it goes, what is stripped.",
+        ("aggregator explain orders",),
+    ),
+    "report": Lazy("aggregator.cli.report:report", "What was found in every field, and what became of it."),
     "status": Lazy(
         "aggregator.cli.status:status",
         "Show edges, flows, lag, dead letters and the lake.",
         ("aggregator status", "aggregator status -o json"),
+    ),
+    "gaps": Lazy(
+        "aggregator.cli.gaps:gaps",
+        "What edges lost before it was read, and going on without it.",
+        ("aggregator gaps list", 'aggregator gaps accept --edge eu --topic orders --reason "known outage" --yes'),
+    ),
+    "audit": Lazy(
+        "aggregator.cli.audit:audit",
+        "Compare edge, central and lake, record by record.",
+        ("aggregator audit", "aggregator audit --edge eu --topic orders --from P1D -o json"),
     ),
 }
 
@@ -46,6 +67,7 @@ Examples:
   aggregator demo                                       see it work, on this machine
   aggregator init --central c:9092 --edge eu=e:9092     a first hub.yaml
   aggregator config lint                                every fault, with file and line
+  aggregator plan                                       what a run would do, without doing it
   aggregator run --drain                                everything that is there now
   aggregator status -o json                             for scripts
 

@@ -1,6 +1,6 @@
-"""`aggregator policy explain`: the rule behind every field, before anything runs.
+"""`aggregator policy`: the group, and `explain`: the rule behind every field, before anything runs.
 
-Invariant: reads a policy and a schema, no record, no key and no cluster; what it prints is what a strip would do.
+Invariant: `explain` reads a policy and a schema, no record, no key and no cluster; it prints what a strip would do.
 """
 
 from datetime import date
@@ -10,6 +10,11 @@ from typing import Any
 import click
 
 from aggregator.cli.output import emit, output_option, table
+from aggregator.cli.policy_diff import diff
+from aggregator.cli.policy_preview import preview
+from aggregator.cli.policy_sources import FILE, schema_text
+from aggregator.cli.policy_suggest import suggest
+from aggregator.cli.policy_test import test
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.plan import Plan, Row
@@ -17,7 +22,6 @@ from aggregator.privacy.policy import load_policy
 from aggregator.privacy.precedence import value_scope
 from aggregator.privacy.topic import utc_today
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 
 
@@ -28,12 +32,16 @@ def policy() -> None:
     """What happens to each field, and why."""
 
 
+for _command in (preview, diff, test, suggest):
+    policy.add_command(_command)
+
+
 @policy.command(
     epilog="\b\nExample:\n  aggregator policy explain policies/retail.yaml --topic orders --schema orders.avsc"
 )
-@click.argument("policy", type=_FILE)
+@click.argument("policy", type=FILE)
 @click.option("--topic", required=True, help="Edge topic; selects the policy's patterns.")
-@click.option("--schema", required=True, type=_FILE, help="The writer's schema.")
+@click.option("--schema", required=True, type=FILE, help="The writer's schema.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Decides which `keep` has expired; today by default.")
 @output_option
 def explain(policy: Path, topic: str, schema: Path, today: Any, output: str) -> None:
@@ -46,11 +54,9 @@ def explain(policy: Path, topic: str, schema: Path, today: Any, output: str) -> 
 
 
 def _plan(policy: Path, topic: str, schema: Path, today: date) -> Plan:
-    scope = value_scope(load_policy(policy), topic)
+    scope, text = value_scope(load_policy(policy), topic), schema_text(schema)
     try:
-        return compile_plan(schema.read_text(encoding="utf-8"), scope, today)
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"{schema}: can not be read", hint="name a schema file in UTF-8") from None
+        return compile_plan(text, scope, today)
     except DeadLetterError as error:
         raise ConfigError(f"{schema}: {error.message}", hint=error.hint) from None
 

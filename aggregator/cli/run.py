@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -43,6 +44,7 @@ class RunOptions:
     only: Literal["replicate", "lake"] | None = None
     standby: bool = False
     take_over: bool = False
+    report: Path | None = None
 
 
 @click.command()
@@ -53,6 +55,12 @@ class RunOptions:
 @click.option("--master", help="Spark master, instead of the configuration's.")
 @click.option("--standby", is_flag=True, help="Wait for a running hub of this name to stop, then start.")
 @click.option("--take-over", is_flag=True, help="Replace a running hub of this name; it ends with code 6.")
+@click.option(
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep report.json and report.html of this run here.",
+)
 def run(
     config: Path,
     *,
@@ -62,6 +70,7 @@ def run(
     master: str | None,
     standby: bool,
     take_over: bool,
+    report: Path | None,
 ) -> None:
     r"""Run the hub: edges to central, central to the lake.
 
@@ -70,9 +79,12 @@ def run(
       aggregator run                      until SIGTERM or Ctrl-C
       aggregator run --drain              everything that is there now, then stop
       aggregator run --only lake          a second process for the lake
+      aggregator run --report reports     and what became of every field, in reports/report.html
     """
     if standby and take_over:
         raise click.UsageError("--standby waits and --take-over does not: choose one")
+    if report and only == "lake":
+        raise click.UsageError("--report is about what is stripped, and the lake strips nothing")
     try:
         for_s = duration(for_).total_seconds() if for_ else None
     except ValueError as error:
@@ -80,7 +92,7 @@ def run(
     hub = load_config(config, os.environ)
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
-    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over)))
+    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report)))
 
 
 def run_hub(config: HubConfig, options: RunOptions) -> int:
@@ -121,19 +133,25 @@ def _run(
     stop: threading.Event,
 ) -> int:
     from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
+    from aggregator.observe.report_writer import ReportWriter  # noqa: PLC0415
+    from aggregator.observe.watch import LossWatch  # noqa: PLC0415
     from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
 
     lake = LakeDriver(config, spark, HubNames(config.hub)) if config.lake and options.only != "replicate" else None
     beside = _LakeThread(lake, stop) if lake and not options.drain else None
     report = Report()
+    written = ReportWriter(config, options.report)
     clock = threading.Timer(options.for_s or 0.0, stop.set)
     clock.daemon = True
 
     def leading() -> None:
         if options.for_s is not None:
             clock.start()
+        written.begin()
         if beside:
             beside.start()
+        if options.only != "lake" and not options.drain:
+            LossWatch(config, stop).start()
 
     if options.only == "lake":
         leading()
@@ -145,6 +163,7 @@ def _run(
         finally:
             if beside:
                 stop.set()
+            written.finish()
     if beside and beside.ident is not None:
         beside.finish()
     held = lake.drain(stop=stop).held if lake and options.drain else ()
@@ -177,16 +196,18 @@ def _totals(config: HubConfig) -> Iterator[str]:
 def _sentences(report: "Report") -> Iterator[str]:
     for hold in report.holds:
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
+    if any(hold.gap for hold in report.holds):
+        yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
     for flow in report.undrained:
         yield f"not drained: {flow}: its edge fell silent; run again when it answers"
     for edge in report.silent:
         yield f"edge {edge} never answered; its flows go on where they were when it does"
 
 
-def _policies(config: HubConfig) -> "dict[Path, Policy]":
-    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+def _policies(config: HubConfig) -> "Mapping[Path, Policy]":
+    from aggregator.privacy.agreement import read_policies  # noqa: PLC0415 - as above
 
-    return {rule.policy: load_policy(rule.policy) for rule in config.topics}
+    return read_policies(config, datetime.now(UTC).date())
 
 
 class _LakeThread(threading.Thread):

@@ -5,7 +5,7 @@ Invariant: reads only; the JSON names are a contract.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
+    from aggregator.observe.gaps import KnownGap
     from aggregator.observe.status import HubStatus
 
 
@@ -39,7 +40,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
     )
     yield ""
     yield from table(
-        ("flow", "next", "end", "lag records", "lag", "delivered", "dead", "suppressed", "gap"),
+        ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "gap"),
         [
             (
                 f"{f.edge}/{f.topic}/{f.partition}",
@@ -47,18 +48,44 @@ def _text(seen: "HubStatus") -> Iterator[str]:
                 f.end_offset,
                 f.lag_records,
                 _ago(f.lag_ms),
+                _ago(f.retention_margin_ms),
                 f.delivered,
                 f.dead,
                 f.suppressed,
-                f"[{f.gap.start}, {f.gap.end if f.gap.end >= 0 else 'unknown'})" if f.gap else "",
+                f"{f.gap.kind} {f.gap}" if f.gap else "",
             )
             for f in seen.flows
         ],
     )
+    yield from gap_lines(seen.gaps)
     if seen.lake:
         yield ""
         rows = [(t.table, t.version, t.rows, t.lag_records) for t in seen.lake]
         yield from table(("lake table", "version", "rows", "lag records"), rows)
+
+
+def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
+    """A table of gaps below an empty line; nothing where there are none."""
+    if gaps:
+        yield ""
+        rows = [gap.plain() for gap in gaps]
+        yield from table(
+            ("gap", "kind", "from", "to", "incarnation", "since", "state", "by", "reason"),
+            [
+                (
+                    f"{row['edge']}/{row['topic']}/{row['partition']}",
+                    row["kind"],
+                    row["from"],
+                    "unknown" if row["to"] is None else row["to"],
+                    row["incarnation"],
+                    row["since"],
+                    row["state"],
+                    row["by"] or "",
+                    row["reason"] or "",
+                )
+                for row in rows
+            ],
+        )
 
 
 def _ago(milliseconds: int | None) -> str:

@@ -96,6 +96,8 @@ class TopicRule(Model):
         edges: Edges that the rule speaks of; None for all.
         partition_by: `source` keeps the partition number, `key` re-partitions by the stripped key.
         central_config: Topic settings for central topics that the hub creates (`retention.ms`, …).
+        on_gap: When the edge no longer has what is to be read: `hold` that flow until somebody accepts the gap, or
+            `skip` it, on record.
     """
 
     match: Annotated[str, AfterValidator(topic_pattern)]
@@ -106,6 +108,7 @@ class TopicRule(Model):
     edges: tuple[EdgeName, ...] | None = None
     partition_by: Literal["source", "key"] = "source"
     central_config: dict[str, Text] = {}
+    on_gap: Literal["hold", "skip"] = "hold"
 
 
 class LakeConfig(Model):
@@ -132,6 +135,8 @@ class ReplicationConfig(Model):
         commit_bytes: Bytes after which a transaction commits early.
         fetch_buffer: Prefetch bound per edge and slot, in bytes.
         drain_patience: How long `--drain` waits for an edge that does not answer.
+        retention_warning: `run` warns when an edge will delete unread records sooner than this; below twice this
+            retention, at half of it.
     """
 
     slots: Annotated[int, Field(ge=1, le=256)] = 1
@@ -139,6 +144,7 @@ class ReplicationConfig(Model):
     commit_bytes: SizeBytes = 16 * 1024 * 1024
     fetch_buffer: SizeBytes = 32 * 1024 * 1024
     drain_patience: Duration = timedelta(seconds=30)
+    retention_warning: Duration = timedelta(hours=1)
 
 
 class HeartbeatConfig(Model):

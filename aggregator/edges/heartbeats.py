@@ -6,10 +6,11 @@ topic bypasses the policy. Source: Apache Kafka's connect-mirror (Heartbeat.java
 
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from aggregator.errors import Reason
-from aggregator.privacy.strip import Batch, Rejection, Stripped
+from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 
 _VERSION = 0
 _VALUE = struct.Struct(">hq")
@@ -60,6 +61,16 @@ def decode(key: bytes | None, value: bytes | None) -> Heartbeat:
 
 class HeartbeatStrip:
     """Strips a heartbeats topic: every record is decoded and encoded again, headers are dropped."""
+
+    policy = PolicyId("heartbeats", 1, "")
+
+    def key_versions(self) -> Mapping[str, int]:
+        """No keys."""
+        return {}
+
+    def report(self) -> list[ReportRow]:
+        """No fields."""
+        return []
 
     def strip(self, batch: Batch) -> Stripped:
         """Check every beat; whatever is none is rejected."""

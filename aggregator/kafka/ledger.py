@@ -13,6 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
 from aggregator.kafka import topics
+from aggregator.kafka.gap import Gap
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 
@@ -24,7 +25,9 @@ class LedgerRecord:
     """One flow's committed position and its cumulative counters.
 
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
-    `stripped` counts field values that an operator removed or changed.
+    `stripped` counts field values that an operator removed or changed. `gap` is why the flow stands still, if the edge
+    no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was read: with
+    it the edge can tell whether its log was cut since.
     """
 
     incarnation: int
@@ -36,6 +39,8 @@ class LedgerRecord:
     dead: int = 0
     suppressed: int = 0
     stripped: int = 0
+    gap: Gap | None = None
+    leader_epoch: int | None = None
 
     @property
     def position(self) -> Position:
@@ -45,6 +50,9 @@ class LedgerRecord:
     def encode(self) -> bytes:
         """JSON with a CRC-32 over itself: against accident, not against malice."""
         body = {"v": VERSION} | asdict(self)
+        for optional in ("gap", "leader_epoch"):
+            if body[optional] is None:
+                del body[optional]
         return _dump(body | {"crc": zlib.crc32(_dump(body))})
 
 
@@ -63,7 +71,8 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
         crc, version = body.pop("crc"), body["v"]
         if crc == zlib.crc32(_dump(body)) and version == VERSION:
             del body["v"]
-            return LedgerRecord(**body)
+            lost = body.pop("gap", None)
+            return LedgerRecord(**body, gap=Gap.of(lost) if lost else None)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise Failed(

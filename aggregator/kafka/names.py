@@ -21,7 +21,7 @@ class HubNames:
 
     @property
     def requests(self) -> str:
-        """Compacted; written by the command line, carried out by the driver."""
+        """Compacted; written by the command line, and by slots for what a rule decides; carried out by the driver."""
         return f"{self.hub}.requests"
 
     @property

@@ -14,10 +14,13 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
+from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.ends import Partition
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
-_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
+_LOST = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+)
 _GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
 )
@@ -26,7 +29,10 @@ _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUT
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of one partition in log order, as parallel lists of equal length."""
+    """Records of one partition in log order, as parallel lists of equal length.
+
+    `leader_epoch` is that of the last record: the edge counts it up whenever a log may have been cut.
+    """
 
     topic: str
     partition: int
@@ -35,6 +41,7 @@ class Chunk:
     headers: list[list[tuple[str, bytes | None]] | None]
     timestamps_ms: list[int]
     offsets: list[int]
+    leader_epoch: int | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -67,15 +74,23 @@ class EdgeReader:
     """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`."""
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
+        self._cluster = cluster
         self._consumer: Consumer = clients.consumer(cluster, buffer_bytes=buffer_bytes)
 
-    def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions on; drops whatever was prefetched, so it is also the rewind."""
-        self._consumer.assign([TopicPartition(topic, part, offset) for (topic, part), offset in positions.items()])
+    def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
+        """Read from these positions on; drops whatever was prefetched, so it is also the rewind.
+
+        Args:
+            positions: Next offsets.
+            epochs: Leader epochs of the records before them, where known. The client asks the edge whether that log
+                still reaches to the position; one that was cut and has grown again looks whole otherwise.
+        """
+        known = epochs or {}
+        self._consumer.assign([_start(at, offset, known.get(at)) for at, offset in positions.items()])
 
     def resume(self, at: Partition, offset: int) -> None:
         """Read a released partition again, from `offset`."""
-        self._consumer.incremental_assign([TopicPartition(at[0], at[1], offset)])
+        self._consumer.incremental_assign([_start(at, offset, None)])
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
@@ -134,9 +149,28 @@ class EdgeReader:
             raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
         return OffsetRange(low, high)
 
+    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+        """Where a log was cut that we had read up to a record of `leader_epoch`.
+
+        Args:
+            at: The partition.
+            log: What the edge has of it.
+            leader_epoch: Of the last record that we had read.
+
+        Raises:
+            Unreachable: the edge does not answer within ten seconds.
+        """
+        return find_cut(self._cluster, at, log, leader_epoch)
+
     def close(self) -> None:
         """Leave the cluster."""
         self._consumer.close()
+
+
+def _start(at: Partition, offset: int, leader_epoch: int | None) -> TopicPartition:
+    if leader_epoch is None:
+        return TopicPartition(*at, offset)
+    return TopicPartition(*at, offset, leader_epoch=leader_epoch)
 
 
 def _chunk(run: list[Message]) -> Chunk:
@@ -149,4 +183,5 @@ def _chunk(run: list[Message]) -> Chunk:
         [message.headers() for message in run],
         [message.timestamp()[1] for message in run],
         [message.offset() or 0 for message in run],
+        run[-1].leader_epoch(),
     )

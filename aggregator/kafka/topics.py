@@ -128,15 +128,24 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
     }
 
 
+def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list[TopicSpec], list[TopicSpec]]:
+    """What is to be created, and what is to get more partitions.
+
+    Args:
+        have: Partition counts of the topics that exist.
+        specs: What must be there.
+    """
+    missing = [spec for spec in specs if spec.name not in have]
+    return missing, [spec for spec in specs if 0 < have.get(spec.name, 0) < spec.partitions]
+
+
 def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1) -> None:
     """Create what is missing and add partitions where there are too few.
 
     Raises:
         Unreachable: the cluster refused or did not answer; names the topic.
     """
-    have = topic_names(cluster)
-    missing = [spec for spec in specs if spec.name not in have]
-    short = [spec for spec in specs if 0 < have.get(spec.name, 0) < spec.partitions]
+    missing, short = lacking(topic_names(cluster), specs)
     if missing:
         created = clients.admin(cluster).create_topics(
             [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing],

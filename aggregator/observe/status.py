@@ -10,22 +10,25 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, judge
-from aggregator.errors import Unreachable
-from aggregator.kafka import ends, peek, topics
+from aggregator.kafka import ends, topics
+from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord, read_ledger
 from aggregator.kafka.names import HubNames, central_heartbeats
+from aggregator.kafka.requests import read_decisions
 from aggregator.lake.status import TableStatus, lake_status
-from aggregator.replicate.gaps import gap
-
-_EDGE_TIMEOUT_S = 5.0
-_PEEK_S = 2.0
+from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
+from aggregator.observe.look import EdgeLook, gap_of, look
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow: `lag_records` is an upper bound, because markers and aborted records count; None: edge unreachable."""
+    """One flow: `lag_records` is an upper bound, because markers and aborted records count; None: edge unreachable.
+
+    `retention_margin_ms` is the time until the edge deletes what is not yet read; None where nothing waits, nothing is
+    ever deleted, or nobody knows. `gap` is what holds the flow.
+    """
 
     edge: str
     topic: str
@@ -39,7 +42,8 @@ class FlowStatus:
     dead: int
     suppressed: int
     stripped: int
-    gap: OffsetRange | None
+    retention_margin_ms: int | None
+    gap: Gap | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class HubStatus:
     hub: str
     edges: tuple[EdgeStatus, ...]
     flows: tuple[FlowStatus, ...]
+    gaps: tuple[KnownGap, ...]
     lake: tuple[TableStatus, ...]
 
     def plain(self) -> dict[str, Any]:
@@ -70,9 +75,14 @@ class HubStatus:
         return {
             "hub": self.hub,
             "edges": [asdict(edge) for edge in self.edges],
-            "flows": [asdict(flow) | {"gap": flow.gap._asdict() if flow.gap else None} for flow in self.flows],
+            "flows": [asdict(flow) | {"gap": _plain_gap(flow.gap)} for flow in self.flows],
+            "gaps": [gap.plain() for gap in self.gaps],
             "lake": [_plain_table(table) for table in self.lake],
         }
+
+
+def _plain_gap(lost: Gap | None) -> dict[str, int | None] | None:
+    return {"start": lost.start, "end": lost.end} if lost else None
 
 
 def _plain_table(table: TableStatus) -> dict[str, Any]:
@@ -106,18 +116,72 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         Unreachable: central does not answer.
         Failed: the ledger is damaged.
     """
-    ledger = read_ledger(config.central, HubNames(config.hub))
+    names = HubNames(config.hub)
+    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
     beats = _heartbeats(config)
-    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        looked = dict(
-            zip(config.edges, pool.map(lambda edge: _look(config, edge, ledger, now_ms), config.edges), strict=True)
-        )
-    flows = tuple(flow for shown, _ in looked.values() for flow in shown)
+    looked = look_at_edges(config, ledger, now_ms=now_ms)
+    known = known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
+    holding = {gap.source: gap.gap for gap in unsettled(known)}
+    flows = {
+        edge: [
+            _flow(source, ledger[source], seen, holding.get(source), now_ms)
+            for source in sorted(ledger)
+            if source.edge == edge
+        ]
+        for edge, seen in looked.items()
+    }
     edges = tuple(
-        _edge(edge, shown, answers=answers, beat_ms=beats.get(edge), now_ms=now_ms)
-        for edge, (shown, answers) in looked.items()
+        _edge(edge, flows[edge], answers=seen.answers, beat_ms=beats.get(edge), now_ms=now_ms)
+        for edge, seen in looked.items()
     )
-    return HubStatus(config.hub, edges, flows, tuple(lake_status(config)) if config.lake else ())
+    return HubStatus(
+        config.hub,
+        edges,
+        tuple(flow for shown in flows.values() for flow in shown),
+        tuple(unsettled(known)),
+        tuple(lake_status(config)) if config.lake else (),
+    )
+
+
+def hub_gaps(config: HubConfig, *, now_ms: int) -> tuple[KnownGap, ...]:
+    """Every gap of the hub, open or decided.
+
+    Raises:
+        Unreachable: central does not answer.
+        Failed: the ledger or a request is damaged.
+    """
+    names = HubNames(config.hub)
+    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
+    looked = look_at_edges(config, ledger, now_ms=now_ms)
+    return known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
+
+
+def look_at_edges(
+    config: HubConfig, ledger: Mapping[EdgePartition, LedgerRecord], *, now_ms: int
+) -> dict[str, EdgeLook]:
+    """Look at every edge, side by side."""
+
+    def one(edge: str) -> EdgeLook:
+        return look(config, edge, {s: entry for s, entry in ledger.items() if s.edge == edge}, now_ms=now_ms)
+
+    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
+        return dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+
+
+def gaps_now(
+    config: HubConfig,
+    ledger: Mapping[EdgePartition, LedgerRecord],
+    looked: Mapping[str, EdgeLook],
+    *,
+    now_ms: int,
+) -> dict[EdgePartition, Gap]:
+    """What the edges no longer have of what is to be read, decided or not."""
+    found = {
+        source: gap_of(config, source, entry, looked[source.edge], now_ms=now_ms)
+        for source, entry in ledger.items()
+        if source.edge in looked
+    }
+    return {source: lost for source, lost in found.items() if lost is not None}
 
 
 def _heartbeats(config: HubConfig) -> dict[str, int]:
@@ -128,47 +192,21 @@ def _heartbeats(config: HubConfig) -> dict[str, int]:
     return {wanted[topic]: timestamp for (topic, _), timestamp in found.items()}
 
 
-def _look(
-    config: HubConfig, edge: str, ledger: Mapping[EdgePartition, LedgerRecord], now_ms: int
-) -> tuple[list[FlowStatus], bool]:
-    entries = {source: entry for source, entry in sorted(ledger.items()) if source.edge == edge}
-    cluster = config.edges[edge]
-    try:
-        shown = topics.topic_names(cluster, timeout_s=_EDGE_TIMEOUT_S)
-        at = [(s.topic, s.partition) for s in entries if s.partition < shown.get(s.topic, 0)]
-        starts = ends.start_offsets(cluster, at, timeout_s=_EDGE_TIMEOUT_S)
-        stable = ends.stable_end_offsets(cluster, at, timeout_s=_EDGE_TIMEOUT_S)
-        waiting = {
-            (s.topic, s.partition): entry.next_offset
-            for s, entry in entries.items()
-            if entry.next_offset < stable.get((s.topic, s.partition), 0)
-        }
-        oldest = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
-    except Unreachable:
-        return [_flow(source, entry, None, None, None) for source, entry in entries.items()], False
-    flows = []
-    for source, entry in entries.items():
-        place = (source.topic, source.partition)
-        log = OffsetRange(starts[place], stable[place]) if place in starts else None
-        late = max(0, now_ms - oldest[place]) if place in oldest else 0
-        flows.append(_flow(source, entry, log, late, gap(entry.next_offset, *log) if log else None))
-    return flows, True
-
-
-def _flow(
-    source: EdgePartition, entry: LedgerRecord, log: OffsetRange | None, lag_ms: int | None, lost: OffsetRange | None
-) -> FlowStatus:
+def _flow(source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, lost: Gap | None, now_ms: int) -> FlowStatus:
+    log, margin = seen.logs.get(source), seen.margins.get(source)
+    late = max(0, now_ms - seen.unread_ms[source]) if source in seen.unread_ms else 0
     return FlowStatus(
         *source,
         incarnation=entry.incarnation,
         next_offset=entry.next_offset,
         end_offset=log.end if log else None,
         lag_records=max(0, log.end - entry.next_offset) if log else None,
-        lag_ms=lag_ms,
+        lag_ms=late if log else None,
         delivered=entry.delivered,
         dead=entry.dead,
         suppressed=entry.suppressed,
         stripped=entry.stripped,
+        retention_margin_ms=margin.left_ms if margin else None,
         gap=lost,
     )
 

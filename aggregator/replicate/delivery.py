@@ -7,7 +7,7 @@ record moves past it; what is neither is counted as suppressed. Nothing here dec
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition
@@ -16,6 +16,8 @@ from aggregator.kafka.reader import Chunk
 from aggregator.kafka.writer import Outgoing
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
+from aggregator.replicate.keyless import require_keys
+from aggregator.replicate.news import FieldNews
 from aggregator.replicate.ports import Writer
 
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
@@ -48,6 +50,7 @@ class Delivery:
         self._plan = plan
         self._strip_for = strip_for
         self._strips: dict[tuple[str, str], Strip] = {}
+        self._news = FieldNews()
 
     def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None]) -> int:
         """Produce a chunk and move the flow's cursor past it.
@@ -68,6 +71,8 @@ class Delivery:
         source = flow.plan.source
         stripped = self._strip(source).strip(Batch(chunk.keys, chunk.values, chunk.headers))
         self._suppress_cycles(source.topic, chunk, stripped)
+        if flow.plan.compacted:
+            require_keys(flow.plan.central, chunk.keys, stripped)
         begin()
         produced = self._produce(writer, flow, chunk, stripped)
         dead = len(stripped.rejected)
@@ -78,6 +83,10 @@ class Delivery:
         flow.counts[3] += stripped.counts.total()
         flow.next_offset = chunk.offsets[-1] + 1
         return produced
+
+    def news(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
+        """What telemetry is to say of the fields that were stripped; see `news.FieldNews.bodies`."""
+        return self._news.bodies(self._strips, now_s, last=last)
 
     def _strip(self, source: EdgePartition) -> Strip:
         at = (source.edge, source.topic)

@@ -25,6 +25,7 @@ from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.flow import FlowPlan, Hold
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
 from aggregator.replicate.slot import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork, run_slots
@@ -85,6 +86,8 @@ class EpochRunner:
         self._drain = drain
         self._stop = stop
         self._names = HubNames(config.hub)
+        self._known: set[str] = set()
+        self._outdated = False
         self.opened: Epoch | None = None
 
     def run(self) -> EpochResult:
@@ -103,14 +106,24 @@ class EpochRunner:
         epoch, ledger = open_epoch(self._central, slots=count, driver=self._identity)
         self.opened = epoch
         now_ms = int(time.time() * 1000)
+        decisions = self._central.decisions()
         flows = plan_flows(
-            self._config, ledger, snapshots, settings, epoch=epoch.epoch, drain=self._drain, now_ms=now_ms
+            self._config,
+            ledger,
+            snapshots,
+            settings,
+            epoch=epoch.epoch,
+            drain=self._drain,
+            now_ms=now_ms,
+            decisions=decisions,
+            refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
         )
         for hold in flows.holds:
             log.warning("%s is held: %s", hold.source, hold.detail)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
         work = EpochWork(self._config, self._policies, plans, frozenset(spec.name for spec in specs))
+        self._known, self._outdated = {decision.key for decision in decisions}, False
         return EpochResult(tuple(self._run_slots(work, _shapes(snapshots))), flows.holds)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
@@ -138,11 +151,20 @@ class EpochRunner:
             thread.join(_TICK_S)
             if self._keeper.lost is not None:
                 raise self._keeper.lost
-            if ending is None and (self._stop.is_set() or _shapes(self._snapshots()) != shapes):
+            if ending is None and (self._stop.is_set() or _shapes(self._snapshots()) != shapes or self._decided()):
                 ending = self._ask_to_end(work.plans[0].epoch)
             if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:
                 self._spark.sparkContext.cancelAllJobs()
         return outcomes
+
+    def _decided(self) -> bool:
+        """Whether a person decided something that the running slots do not know."""
+        fresh = [one for one in self._central.decided_since() if one.key not in self._known]
+        self._known |= {one.key for one in fresh}
+        for one in fresh:
+            log.warning("%s goes on without the gap %s, by %s: %s", one.source, one.gap, one.by, one.reason)
+        self._outdated |= any(not one.automatic for one in fresh)
+        return self._outdated
 
     def _ask_to_end(self, epoch: int) -> float | None:
         try:

@@ -5,8 +5,10 @@ Invariant: the cursor is what the open transaction will commit; the committed en
 
 from dataclasses import dataclass, replace
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.kafka.gap import Decision, Gap
 from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.gaps import after, sentence, skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +18,14 @@ class FlowPlan:
     Attributes:
         source: Edge partition.
         entry: Position and counters to go on from, under this epoch and slot.
-        fresh: The position is new (first start, new incarnation) and must be in the ledger before the first poll.
+        fresh: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the first poll.
         central: Central topic.
         by_key: Re-partition by the stripped key instead of keeping the partition number.
         limit_bytes: Largest record that the central topic accepts.
         until: With `--drain`: the offset at which the flow is done.
+        skips: A gap does not hold the flow (`on_gap: skip`).
+        decision: What a fresh entry goes on without, to be written with it.
+        compacted: The central topic takes no record without a key.
     """
 
     source: EdgePartition
@@ -30,19 +35,19 @@ class FlowPlan:
     by_key: bool
     limit_bytes: int
     until: int | None = None
+    skips: bool = False
+    decision: Decision | None = None
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a flow stands still; `gap` is the exact range that the edge no longer has, if that is the reason.
-
-    An end of -1 is an unknown tail: the edge's log is shorter than our position.
-    """
+    """Why a flow stands still; `gap` is what the edge no longer has, if that is the reason."""
 
     source: EdgePartition
     reason: str
     detail: str
-    gap: OffsetRange | None = None
+    gap: Gap | None = None
 
 
 class Flow:
@@ -51,8 +56,11 @@ class Flow:
     __slots__ = (
         "committed",
         "counts",
+        "decisions",
+        "gap",
         "held",
         "incarnation",
+        "leader_epoch",
         "next_offset",
         "persisted",
         "plan",
@@ -65,19 +73,35 @@ class Flow:
         self.committed = committed
         self.persisted = persisted
         self.held: Hold | None = None
+        self.gap: Gap | None = None
         self.retry_at: float | None = None
         self.waiting_since: float | None = None
         self.rewind()
+        if committed.gap is not None:
+            self.stand_still(committed.gap)
 
     def rewind(self) -> None:
         """Go back to what is committed."""
         self.incarnation, self.next_offset = self.committed.position
+        self.leader_epoch = self.committed.leader_epoch
+        self.decisions: list[Decision] = []
         self.counts = [
             self.committed.delivered,
             self.committed.dead,
             self.committed.suppressed,
             self.committed.stripped,
         ]
+
+    def stand_still(self, lost: Gap) -> None:
+        """Hold the flow until somebody decides about the gap, which the ledger will show."""
+        self.gap = lost
+        self.held = Hold(self.plan.source, "gap", sentence(lost, self.next_offset), lost)
+
+    def skip(self, lost: Gap) -> None:
+        """Go on behind a gap; the open transaction will say so."""
+        self.decisions.append(skipped(self.plan.source, self.position, lost, now_ms=lost.since_ms))
+        self.incarnation, self.next_offset = after(lost, self.position)
+        self.leader_epoch = None
 
     @property
     def reading(self) -> bool:
@@ -87,7 +111,7 @@ class Flow:
     @property
     def moved(self) -> bool:
         """Whether the open transaction has something to write for this flow."""
-        return self.next_offset != self.committed.next_offset
+        return self.position != self.committed.position or self.gap != self.committed.gap
 
     @property
     def drained(self) -> bool:
@@ -104,9 +128,12 @@ class Flow:
         delivered, dead, suppressed, stripped = self.counts
         return replace(
             self.committed,
+            incarnation=self.incarnation,
             next_offset=self.next_offset,
             delivered=delivered,
             dead=dead,
             suppressed=suppressed,
             stripped=stripped,
+            gap=self.gap,
+            leader_epoch=self.leader_epoch,
         )

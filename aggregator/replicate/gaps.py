@@ -1,37 +1,132 @@
-"""Gaps: what it means when an edge no longer has the position that a flow wants to read.
+"""Gaps: what it means when an edge no longer has the position that a flow wants to read, and how a flow goes on.
 
-Invariant: pure; a gap has an exact range or says that its tail is unknown, and sparse offsets never make one.
+Invariant: pure; a gap has an exact range or says that its tail is unknown, and sparse offsets never make one. A
+decision moves exactly the position that it was made for, and a rewind raises the incarnation, so that an offset which
+is read twice is two records.
 """
 
-from aggregator.coordinates import OffsetRange
+from collections.abc import Iterable
+from dataclasses import replace
 
-UNKNOWN_TAIL = -1
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.kafka.cut import Cut
+from aggregator.kafka.gap import Decision, Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+
+# Whose decisions the automatic ones are.
+SKIPPED = "on_gap: skip"
+NEW_LIFE = "the hub"
+_READABLE_AFTER = frozenset({GapKind.TRUNCATED, GapKind.SHRUNK})
 
 
-def gap(next_offset: int, start_offset: int, end_offset: int) -> OffsetRange | None:
+def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) -> Gap | None:
     """Compare a position with the edge's log [start_offset, end_offset).
 
     Args:
         next_offset: The flow's position.
         start_offset: First offset that the edge still has.
         end_offset: The edge's high watermark.
+        since_ms: The present.
 
     Returns:
         None while the position can be read (the end included); the lost range where retention or a deletion overtook
         the reader; a range with an unknown tail where the log ends before the position.
     """
     if next_offset < start_offset:
-        return OffsetRange(next_offset, start_offset)
+        return Gap(GapKind.TRUNCATED, next_offset, start_offset, since_ms)
     if next_offset > end_offset:
-        return OffsetRange(end_offset, UNKNOWN_TAIL)
+        return Gap(GapKind.SHRUNK, end_offset, None, since_ms)
     return None
 
 
-def sentence(lost: OffsetRange, next_offset: int) -> str:
+def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> Gap | None:
+    """A gap in the light of where the log was cut: it may have grown again since, even beyond the position.
+
+    Args:
+        lost: What the offsets alone say: None, or a shrunk log.
+        cut: Where what we had read ends now.
+        next_offset: The flow's position.
+        since_ms: The present.
+    """
+    grown_over = cut.newer is not None and cut.newer < next_offset
+    if lost is None and not grown_over:
+        return None
+    return Gap(GapKind.SHRUNK, min(cut.end, next_offset), None, since_ms)
+
+
+def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
+    """The gap of a flow whose topic the edge no longer shows; the one that is already known, if there is one."""
+    if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
+        return entry.gap
+    return Gap(GapKind.DELETED, entry.next_offset, None, since_ms)
+
+
+def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
+    """What a recreated topic leaves to say of its former life, which the hub goes on without by the protocol."""
+    lost = Gap(GapKind.RECREATED, entry.next_offset, None, now_ms)
+    reason = "a recreated topic begins a new incarnation"
+    return Decision(source, entry.position, lost, NEW_LIFE, now_ms, reason, automatic=True)
+
+
+def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> Decision:
+    """What a rule with `on_gap: skip` decides."""
+    return Decision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
+
+
+def after(lost: Gap, position: Position) -> Position:
+    """Where a flow goes on when it goes on without a gap."""
+    match lost.kind:
+        case GapKind.TRUNCATED:
+            assert lost.end is not None
+            return Position(position.incarnation, lost.end)
+        case GapKind.SHRUNK:
+            return Position(position.incarnation + 1, lost.start)
+        case GapKind.RECREATED:
+            return Position(position.incarnation + 1, 0)
+        case GapKind.DELETED:
+            return position
+
+
+def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
+    """A flow's entry after what was decided about exactly its position; unchanged where nothing was.
+
+    Args:
+        entry: The winning record of a flow whose topic is there.
+        decisions: All of this flow.
+    """
+    if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
+        entry = replace(entry, gap=None)  # the same topic is back, or visible again
+    found = [one.gap for one in decisions if one.position == entry.position and one.gap.kind in _READABLE_AFTER]
+    if not found:
+        return entry
+    # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
+    incarnation, offset = max(after(lost, entry.position) for lost in found)
+    return replace(entry, incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None)
+
+
+def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:
+    """Whether a gap of this kind at the flow's position was decided."""
+    return any(one.position == entry.position and one.gap.kind is kind for one in decisions)
+
+
+def sentence(lost: Gap, next_offset: int) -> str:
     """The gap in words."""
-    if lost.end == UNKNOWN_TAIL:
-        return (
-            f"the edge's log ends at {lost.start}, before our position {next_offset}: it was cut, and what was written"
-            " there since is unknown"
-        )
-    return f"the edge no longer has offsets {lost.start} to {lost.end - 1} ({lost.end - lost.start} at most)"
+    match lost.kind:
+        case GapKind.TRUNCATED:
+            end = lost.end or lost.start
+            return (
+                f"the edge no longer has offsets {lost.start} to {end - 1} ({end - lost.start} at most): retention or"
+                " a deletion of records overtook the reader"
+            )
+        case GapKind.SHRUNK:
+            return (
+                f"the edge's log was cut at {lost.start}, before our position {next_offset}: what it lost behind the"
+                " position is unknown"
+            )
+        case GapKind.DELETED:
+            return (
+                "the edge no longer shows the partition (deleted, or hidden from our principal): what it held from"
+                f" offset {lost.start} on is unknown"
+            )
+        case GapKind.RECREATED:
+            return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"

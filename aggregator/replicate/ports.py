@@ -8,6 +8,7 @@ from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.control import ControlState
+from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.reader import Polled
@@ -51,8 +52,8 @@ class Writer(Protocol):
 class Reader(Protocol):
     """Reads assigned partitions of one edge; never waits longer than asked."""
 
-    def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions on."""
+    def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
+        """Read from these positions on, behind records of these leader epochs."""
 
     def resume(self, at: Partition, offset: int) -> None:
         """Read a released partition again, from an offset."""
@@ -65,6 +66,9 @@ class Reader(Protocol):
 
     def log_range(self, at: Partition) -> OffsetRange:
         """What the edge has of a partition: [first offset, high watermark)."""
+
+    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+        """Where a log was cut that we had read up to a record of `leader_epoch`."""
 
     def close(self) -> None:
         """Leave."""
@@ -93,6 +97,9 @@ class SlotWorld(Protocol):
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""
+
+    def clock_ms(self) -> int:
+        """The present in milliseconds since 1970, to be shown and never compared."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -1,10 +1,11 @@
-"""Retention against record age: would central delete what is about to be replicated?
+"""Retention against record age: would central delete what is about to be replicated, and the edge what is not yet read?
 
 Invariant: pure. Timestamps are preserved, so central's time retention counts from the record's own time: a topic of
 records older than `retention.ms` was seen deleted minutes after it had been written.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from aggregator.replicate.discovery import EdgeTopic
 
@@ -45,3 +46,43 @@ def refusal(
         f" {keeps // 86_400_000} days: it would be deleted right after delivery; set `central_config: {{retention.ms:"
         f' "-1"}}` in the rule (or on the topic), or `start:` to a later time'
     )
+
+
+class Margin(NamedTuple):
+    """How long the edge still keeps what is not yet read, out of how long it keeps records; 0 is any moment."""
+
+    left_ms: int
+    keeps_ms: int
+
+    def is_short(self, warning_ms: int) -> bool:
+        """Whether to warn: below a tenth of the retention, or below `warning_ms` (half a short retention at most)."""
+        return self.left_ms < max(self.keeps_ms // 10, min(warning_ms, self.keeps_ms // 2))
+
+
+def margin(
+    settings: Mapping[str, str], *, unread_ms: int | None, oldest_ms: int | None, trimmed: bool, now_ms: int
+) -> Margin | None:
+    """Time until the edge deletes the oldest record that is not yet read; a lower bound, as whole segments are deleted.
+
+    By time it follows from the record's age. By size nobody tells when: the log's own length in time says how long
+    records last at the rate of writing, once something was deleted from it.
+
+    Args:
+        settings: Settings of the edge topic.
+        unread_ms: Timestamp of the oldest unread record; None where nothing waits.
+        oldest_ms: Timestamp of the log's first record.
+        trimmed: Whether the log's start has moved.
+        now_ms: The present.
+
+    Returns:
+        None where nothing waits or nothing is ever deleted.
+    """
+    if unread_ms is None or "delete" not in settings.get("cleanup.policy", "delete"):
+        return None
+    found = []
+    keeps_ms = int(settings.get("retention.ms", -1))
+    if keeps_ms >= 0:
+        found.append(Margin(max(0, unread_ms + keeps_ms - now_ms), keeps_ms))
+    if int(settings.get("retention.bytes", -1)) >= 0 and trimmed and oldest_ms is not None:
+        found.append(Margin(max(0, unread_ms - oldest_ms), max(0, now_ms - oldest_ms)))
+    return min(found, default=None)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
 from aggregator.kafka.ends import Partition
+from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Chunk, Fault, Polled
+from aggregator.kafka.requests import encode
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow, FlowPlan, Hold
-from aggregator.replicate.gaps import gap, sentence
+from aggregator.replicate.gaps import cut_log, gap
 from aggregator.replicate.ports import Reader, SlotWorld, Writer
 
 POLL_RECORDS = 4000
@@ -139,24 +141,32 @@ class _Turn:
                 self._writer.abort()
                 self._world.sleep(0.2)
             else:
+                for flow in fresh:
+                    flow.persisted = True
                 return
 
     def _write_entry(self, flow: Flow) -> None:
         self._writer.produce(
             self._plan.names.ledger, str(flow.plan.source), flow.entry().encode(), partition=self._plan.slot
         )
+        first = [flow.plan.decision] if flow.plan.decision and not flow.persisted else []
+        for decision in (*first, *flow.decisions):
+            self._writer.produce(self._plan.names.requests, *encode(decision), partition=0)
 
     def _assign(self) -> None:
         """(Re)assign every readable flow at its cursor; the rewind after an abort too."""
         wanted: dict[str, dict[Partition, int]] = {}
+        epochs: dict[str, dict[Partition, int]] = {}
         for source, flow in self._flows.items():
             if flow.reading:
                 wanted.setdefault(source.edge, {})[source.topic, source.partition] = flow.next_offset
+                if flow.leader_epoch is not None:
+                    epochs.setdefault(source.edge, {})[source.topic, source.partition] = flow.leader_epoch
         for edge, positions in wanted.items():
             if edge not in self._readers:
                 self._readers[edge] = self._world.reader(edge)
                 self._heard[edge] = self._world.now()
-            self._readers[edge].assign(positions)
+            self._readers[edge].assign(positions, epochs.get(edge))
 
     def _loop(self) -> SlotOutcome:
         while True:
@@ -218,6 +228,7 @@ class _Turn:
         try:
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
             flow.waiting_since = None
+            flow.leader_epoch = chunk.leader_epoch if chunk.leader_epoch is not None else flow.leader_epoch
         except HoldError as error:
             reader.release(at)
             flow.held = Hold(flow.plan.source, "refused", str(error))
@@ -241,17 +252,27 @@ class _Turn:
             return
         if fault.kind == "position_lost":
             try:
-                lost = gap(flow.next_offset, *reader.log_range(fault.at))
+                lost = self._lost(reader, flow, fault.at)
             except RetryError:
                 lost = None
             reader.release(fault.at)
             if lost is None:
                 self._wait(flow, fault.detail)
+            elif flow.plan.skips:
+                flow.skip(lost)
+                reader.resume(fault.at, flow.next_offset)
             else:
-                flow.held = Hold(flow.plan.source, "gap", sentence(lost, flow.next_offset), lost)
+                flow.stand_still(lost)
         elif fault.kind == "denied":
             reader.release(fault.at)
             flow.held = Hold(flow.plan.source, "denied", fault.detail)
+
+    def _lost(self, reader: Reader, flow: Flow, at: Partition) -> Gap | None:
+        now_ms, log = self._world.clock_ms(), reader.log_range(at)
+        lost = gap(flow.next_offset, *log, since_ms=now_ms)
+        if flow.leader_epoch is None or (lost is not None and lost.kind is GapKind.TRUNCATED):
+            return lost
+        return cut_log(lost, reader.cut(at, log, flow.leader_epoch), flow.next_offset, since_ms=now_ms)
 
     def _wake_retries(self, now: float) -> None:
         for source, flow in self._flows.items():
@@ -281,7 +302,7 @@ class _Turn:
                 self._write_entry(flow)
             self._writer.commit()
             for flow in moved:
-                flow.committed = flow.entry()
+                flow.committed, flow.decisions = flow.entry(), []
             self._transactions += 1
             self._aborts = 0
             self._open_since, self._pending_bytes = None, 0
@@ -304,6 +325,7 @@ class _Turn:
         )
 
     def _outcome(self, result: str) -> SlotOutcome:
+        self._tell_fields(last=True)
         return SlotOutcome(
             self._plan.slot,
             result,
@@ -314,6 +336,7 @@ class _Turn:
     def _tell(self, now: float) -> None:
         if now - self._last_told >= _TELL_EVERY_S:
             self._last_told = now
+            self._tell_fields()
             self._world.telemetry(
                 {
                     "epoch": self._plan.epoch,
@@ -324,3 +347,7 @@ class _Turn:
                     "waiting": [str(source) for source, flow in self._flows.items() if flow.retry_at is not None],
                 }
             )
+
+    def _tell_fields(self, *, last: bool = False) -> None:
+        for body in self._delivery.news(self._world.now(), last=last):
+            self._world.telemetry({"epoch": self._plan.epoch, "slot": self._plan.slot} | body)

@@ -104,6 +104,7 @@ def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
             edge_registry=_registry(edge.schemas, frozenset(edge.schemas_client.items())),
             central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
             keys=config.keys,
+            edge=source.edge,
         )
 
     return strip_for

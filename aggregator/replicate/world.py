@@ -4,6 +4,7 @@ Invariant: thin; it decides nothing. One object per task or driver, never shared
 """
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -16,11 +17,13 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import TransactionAborted
 from aggregator.kafka import topics
 from aggregator.kafka.control import ControlState, ControlWatch, Epoch, Lease, encode, read_control
+from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.requests import RequestWatch, read_decisions
 from aggregator.kafka.writer import TransactionalWriter
 
 _FENCE_THREADS = 16
@@ -35,7 +38,8 @@ def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
         topics.TopicSpec(names.requests, 1, compact),
         topics.TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
         topics.TopicSpec(names.edge_status, 1, compact),
-        topics.TopicSpec(names.telemetry, 1, {"retention.ms": "3600000"}),
+        # A segment that is written to is never deleted: without a short one, retention would be that of a week.
+        topics.TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
     ]
 
 
@@ -50,6 +54,7 @@ class KafkaSlotWorld:
         self._watch = ControlWatch(config.central, names)
         self._telemetry = Outlet(config.central)
         self._process = psutil.Process()
+        self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
 
     def look(self) -> ControlState:
         """What the control topic shows right now."""
@@ -76,12 +81,16 @@ class KafkaSlotWorld:
         """Publish numbers with this process's memory and CPU time; best effort."""
         times = self._process.cpu_times()
         numbers = {"rss_bytes": self._process.memory_info().rss, "cpu_s": round(times.user + times.system, 3)}
-        head = {"v": 1, "at_ms": int(time.time() * 1000)}
+        head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._life}
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
     def now(self) -> float:
         """Monotonic seconds."""
         return time.monotonic()
+
+    def clock_ms(self) -> int:
+        """This machine's clock."""
+        return int(time.time() * 1000)
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -102,6 +111,7 @@ class KafkaDriverCentral:
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._lock = threading.Lock()
         self._ids = 0
+        self._requests: RequestWatch | None = None
 
     def take_id(self) -> None:
         """`init_transactions`, once per process (protocol, rule B).
@@ -153,7 +163,19 @@ class KafkaDriverCentral:
         """Every ledger partition, read to its end."""
         return read_ledger(self._config.central, self._names, partitions=self._ids)
 
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided about gaps, the requests topic read to its end."""
+        return read_decisions(self._config.central, self._names)
+
+    def decided_since(self) -> tuple[Decision, ...]:
+        """Decisions that have arrived since the last look, all of them at the first; never waits."""
+        if self._requests is None:
+            self._requests = RequestWatch(self._config.central, self._names)
+        return self._requests.look()
+
     def close(self) -> None:
         """Leave central."""
         with self._lock:
             self._writer.close()
+        if self._requests is not None:
+            self._requests.close()

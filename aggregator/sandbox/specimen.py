@@ -3,24 +3,20 @@
 Invariant: the two are the same record, found by its `hub.origin`. The values are generated, never a user's.
 """
 
-import io
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
-
-import fastavro
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
 from aggregator.errors import DeadLetterError, Failed
 from aggregator.kafka.reader import Chunk
 from aggregator.sandbox.readback import read_topic
+from aggregator.schema.plain import beside, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split
 
-GONE = "(gone)"
 _CHOICE = 500
 
 
@@ -49,9 +45,7 @@ class Specimen:
 
     def lines(self) -> Iterator[tuple[str, str, str]]:
         """Path, value before and value after, for every leaf of either side."""
-        before, after = dict(_leaves(self.before)), dict(_leaves(self.after))
-        for path in [*before, *(path for path in after if path not in before)]:
-            yield path, before.get(path, "(new)"), after.get(path, GONE)
+        yield from beside(self.before, self.after)
 
 
 def find_specimen(edge: str, source: Place, target: Place) -> Specimen:
@@ -97,7 +91,7 @@ def _origin(headers: list[tuple[str, bytes | None]] | None) -> Origin | None:
 
 
 def _richness(record: dict[str, Any]) -> int:
-    return sum(value != "null" for _, value in _leaves(record))
+    return sum(value is not None for _, value in leaves(record))
 
 
 def _record(chunk: Chunk, index: int, registry: Registry) -> dict[str, Any]:
@@ -112,16 +106,4 @@ def _record(chunk: Chunk, index: int, registry: Registry) -> dict[str, Any]:
 
 def _decoded(value: bytes, registry: Registry) -> Any:
     schema_id, body = split(value)
-    schema = fastavro.parse_schema(json.loads(registry.schema(schema_id)))
-    return json.loads(json.dumps(fastavro.schemaless_reader(io.BytesIO(body), schema, None), default=str))
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}[{index}]")
-    else:
-        yield path, json.dumps(value, ensure_ascii=False)
+    return decoded(registry.schema(schema_id), body)

@@ -7,6 +7,10 @@ EPOCH = "aggregator.replicate.epoch"
 LOG = "aggregator.kafka.log"
 LEDGER = "aggregator.kafka.ledger"
 PLANNING = "aggregator.replicate.planning"
+RANGES = "aggregator.lake.ranges"
+COMMIT = "aggregator.lake.commit"
+DELTA = "aggregator.lake.tables.delta"
+LAKE = "aggregator.lake.driver"
 
 MUTANTS = [
     Mutant(
@@ -109,8 +113,74 @@ MUTANTS = [
         [(SLOT, "        for flow in self._flows.values():\n            flow.rewind()\n", "")],
     ),
     Mutant(
+        "gaps: an acceptance lets pass what was lost after it",
+        [
+            (
+                PLANNING,
+                "moved = settled(found, decisions)",
+                "moved = replace(found, gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
+            )
+        ],
+        situation="truncation",
+    ),
+    Mutant(
         "incarnation: a recreated topic read on at the old offset",
         [(PLANNING, "topic_id=topic.topic_id, next_offset=0)", "topic_id=topic.topic_id)")],
         situation="recreation",
+    ),
+]  # fmt: skip
+
+LAKE_MUTANTS = [
+    Mutant(
+        "G: a handle reopened before the commit",
+        [
+            (
+                COMMIT,
+                "version = handle.commit(settled.files, settled.positions)",
+                "version = self.tables.open(self.name).commit(settled.files, settled.positions)",
+            )
+        ],
+    ),
+    Mutant(
+        "G: retries left on",
+        [(DELTA, "(app_transactions=moves, max_commit_retries=0)", "(app_transactions=moves)")],
+    ),
+    Mutant(
+        "G: positions outside the commit",
+        [
+            (DELTA, "CommitProperties(app_transactions=moves, max_commit_retries=0)", "_ONCE"),
+            (
+                DELTA,
+                "        return self.version + 1\n",
+                """        self.table.create_write_transaction(
+            [], "append", self.table.schema(), commit_properties=CommitProperties(app_transactions=moves)
+        )
+        return self.version + 1
+""",
+            ),
+        ],
+    ),
+    Mutant(
+        "G: what another writer overtook is committed",
+        [(RANGES, "if all(reached.get(partition, start) == start for partition, start in starts):", "if starts:")],
+    ),
+    Mutant(
+        "G: an unknown outcome taken as refused, its files removed",
+        [
+            (
+                LAKE,
+                "        result = Commit(self._tables, name, outcomes, force).run(handle)\n",
+                """        try:
+            result = Commit(self._tables, name, outcomes, force).run(handle)
+        except RetryError:
+            self._discard(name, outcomes)
+            raise
+""",
+            )
+        ],
+    ),
+    Mutant(
+        "G: a position is where the reading was planned to end, not where it ended",
+        [(RANGES, "{one.span.partition: one.next_offset for one", "{one.span.partition: one.span.offsets.end for one")],
     ),
 ]  # fmt: skip

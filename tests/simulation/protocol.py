@@ -48,13 +48,25 @@ class Protocol:
 def protocol(mutant: Mutant | None = None) -> Protocol:
     """The real code, or the real code with one rule removed."""
     modules = {name: importlib.import_module(name) for name in MODULES}
-    sources = {name: Path(module.__file__).read_text() for name, module in modules.items()}
+    for name, source in edited(MODULES, mutant).items():
+        if source != Path(modules[name].__file__).read_text():
+            modules[name] = compiled(name, compile(source, name, "exec"))
+    return Protocol(modules, mutant.switches if mutant else frozenset())
+
+
+def edited(names: Sequence[str], mutant: Mutant | None) -> dict[str, str]:
+    """The modules' sources without the mutant's rule; every passage must be there, exactly once."""
+    sources = {name: Path(importlib.import_module(name).__file__).read_text() for name in names}
     for name, passage, replacement in mutant.edits if mutant else ():
         count = sources[name].count(passage)
         assert count == 1, f"{name}: the passage of {mutant.name!r} is there {count} times"
         sources[name] = sources[name].replace(passage, replacement)
-        changed = types.ModuleType(f"mutant.{name}")
-        sys.modules[changed.__name__] = changed  # dataclasses look their module up
-        exec(compile(sources[name], name, "exec"), vars(changed))
-        modules[name] = changed
-    return Protocol(modules, mutant.switches if mutant else frozenset())
+    return sources
+
+
+def compiled(name: str, code: types.CodeType) -> types.ModuleType:
+    """A module of this code beside the real one."""
+    made = types.ModuleType(f"copy.{name}")
+    sys.modules[made.__name__] = made  # dataclasses look their module up
+    exec(code, vars(made))
+    return made

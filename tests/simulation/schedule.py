@@ -12,8 +12,10 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.control import Lease
+from aggregator.kafka.gap import Decision
+from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
-from aggregator.privacy.strip import Stripped
+from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
@@ -32,6 +34,14 @@ SETTLED = 5_000
 class KeepAll:
     """Keeps every value; what is stripped is not the simulation's question."""
 
+    policy = PolicyId("all", 1, "")
+
+    def key_versions(self):
+        return {}
+
+    def report(self):
+        return []
+
     def strip(self, batch):
         return Stripped(list(batch.keys), list(batch.values), [[] for _ in batch.keys])
 
@@ -46,6 +56,7 @@ class Situation:
     freeze: float = 0.002
     time_out: float = 0.001
     recreate: float = 0.0
+    truncate: float = 0.0
     second: float = 0.002
     lost: float = 0.02
     refused: float = 0.02
@@ -56,6 +67,7 @@ class Situation:
 SITUATIONS = {
     "mixed": Situation(),
     "recreation": Situation(recreate=0.002, second=0.001),
+    "truncation": Situation(truncate=0.01, crash=0.004),
     "latest": Situation(start="latest", crash=0.006),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
@@ -91,10 +103,12 @@ class Schedule:
         self.scheduler.run(lambda: self.scheduler.steps >= limit, steps=limit * 20)
         self.quiet = True
         self.central.faults = Faults()
-        for _ in range(6):
+        for _ in range(8):
+            self._accept_gaps()
             last = self._start(drain=True)
             self.scheduler.run(lambda last=last: not last.alive, steps=SETTLED)
-            if last.result == "drained":
+            self.scheduler.run(lambda: not self.central.undecided, steps=SETTLED)
+            if last.result == "drained" and not self._open_gaps():
                 break
         assert last.result == "drained", f"no progress: the last driver ended {last.result}"
         self._outlive_zombies()
@@ -125,6 +139,11 @@ class Schedule:
             for partition in range(PARTITIONS):
                 for _ in range(draw.randint(0, 8)):
                     self.edge.append(partition)
+        if odds.truncate and draw.random() < odds.truncate:
+            partition = draw.randrange(PARTITIONS)
+            self.edge.truncate(partition, draw.randint(0, len(self.edge.log.partitions[partition])))
+        if odds.truncate and draw.random() < odds.truncate:
+            self._accept_gaps()
         if draw.random() < odds.freeze and self.scheduler.actors:
             self.scheduler.freeze(draw.choice(self.scheduler.actors), draw.uniform(0, 3))
         if draw.random() < odds.crash and self.scheduler.actors:
@@ -132,6 +151,14 @@ class Schedule:
         alive = sum(actor.alive and actor.name.startswith("driver") for actor in self.scheduler.actors)
         if alive == 0 or (alive < 3 and draw.random() < odds.second):
             self._start(drain=False)
+
+    def _open_gaps(self) -> dict[EdgePartition, LedgerRecord]:
+        return {source: entry for source, entry in self.logs.ledger_now(range(LEDGERS)).items() if entry.gap}
+
+    def _accept_gaps(self) -> None:
+        """A person lets go of exactly what the ledger shows now."""
+        for source, entry in self._open_gaps().items():
+            self.logs.decide(Decision(source, entry.position, entry.gap, "a person", 0, ""))
 
     def _crash(self, actor: Actor) -> None:
         actor.crash()
@@ -174,16 +201,17 @@ class Schedule:
     def _epoch(self, central: SimDriverCentral, name: str, slots: int, *, drain: bool) -> bool:
         life = self.edge.log
         ends = tuple(len(log) for log in life.partitions)
-        starts = (0,) * PARTITIONS
+        starts = tuple(life.starts)
         firsts = ends if self.situation.start == "latest" else starts
         shown = EdgeTopic(TOPIC, life.topic_id, starts, firsts, ends, (None,) * PARTITIONS)
+        decisions = self.logs.decisions() if self.situation.truncate else ()
         try:
             epoch, ledger = self.protocol.open_epoch(central, slots=slots, driver=name)
         except TransactionAborted:
             return False
         flows = self.protocol.plan_flows(
             _config(slots), ledger, {EDGE: {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
-            epoch=epoch.epoch, drain=drain, now_ms=0,
+            epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions,
         )  # fmt: skip
         plans = [
             self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, drain, 1e9)
@@ -236,8 +264,14 @@ class Schedule:
             (life.topic_id, partition), 0 if self.situation.start == "earliest" else len(log)
         )
         end = len(log) if life is self.edge.log else max(offsets, default=begin - 1) + 1
-        wanted = [offset for offset in range(begin, end) if log[offset] is not None]
+        lost = self._accepted(partition)
+        wanted = [offset for offset in range(begin, end) if log[offset] is not None and offset not in lost]
         assert offsets == wanted, f"lost from {life.topic_id}/{partition}: {sorted(set(wanted) - set(offsets))[:5]}"
+
+    def _accepted(self, partition: int) -> set[int]:
+        """Offsets that a person let go of; schedules that truncate have one life only."""
+        gaps = [one.gap for one in self.logs.decisions() if one.source.partition == partition and not one.automatic]
+        return {offset for lost in gaps for offset in range(lost.start, lost.end)}
 
 
 _CONFIGS: dict[int, HubConfig] = {}

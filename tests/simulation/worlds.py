@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import OutcomeUnknown, TransactionAborted
 from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
+from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.reader import Chunk, Polled
-from tests.simulation.cluster import Central
+from aggregator.kafka.reader import Chunk, Fault, Polled
+from aggregator.kafka.requests import encode as encode_decision
+from aggregator.kafka.requests import fold as fold_decisions
+from tests.simulation.cluster import Central, Entry, Transaction
 from tests.simulation.protocol import Protocol
 from tests.simulation.scheduler import Scheduler
 
@@ -25,6 +28,7 @@ class EdgeLog:
 
     topic_id: str
     partitions: list[list[bytes | None]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
+    starts: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
 
 
 class Edge:
@@ -42,6 +46,9 @@ class Edge:
         log = self.log.partitions[partition]
         log.append(f"{self.log.topic_id}/{partition}/{len(log)}".encode())
 
+    def truncate(self, partition: int, offset: int) -> None:
+        self.log.starts[partition] = max(offset, self.log.starts[partition])
+
     def recreate(self) -> None:
         self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
 
@@ -55,7 +62,7 @@ class SimReader:
         self._life = life
         self._positions: dict[tuple[str, int], int] = {}
 
-    def assign(self, positions: Mapping[tuple[str, int], int]) -> None:
+    def assign(self, positions: Mapping[tuple[str, int], int], epochs: object = None) -> None:
         self._positions = dict(positions)
         for (_, partition), offset in positions.items():
             at = (self._life, partition)
@@ -75,6 +82,9 @@ class SimReader:
         draw = self._scheduler.random
         for (topic, partition), offset in list(self._positions.items()):
             log = self._edge.log.partitions[partition]
+            if offset < self._edge.log.starts[partition]:
+                polled.faults.append(Fault((topic, partition), "position_lost", ""))
+                continue
             upto = min(len(log), offset + draw.randint(0, min(most, 4)))
             got = [(at, log[at]) for at in range(offset, upto) if log[at] is not None]
             if got:
@@ -90,7 +100,7 @@ class SimReader:
         return polled
 
     def log_range(self, at: tuple[str, int]) -> OffsetRange:
-        return OffsetRange(0, len(self._edge.log.partitions[at[1]]))
+        return OffsetRange(self._edge.log.starts[at[1]], len(self._edge.log.partitions[at[1]]))
 
     def close(self) -> None:
         self._positions.clear()
@@ -174,6 +184,13 @@ class Logs:
     def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
 
+    def decisions(self) -> tuple[Decision, ...]:
+        return tuple(fold_decisions(self.read(self.names.requests, [0]), self.names.requests).values())
+
+    def decide(self, decision: Decision) -> None:
+        """What a person writes: a plain record, committed at once."""
+        self.central.logs[self.names.requests, 0].append(Entry(Transaction("committed"), *encode_decision(decision)))
+
     def ledger_now(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         """The ledger as far as it is stable, by the real rule: for the check, and for who forgets to wait."""
         records = [
@@ -219,6 +236,9 @@ class SimSlotWorld:
 
     def now(self) -> float:
         return self._logs.central.scheduler.now
+
+    def clock_ms(self) -> int:
+        return int(self._logs.central.scheduler.now * 1000)
 
     def sleep(self, seconds: float) -> None:
         self._logs.central.scheduler.sleep(seconds)

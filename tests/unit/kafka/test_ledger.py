@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
+from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord, decode, winners
 from aggregator.kafka.log import LogRecord
 
 SOURCE = EdgePartition("eu", "orders", 3)
 numbers = st.integers(0, 2**62)
-entries = st.builds(
-    LedgerRecord, numbers, st.text(max_size=22), numbers, numbers, numbers, numbers, numbers, numbers, numbers
-)
+gaps = st.none() | st.builds(Gap, st.sampled_from(GapKind), numbers, st.none() | numbers, numbers)
+entries = st.builds(LedgerRecord, numbers, st.text(max_size=22), *[numbers] * 7, gaps, st.none() | numbers)
 
 
 def logged(entry: LedgerRecord, *, partition: int = 0, offset: int = 0, source: EdgePartition = SOURCE) -> LogRecord:

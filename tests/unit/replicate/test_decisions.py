@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.coordinates import OffsetRange
 from aggregator.kafka.control import Lease
+from aggregator.kafka.gap import Gap, GapKind
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.discovery import EdgeTopic, is_internal
-from aggregator.replicate.gaps import UNKNOWN_TAIL, gap, sentence
+from aggregator.replicate.gaps import gap, sentence
 from aggregator.replicate.lease import Verdict, verdict
 from aggregator.replicate.retention import refusal
 
@@ -46,11 +46,11 @@ def test_a_transaction_commits_when_drained_or_old_or_large():
 def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
     """Inside the log, its end included, is no gap; below it, the range is exact; above it, the tail is unknown."""
     end = start + length
-    lost = gap(position, start, end)
+    lost = gap(position, start, end, since_ms=7)
     if position < start:
-        assert lost == OffsetRange(position, start)
+        assert lost == Gap(GapKind.TRUNCATED, position, start, 7)
     elif position > end:
-        assert lost == OffsetRange(end, UNKNOWN_TAIL)
+        assert lost == Gap(GapKind.SHRUNK, end, None, 7)
     else:
         assert lost is None
     if lost:

@@ -57,6 +57,18 @@ def test_central_topics_follow_the_edge():
     assert specs["eu.heartbeats"].settings["message.timestamp.type"] == "LogAppendTime"
 
 
+def test_a_new_generation_goes_on_where_the_old_one_ended():
+    """Another `central:` is another topic for the same flow: its position and counters stay, nothing is read twice."""
+    rule = CONFIG.topics[0].model_copy(update={"central": "{edge}.{topic}.v2"})
+    renewed = CONFIG.model_copy(update={"topics": (rule,)})
+    ledger = {FLOW: LedgerRecord(0, "id-1", 85, epoch=1, slot=0, delivered=5)}
+    assert {spec.name for spec in central_topics(renewed, SNAPSHOTS)} == {"eu.orders.v2", "eu.heartbeats"}
+    settings = {"eu.orders.v2": {}, "eu.heartbeats": {}}
+    flows = plan_flows(renewed, ledger, SNAPSHOTS, settings, epoch=2, drain=False, now_ms=0)
+    (plan,) = [plan for slot in flows.by_slot.values() for plan in slot if plan.source == FLOW]
+    assert (plan.central, plan.entry.position, plan.entry.delivered, plan.fresh) == ("eu.orders.v2", (0, 85), 5, False)
+
+
 def test_plans_cover_every_flow_once_and_know_where_a_drain_ends():
     """Each edge partition is in exactly one slot; `until` is what existed when the edge was first seen."""
     flows = plan_flows(CONFIG, {}, SNAPSHOTS, SETTINGS, epoch=0, drain=True, now_ms=0)
@@ -70,3 +82,13 @@ def test_plans_cover_every_flow_once_and_know_where_a_drain_ends():
     assert by_source[FLOW].until == 90
     assert by_source[FLOW].limit_bytes == 1000
     assert all(plan.entry.slot == slot for slot, owned in flows.by_slot.items() for plan in owned)
+
+
+def test_a_flow_that_its_policy_refuses_is_held_with_the_reason():
+    """The others go on; it is in no slot, and the hold names it."""
+    refused = {("eu", "orders"): "eu.orders is compacted at central, and this policy drops its keys"}
+    flows = plan_flows(CONFIG, {}, SNAPSHOTS, SETTINGS, epoch=0, drain=True, now_ms=0, refused=refused)
+    assert [(hold.source, hold.reason, hold.detail) for hold in flows.holds] == [
+        (EdgePartition("eu", "orders", partition), "policy", refused["eu", "orders"]) for partition in (0, 1)
+    ]
+    assert [plan.source.topic for slot in flows.by_slot.values() for plan in slot] == ["heartbeats"]

@@ -7,9 +7,10 @@ import pytest
 from aggregator.cli.demo import REPORT_FILE, _make_room
 from aggregator.errors import Failed
 from aggregator.sandbox.sandbox import STATE_FILE
-from aggregator.sandbox.specimen import GONE, Specimen
+from aggregator.sandbox.specimen import Specimen
 from aggregator.sandbox.state import SandboxState
 from aggregator.sandbox.tour import Account
+from aggregator.schema.plain import GONE
 
 
 def _account(**changes):

@@ -1,0 +1,64 @@
+"""`aggregator explain TOPIC`: why a topic is (not) replicated, edge by edge, where it goes, what is stripped.
+
+Invariant: reads only; an edge that does not answer is part of the answer.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.config.load import load_config
+
+if TYPE_CHECKING:
+    from aggregator.observe.explanation import Explanation
+
+# Kafka's own rule for names of topics.
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@click.command(epilog="\b\nExamples:\n  aggregator explain orders\n  aggregator explain orders --edge eu -o json")
+@click.argument("topic")
+@click.option("--edge", help="This edge only.")
+@config_option
+@output_option
+def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
+    """Tell why a topic is replicated or not: the rule that matches, its central topic and table, and each field's fate.
+
+    Fields are those of the newest schema that the edge's registry has for it.
+    """
+    from aggregator.observe.explanation import explanation  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.topic import utc_today  # noqa: PLC0415
+
+    if not _NAME.fullmatch(topic):
+        raise click.BadParameter("no topic can have this name", param_hint="TOPIC")
+    hub = load_config(config, os.environ)
+    if edge is not None and edge not in hub.edges:
+        raise click.BadParameter(f"there are {', '.join(sorted(hub.edges))}", param_hint="--edge")
+    policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
+    edges, today = [edge] if edge else list(hub.edges), utc_today()
+    with ThreadPoolExecutor(max(1, len(edges))) as pool:
+        found = list(pool.map(lambda one: explanation(hub, policies, one, topic, today), edges))
+    answer = {"topic": topic, "edges": [one.plain() for one in found]}
+    emit(answer, output, lambda: _text(topic, found))
+
+
+def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
+    for one in found:
+        yield f"{one.edge}/{topic}: {'replicated' if one.replicated else 'not replicated'}: {one.why}"
+        told = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": one.key}
+        yield from (f"  {name:8} {text}" for name, text in told.items() if text)
+        if one.policy:
+            yield f"  headers  {', '.join(one.headers) or 'none pass'}"
+        if one.trouble:
+            yield f"  fields   {one.trouble}"
+        rows = [(field.path, field.type, field.operator, field.privacy_class, field.because) for field in one.fields]
+        if rows:
+            yield from (f"  {line}" for line in table(("path", "type", "operator", "class", "because"), rows))
+        yield ""

@@ -1,0 +1,117 @@
+"""`aggregator gaps list|accept`: what edges no longer had when it was to be read, and letting a flow go on without it.
+
+Invariant: an acceptance names exactly the gaps that it printed, with who, when and why; it is written to central and
+carried out by the hub. Without a terminal nothing is accepted unless `--yes` says so.
+"""
+
+import getpass
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, progress
+from aggregator.cli.status import gap_lines
+from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
+from aggregator.errors import Failed
+
+if TYPE_CHECKING:
+    from aggregator.observe.gaps import KnownGap
+
+
+@click.group()
+def gaps() -> None:
+    """Offsets that an edge no longer had when they were to be read."""
+
+
+@gaps.command(name="list", epilog="\b\nExample:\n  aggregator gaps list -o json")
+@config_option
+@output_option
+def list_(config: Path, output: str) -> None:
+    """Every gap, open or decided, with who decided, when and why."""
+    known = _known(load_config(config, os.environ))
+    emit([one.plain() for one in known], output, lambda: list(gap_lines(known))[1:] or ["no gaps"])
+
+
+@gaps.command(
+    epilog='\b\nExample:\n  aggregator gaps accept --edge eu --topic orders --reason "retention was too short"'
+)
+@config_option
+@click.option("--edge", required=True, help="Edge of the flows.")
+@click.option("--topic", required=True, help="Topic of the flows, as the edge calls it.")
+@click.option("--partition", type=int, help="One partition; all of them by default.")
+@click.option("--reason", required=True, help="Why it is acceptable; kept with the gap.")
+@click.option("--by", metavar="WHO", help="Who accepts; user@host by default.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output_option
+def accept(
+    config: Path,
+    *,
+    edge: str,
+    topic: str,
+    partition: int | None,
+    reason: str,
+    by: str | None,
+    yes: bool,
+    output: str,
+) -> None:
+    """Let flows go on without what their edge lost.
+
+    Exactly the gaps that are shown are accepted; one that grows afterwards holds its flow again. A shrunk log is read
+    on from where it was cut, under the next incarnation.
+    """
+    hub = load_config(config, os.environ)
+    if not reason.strip():
+        raise click.BadParameter("says nothing; an auditor will read it", param_hint="--reason")
+    known = [
+        one
+        for one in _known(hub)
+        if (one.source.edge, one.source.topic) == (edge, topic) and partition in (None, one.source.partition)
+    ]
+    still = [one for one in known if one.state == "open"]
+    if not known:
+        raise Failed(f"no gap of {edge}/{topic} is known", hint="aggregator gaps list shows all of them")
+    if any(one.gap.kind == "shrunk" and not one.recorded for one in still):
+        hint = "run the hub once, then accept: only it knows what it had read, and finds where the log was cut"
+        raise Failed(f"the log of {edge}/{topic} has shrunk, and the hub has not met that yet", hint=hint)
+    if still:
+        _confirm(still, yes=yes)
+        _submit(hub, still, by or f"{getpass.getuser()}@{socket.gethostname()}", reason)
+    places = {one.source for one in still}
+    told = [one for one in _known(hub) if one.source in places] if still else known
+    emit([one.plain() for one in told], output, lambda: list(gap_lines(told))[1:])
+    progress("accepted; a running hub goes on at once, another one when it starts" if still else "nothing was open")
+
+
+def _known(config: HubConfig) -> "tuple[KnownGap, ...]":
+    from aggregator.observe.status import hub_gaps  # noqa: PLC0415 - `--help` needs none of its imports
+
+    return hub_gaps(config, now_ms=int(time.time() * 1000))
+
+
+def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
+    for line in gap_lines(still):
+        progress(line)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("without a terminal to ask on, say --yes")
+    click.confirm("Accept that these records are not delivered?", abort=True, err=True)
+
+
+def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:
+    from aggregator.kafka.gap import Decision  # noqa: PLC0415 - as above
+    from aggregator.kafka.names import HubNames  # noqa: PLC0415
+    from aggregator.kafka.requests import submit  # noqa: PLC0415
+
+    now_ms = int(time.time() * 1000)
+    submit(
+        config.central,
+        HubNames(config.hub),
+        [Decision(one.source, one.position, one.gap, by, now_ms, reason.strip()) for one in still],
+    )

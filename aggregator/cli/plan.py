@@ -1,0 +1,93 @@
+"""`aggregator plan`: what a run would create or change at central, and which fields go where.
+
+Invariant: reads clusters, registries and the lake, writes nothing. With `--detailed-exitcode`: 3 when changes are
+pending, 0 when none; 4, with or without, when an edge does not answer or a run would hold something.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.cli.run import EXIT_SOME_EDGES_FAILED
+from aggregator.config.load import load_config
+
+if TYPE_CHECKING:
+    from aggregator.observe.plan import HubPlan
+
+EXIT_PENDING = 3
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  aggregator plan\n"
+    "  aggregator plan --detailed-exitcode > plan.txt || test $? -eq 3\n"
+    "  aggregator plan -o json | jq '.fields[] | select(.privacy_class == \"clear\") | .path'"
+)
+@config_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when changes are pending, 0 when none.")
+@output_option
+def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
+    """Show what `run` would create or change: topics, schemas and whether they may follow, lake tables, every field.
+
+    Nothing is written. Exit 4 when an edge does not answer, or when a run would hold a flow or refuse a schema.
+    """
+    from aggregator.observe.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.topic import utc_today  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
+    found = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
+    emit(found.plain(), output, lambda: _text(found))
+    if found.troubled:
+        raise SystemExit(EXIT_SOME_EDGES_FAILED)
+    if detailed_exitcode and found.pending:
+        raise SystemExit(EXIT_PENDING)
+
+
+def _text(found: "HubPlan") -> Iterator[str]:
+    yield from table(
+        ("cluster", "topic", "action", "partitions", "settings"),
+        [
+            (one.cluster, one.topic, one.action, one.partitions, " ".join(f"{k}={v}" for k, v in one.settings.items()))
+            for one in found.topics
+        ],
+    )
+    yield ""
+    yield from table(
+        ("edge", "topic", "central", "partitions", "new", "waiting records"),
+        [(one.edge, one.topic, one.central, one.partitions, one.new, one.waiting_records) for one in found.flows],
+    )
+    for reason in (reason for flow in found.flows for reason in flow.held):
+        yield f"held: {reason}"
+    if found.schemas:
+        yield ""
+        rows = [(one.subject, one.writer, one.edge, one.action, one.detail) for one in found.schemas]
+        yield from table(("subject", "of", "edge", "action", "why"), rows)
+    if found.tables:
+        yield ""
+        tables = [(one.table, one.action, ", ".join(one.columns), one.detail) for one in found.tables]
+        yield from table(("lake table", "action", "columns", "why"), tables)
+    yield from _fields(found)
+    yield ""
+    for edge, why in found.unreachable.items():
+        yield f"edge {edge} does not answer: {why}"
+    yield "changes are pending" if found.pending else "no changes"
+
+
+def _fields(found: "HubPlan") -> Iterator[str]:
+    """One table per edge topic."""
+    for edge, topic, central in dict.fromkeys((one.edge, one.topic, one.central) for one in found.fields):
+        yield ""
+        yield f"{edge}/{topic} -> {central}:"
+        rows = [
+            (one.path, one.type, ",".join(one.tags), one.operator, one.privacy_class, one.because)
+            for one in found.fields
+            if (one.edge, one.topic) == (edge, topic)
+        ]
+        yield from table(("path", "type", "tags", "operator", "class", "because"), rows)

@@ -1,0 +1,70 @@
+"""A sample: the newest committed records of a topic, for a person who asks what is in it.
+
+Invariant: bounded in records and in time; reads as everything else does, read_committed and without a group. Fewer
+records than asked for are an answer: markers and aborted records take offsets too.
+"""
+
+import time
+from itertools import chain, islice
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Failed, Unreachable
+from aggregator.kafka import ends
+from aggregator.kafka.reader import Chunk, EdgeReader
+from aggregator.kafka.topics import partition_count
+
+_BUFFER_BYTES = 16 * 1024 * 1024
+_WAIT_S = 0.2
+Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+
+
+def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float = 15.0) -> list[Record]:
+    """The last records of every partition, `count` in all at most, as (key, value, headers).
+
+    Raises:
+        Failed: the cluster has no such topic.
+        Unreachable: the cluster does not answer within the patience.
+    """
+    partitions = [(topic, partition) for partition in range(partition_count(cluster, topic))]
+    if not partitions:
+        raise Failed(
+            f"{cluster.bootstrap_servers} has no topic {topic}", hint="look at the name, and at the principal's rights"
+        )
+    begins, stable = ends.start_offsets(cluster, partitions), ends.stable_end_offsets(cluster, partitions)
+    starts = {at: max(begins[at], stable[at] - count) for at in partitions if stable[at] > begins[at]}
+    read = _read(cluster, starts, stable, time.monotonic() + patience_s) if starts else {}
+    # One of each partition in turn, the newest first, so that no partition hides the others.
+    turns = (records[::-1] for records in read.values())
+    return list(islice(chain.from_iterable(_in_turn(list(turns))), count))
+
+
+def _read(
+    cluster: ClusterConfig, starts: dict[ends.Partition, int], stable: dict[ends.Partition, int], deadline: float
+) -> dict[ends.Partition, list[Record]]:
+    found: dict[ends.Partition, list[Record]] = {at: [] for at in starts}
+    left = set(starts)
+    reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
+    try:
+        reader.assign(starts)
+        while left:
+            if time.monotonic() > deadline:
+                raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")
+            polled = reader.poll(10_000, _WAIT_S)
+            for chunk in polled.chunks:
+                found[chunk.topic, chunk.partition] += _records(chunk)
+            reached = {(chunk.topic, chunk.partition): chunk.offsets[-1] + 1 for chunk in polled.chunks} | polled.ends
+            left -= {at for at, offset in reached.items() if offset >= stable[at]}
+            if polled.faults:
+                raise Unreachable(f"{cluster.bootstrap_servers}: {polled.faults[0].detail}", hint="check its rights")
+    finally:
+        reader.close()
+    return found
+
+
+def _records(chunk: Chunk) -> list[Record]:
+    return list(zip(chunk.keys, chunk.values, chunk.headers, strict=True))
+
+
+def _in_turn(queues: list[list[Record]]) -> list[list[Record]]:
+    longest = max(map(len, queues), default=0)
+    return [[queue[place] for queue in queues if place < len(queue)] for place in range(longest)]

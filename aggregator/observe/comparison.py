@@ -1,0 +1,307 @@
+"""The comparison of one edge topic with central and the lake, window by window.
+
+Invariant: reads only. The lake's version is fixed before central's end, and central's end before the edge's, so that
+whatever is in one place was there to be seen in the place before it; only what the ledger had passed is compared.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka import ends, topics
+from aggregator.kafka.committed import central_partitions
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.gap import Decision, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import central_topic
+from aggregator.lake.origins import row_origins
+from aggregator.lake.tables.formats import open_tables
+from aggregator.observe.records import Letters, committed, decided_ranges
+from aggregator.observe.tally import Finding, Rules, Segment, Sums, Tally, compare, ranges, ranges_of, segments
+from aggregator.observe.verdicts import FlowAudit, Selection
+from aggregator.replicate.planning import target
+
+# Offsets that are looked at in one pass; six bytes each.
+WINDOW = 16_000_000
+_STRANGERS_MOST = 10_000
+
+
+@dataclass(slots=True)
+class Books:
+    """What all groups read."""
+
+    config: HubConfig
+    ledger: Mapping[EdgePartition, LedgerRecord]
+    decisions: Mapping[EdgePartition, tuple[Decision, ...]]
+    letters: Letters
+    now_ms: int
+    strangers: dict[Partition, set[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Flow:
+    """One flow while it is looked at."""
+
+    source: EdgePartition
+    entry: LedgerRecord
+    end: int
+    segments: list[Segment]
+    sums: Sums = field(default_factory=Sums)
+    findings: list[Finding] = field(default_factory=list)
+    absent: list[tuple[int, OffsetRange]] = field(default_factory=list)
+    beyond: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+
+    def closed(self, *, in_lake: bool) -> FlowAudit:
+        """Weigh what is absent against what was suppressed, and put it all together."""
+        suppressed = sum(len(offsets) for _, offsets in self.absent)
+        findings = list(self.findings)
+        if suppressed > self.entry.suppressed:
+            note = f"{self.entry.suppressed} of them may be suppressed records" if self.entry.suppressed else ""
+            for incarnation in sorted({at for at, _ in self.absent}):
+                lost = tuple(offsets for at, offsets in self.absent if at == incarnation)
+                findings.append(Finding("missing", "central", incarnation, lost, note))
+            suppressed = 0
+        for (place, incarnation), offsets in sorted(self.beyond.items()):
+            note = "the edge never had them"
+            findings.append(Finding("unexplained", place, incarnation, tuple(ranges_of(offsets)), note))
+        position = self.entry.next_offset
+        begin = self.segments[0].offsets.start if self.segments else position
+        end = self.segments[-1].offsets.end if self.segments else position
+        return FlowAudit(
+            self.source,
+            self.entry.incarnation,
+            OffsetRange(begin, end),
+            max(0, self.end - position),
+            self.sums,
+            suppressed,
+            in_lake,
+            findings=tuple(findings),
+        )
+
+
+class Comparison:
+    """The flows of one edge topic."""
+
+    def __init__(self, books: Books, rule: TopicRule, edge: str, topic: str) -> None:
+        self._books = books
+        self._config = books.config
+        self._edge = edge
+        self._cluster: ClusterConfig = books.config.edges[edge]
+        self._topic = topic
+        self._central = target(books.config, edge, topic)
+        self._by_key = rule.partition_by == "key"
+        self._table = central_topic(rule.lake, edge, topic) if rule.lake and books.config.lake else None
+        self._files: list[str] = []
+        self._lake_positions: dict[Partition, int] = {}
+        self._ranges: dict[Partition, OffsetRange] = {}
+        self._ends: dict[Partition, int] = {}
+        self._rules = Rules()
+        self._keeps_ms = -1
+        self._known: dict[int, dict[bytes, EdgePartition]] = {}
+
+    def run(self, sources: Sequence[EdgePartition], selection: Selection) -> Iterator[FlowAudit]:
+        """Audit these flows; one that can not be asked says why."""
+        try:
+            opened = self._open(sources, selection)
+            for parts in self._passes(opened):
+                self._pass(parts)
+        except (HoldError, RetryError) as error:
+            for source in sources:
+                yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=error.message)
+        else:
+            for source in sources:
+                if source in opened:
+                    yield opened[source].closed(in_lake=self._rules.lake)
+                else:
+                    trouble = "the edge has another topic of this name, or none: there is nothing left to compare"
+                    yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=trouble)
+
+    # --- what there is
+
+    def _open(self, sources: Sequence[EdgePartition], selection: Selection) -> dict[EdgePartition, Flow]:
+        ledger = self._books.ledger
+        shown = topics.described(self._cluster, [self._topic]).get(self._topic)
+        same = [s for s in sources if shown and shown.topic_id == ledger[s].topic_id and s.partition < shown.partitions]
+        at = {source: (source.topic, source.partition) for source in same}
+        starts = ends.start_offsets(self._cluster, at.values())
+        self._open_central()
+        # After central's end was fixed: an origin beyond this end is none that the edge ever had.
+        self._ends = ends.log_end_offsets(self._cluster, at.values())
+        stable = ends.stable_end_offsets(self._cluster, at.values())
+        asked = self._asked(at, selection)
+        opened = {}
+        for source, place in at.items():
+            entry, decisions = ledger[source], self._books.decisions.get(source, ())
+            # Where a log was cut, what lies there now is not what was read there before.
+            cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.SHRUNK else stable[place]
+            begin, end = asked[source]
+            comparable = OffsetRange(begin, min(end, cut, stable[place]))
+            parts = [within(part, comparable) for part in segments(entry.position, starts[place], decisions)]
+            opened[source] = Flow(source, entry, stable[place], [part for part in parts if len(part.offsets)])
+        return opened
+
+    def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
+        first, last = selection.since, selection.until
+        begins = ends.offsets_at(self._cluster, at.values(), first) if first else {}
+        stops = ends.offsets_at(self._cluster, at.values(), last) if last else {}
+        return {source: OffsetRange(begins.get(place, 0), stops.get(place, 2**62)) for source, place in at.items()}
+
+    def _open_central(self) -> None:
+        """The lake's version first: rows that it has are then at central before the end that is read."""
+        partitions = central_partitions(self._config.central, [self._central])
+        if self._table is not None:
+            handle = open_tables(self._config).open(self._table)
+            self._files = handle.files() if handle else []
+            positions = handle.positions(partitions) if handle else {}
+            self._lake_positions = {(one.topic, one.partition): offset for one, offset in positions.items()}
+        self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
+        ours = topics.settings(self._config.central, [self._central]).get(self._central, {}) if partitions else {}
+        theirs = self._edge_settings()
+        self._keeps_ms = int(ours.get("retention.ms", -1)) if "delete" in ours.get("cleanup.policy", "") else -1
+        self._rules = Rules(
+            lake=self._table is not None,
+            edge_compacts="compact" in theirs.get("cleanup.policy", ""),
+            central_compacts="compact" in ours.get("cleanup.policy", ""),
+        )
+
+    def _edge_settings(self) -> Mapping[str, str]:
+        try:
+            return topics.settings(self._cluster, [self._topic]).get(self._topic, {})
+        except RetryError:
+            return {}  # no right to describe: nothing is explained by compaction then
+
+    # --- passes
+
+    def _passes(self, opened: Mapping[EdgePartition, Flow]) -> Iterator[list[tuple[Flow, Tally]]]:
+        """Windows that are looked at together: one, or those of all partitions where any partition holds any key."""
+        size = WINDOW // max(1, len(opened)) if self._by_key else WINDOW
+        queues = [[(flow, window) for window in windows(flow.segments, size)] for flow in opened.values()]
+        if self._by_key:
+            together = [[one for one in row if one] for row in itertools.zip_longest(*queues)]
+        else:
+            together = [[one] for queue in queues for one in queue]
+        for row in together:
+            yield [(flow, Tally(window)) for flow, window in row]
+
+    def _pass(self, parts: list[tuple[Flow, Tally]]) -> None:
+        for flow, tally in parts:
+            self._read_edge(flow, tally)
+            dead = self._books.letters.get((flow.source, tally.segment.incarnation))
+            if dead is not None:
+                tally.count(tally.dead, dead)
+        self._read_central(parts)
+        for flow, tally in parts:
+            if self._table is not None:
+                self._read_lake(flow, tally)
+            findings, absent = compare(tally, self._rules)
+            flow.findings += findings
+            flow.sums.add(flow.source, tally)
+            unread = (tally.edge > 0) & (tally.central == 0) & (tally.dead == 0)
+            flow.sums.expired += int(np.count_nonzero(unread & tally.expired))
+            if self._rules.central_compacts:
+                flow.sums.compacted += int(np.count_nonzero(absent))
+            else:
+                lost = ranges(absent, tally.segment.offsets.start)
+                flow.absent += [(tally.segment.incarnation, one) for one in lost]
+
+    def _read_edge(self, flow: Flow, tally: Tally) -> None:
+        wanted = {(flow.source.topic, flow.source.partition): tally.segment.offsets}
+        deadline_ms = self._books.now_ms - self._keeps_ms if self._keeps_ms >= 0 else None
+        for piece in committed(self._cluster, wanted, f"edge {self._edge}"):
+            offsets = np.array(piece.offsets, np.int64)
+            tally.count(tally.edge, offsets)
+            if deadline_ms is not None:
+                old = np.array(piece.timestamps_ms, np.int64) < deadline_ms
+                tally.expired[tally.places(offsets[old])] = True
+
+    def _read_central(self, parts: list[tuple[Flow, Tally]]) -> None:
+        flows = {flow.source: (flow, tally) for flow, tally in parts}
+        mine = {source.partition for source in flows}
+        wanted = {at: there for at, there in self._ranges.items() if self._by_key or at[1] in mine}
+        for piece in committed(self._config.central, wanted, "central"):
+            at = (piece.topic, piece.partition)
+            known = self._known.get(piece.partition) or self._known.setdefault(
+                piece.partition, self._sources(piece.partition)
+            )
+            upto = self._lake_positions.get(at, 0)
+            found: dict[EdgePartition, tuple[list[int], list[int]]] = {source: ([], []) for source in flows}
+            for offset, text in zip(piece.offsets, piece.origins, strict=True):
+                source, incarnation, number = parsed(text, known)
+                if source is None:
+                    strangers = self._books.strangers.setdefault(at, set())
+                    if len(strangers) < _STRANGERS_MOST:
+                        strangers.add(offset)
+                elif source in flows:
+                    flow, tally = flows[source]
+                    if tally.covers(incarnation, number):
+                        found[source][offset >= upto].append(number)
+                    else:
+                        self._note_beyond(flow, "central", incarnation, number)
+            for source, (in_lake, later) in found.items():
+                tally = flows[source][1]
+                tally.count(tally.central, np.array(in_lake + later, np.int64))
+                tally.not_in_lake_yet[tally.places(np.array(later, np.int64))] = True
+
+    def _sources(self, partition: int) -> dict[bytes, EdgePartition]:
+        """Beginnings of the origins that belong into a central partition."""
+        return {
+            f"{self._config.hub}/{source}".encode(): source
+            for source in self._books.ledger
+            if source.edge in self._config.edges
+            and _replicated_to(self._config, source) == self._central
+            and (self._by_key or source.partition == partition)
+        }
+
+    def _note_beyond(self, flow: Flow, place: str, incarnation: int, offset: int) -> None:
+        """An origin that is not looked at now: of another window, an earlier life, not yet; or one that never was."""
+        end = self._ends[flow.source.topic, flow.source.partition]
+        if incarnation > flow.entry.incarnation or (incarnation == flow.entry.incarnation and offset >= end):
+            flow.beyond.setdefault((place, incarnation), set()).add(offset)
+
+    def _read_lake(self, flow: Flow, tally: Tally) -> None:
+        assert self._config.lake is not None
+        assert self._table is not None
+        end = self._ends[flow.source.topic, flow.source.partition]
+        for incarnations, offsets in row_origins(self._config.lake.path / self._table, self._files, flow.source):
+            tally.count(tally.lake, offsets[incarnations == tally.segment.incarnation])
+            present = flow.entry.incarnation
+            strange = (incarnations > present) | ((incarnations == present) & (offsets >= end))
+            for incarnation, offset in zip(incarnations[strange].tolist(), offsets[strange].tolist(), strict=True):
+                self._note_beyond(flow, "lake", incarnation, offset)
+
+
+def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:
+    try:
+        return target(config, source.edge, source.topic)
+    except KeyError:
+        return None
+
+
+def within(part: Segment, asked: OffsetRange) -> Segment:
+    """What of a segment was asked for; it may be empty."""
+    start, end = max(part.offsets.start, asked.start), min(part.offsets.end, asked.end)
+    return Segment(part.incarnation, OffsetRange(start, max(start, end)))
+
+
+def windows(parts: list[Segment], size: int) -> list[Segment]:
+    """Segments in pieces of at most `size` offsets."""
+    return [
+        Segment(part.incarnation, OffsetRange(start, min(part.offsets.end, start + size)))
+        for part in parts
+        for start in range(part.offsets.start, part.offsets.end, size)
+    ]
+
+
+def parsed(text: bytes | None, known: Mapping[bytes, EdgePartition]) -> tuple[EdgePartition | None, int, int]:
+    """Source, incarnation and offset of an origin; no source for what is none of ours."""
+    parts = (text or b"").rsplit(b"/", 2)
+    source = known.get(parts[0])
+    try:
+        return (source, int(parts[2]), int(parts[1])) if source else (None, 0, 0)
+    except (ValueError, IndexError):
+        return None, 0, 0

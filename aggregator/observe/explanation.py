@@ -1,0 +1,124 @@
+"""Why a topic is replicated from an edge, or is not: the rule that speaks of it, where it goes, what is stripped.
+
+Invariant: the same functions answer that a run asks: what is internal, which rule is the first to match, where a topic
+goes, and what the compiler makes of its newest schema. Reads only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig, TopicRule
+from aggregator.errors import AggregatorError, Unreachable
+from aggregator.kafka import topics
+from aggregator.kafka.names import HEARTBEATS, central_topic
+from aggregator.observe.plan_schemas import FieldRoute, fields_of, paths_of, writers
+from aggregator.privacy.policy import Policy
+from aggregator.replicate.discovery import EdgeTopic, is_internal
+from aggregator.replicate.planning import target
+
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One edge's answer.
+
+    Attributes:
+        edge: Which.
+        exists: Whether the edge has the topic; None when it does not answer.
+        replicated: Whether its records reach central.
+        why: In a sentence.
+        rule: Number of the rule, from 1, and its pattern; empty for none.
+        central: Where it goes, or would go.
+        lake: Its table.
+        policy: Policy, version and file.
+        key: Operator of the record key.
+        headers: Names that pass.
+        fields: Leaves of the newest schema with what becomes of them.
+        trouble: Why the fields are not known, if so.
+    """
+
+    edge: str
+    exists: bool | None
+    replicated: bool
+    why: str
+    rule: str = ""
+    central: str = ""
+    lake: str = ""
+    policy: str = ""
+    key: str = ""
+    headers: tuple[str, ...] = ()
+    fields: tuple[FieldRoute, ...] = ()
+    trouble: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return asdict(self)
+
+
+def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date) -> Explanation:
+    """Explain a topic on one edge; an edge or a registry that does not answer is part of the answer.
+
+    Raises:
+        ConfigError: the policy contradicts itself for this topic.
+    """
+    try:
+        exists: bool | None = topic in topics.topic_names(config.edges[edge], timeout_s=_TIMEOUT_S)
+    except Unreachable:
+        exists = None
+    if topic == HEARTBEATS:
+        why = "heartbeats are checked and replicated without a rule"
+        return Explanation(edge, exists, exists is not False, why, central=target(config, edge, topic))
+    if is_internal(topic):
+        return Explanation(
+            edge, exists, replicated=False, why="internal topics are never replicated, as in MirrorMaker 2"
+        )
+    rule = rule_for(config, edge, topic)
+    if rule is None:
+        return Explanation(edge, exists, replicated=False, why=_unmatched(config, edge, topic))
+    return _by_rule(config, policies[rule.policy], edge, topic, rule, exists=exists, today=today)
+
+
+def _unmatched(config: HubConfig, edge: str, topic: str) -> str:
+    elsewhere = [other for other in config.edges if other != edge and rule_for(config, other, topic) is not None]
+    if elsewhere:
+        return f"no rule speaks of it on this edge; one does on {', '.join(elsewhere)} (`edges:` of the rule)"
+    return "no rule's `match` is its whole name"
+
+
+def _by_rule(
+    config: HubConfig, policy: Policy, edge: str, topic: str, rule: TopicRule, *, exists: bool | None, today: date
+) -> Explanation:
+    view = policy.view(topic)
+    fields, trouble = _fields(config, {rule.policy: policy}, edge, topic, today)
+    words = {True: "the edge has it", False: "the edge does not have it yet", None: "the edge does not answer"}
+    return Explanation(
+        edge,
+        exists,
+        replicated=exists is True,
+        why=f"the rule is the first whose `match` is its whole name; {words[exists]}",
+        rule=f"{config.topics.index(rule) + 1}: {rule.match}",
+        central=target(config, edge, topic),
+        lake="" if rule.lake is None or config.lake is None else central_topic(rule.lake, edge, topic),
+        policy=f"{policy.policy} version {policy.version}, {rule.policy}",
+        key=view.key.operator,
+        headers=view.headers,
+        fields=fields,
+        trouble=trouble,
+    )
+
+
+def _fields(
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date
+) -> tuple[tuple[FieldRoute, ...], str]:
+    try:
+        found, trouble = writers(config, policies, {edge: {topic: EdgeTopic(topic, "", (), (), (), ())}})
+    except AggregatorError as error:
+        return (), error.message
+    fields = (*fields_of(found, today), *paths_of(config, policies, edge, [topic]))
+    missing = "" if fields else f"the edge's registry has no schema {topic}-value"
+    return fields, trouble.get(edge, missing)

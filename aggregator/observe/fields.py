@@ -1,0 +1,98 @@
+"""What the slots have told of fields, summed: the newest word of every slot's life, over all lives.
+
+Invariants: pure; a record that is none of ours, or half of one, changes nothing. Counters of one life are cumulative
+and replace each other; those of different lives add up.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.replicate.news import KIND
+
+_MARK = f'"{KIND}"'.encode()
+
+
+class FieldSum(NamedTuple):
+    """One leaf with its counts over all slots; those in `row` are of one of them."""
+
+    row: ReportRow
+    seen: int
+    null: int
+    transformed: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFields:
+    """One topic of one edge: the policy that the newest slot applies, and every leaf."""
+
+    policy: PolicyId
+    key_versions: Mapping[str, int]
+    fields: tuple[FieldSum, ...]
+
+
+@dataclass(slots=True)
+class _Word:
+    """The newest thing that one life has said of one topic; whole when all its parts are there."""
+
+    number: int
+    at_ms: int
+    policy: PolicyId
+    keys: dict[str, int]
+    count: int
+    parts: dict[int, list[ReportRow]] = field(default_factory=dict)
+
+
+class FieldFeed:
+    """Takes telemetry records, in order."""
+
+    def __init__(self) -> None:
+        self._whole: dict[tuple[str, str, str], _Word] = {}
+        self._half: dict[tuple[str, str, str], _Word] = {}
+        self.since_ms: int | None = None
+
+    def take(self, value: bytes | None) -> None:
+        """Take one telemetry record; whatever is not of fields is left alone."""
+        if value is None or _MARK not in value:
+            return
+        try:
+            body: Any = json.loads(value)
+            if isinstance(body, dict) and body.get("kind") == KIND:
+                self._add(body)
+        except (ValueError, LookupError, TypeError):
+            return  # another version of the hub wrote it
+
+    def _add(self, body: dict[str, Any]) -> None:
+        place = (str(body["edge"]), str(body["topic"]), str(body["life"]))
+        rows = [ReportRow._make((*row[:3], tuple(row[3]), *row[4:])) for row in body["rows"]]
+        word = self._half.get(place)
+        if word is None or word.number != body["number"]:
+            policy = PolicyId(*body["policy"])
+            word = _Word(body["number"], int(body["at_ms"]), policy, dict(body["keys"]), int(body["parts"]))
+        word.parts[int(body["part"])] = rows
+        self._half[place] = word
+        if len(word.parts) == word.count:
+            self._whole[place] = word
+            self.since_ms = min(word.at_ms, self.since_ms or word.at_ms)
+
+    def topics(self) -> dict[tuple[str, str], TopicFields]:
+        """Edge and topic to what is known of its fields."""
+        by_topic: dict[tuple[str, str], list[_Word]] = {}
+        for (edge, topic, _), word in self._whole.items():
+            by_topic.setdefault((edge, topic), []).append(word)
+        return {place: _summed(words) for place, words in by_topic.items()}
+
+
+def _summed(words: list[_Word]) -> TopicFields:
+    newest = max(words, key=lambda word: word.at_ms)
+    sums: dict[tuple[Any, ...], FieldSum] = {}
+    for word in words:
+        for row in (row for part in sorted(word.parts) for row in word.parts[part]):
+            place = (*row[:7], row.unclassified)
+            before = sums.get(place, FieldSum(row, 0, 0, 0, 0))
+            counts = (a + b for a, b in zip(before[1:], row[7:11], strict=True))
+            sums[place] = FieldSum(row, *counts)
+    return TopicFields(newest.policy, newest.keys, tuple(sums.values()))

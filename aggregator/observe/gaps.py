@@ -1,0 +1,104 @@
+"""Gaps as a person sees them: the open ones of the ledger and the edges, and every decision that was ever made.
+
+Invariant: reads only; one gap is listed once, under the state that it has now. What is decided stays listed, because
+an audit explains by it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.kafka.gap import Decision, Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+
+
+class GapState(StrEnum):
+    """What became of a gap."""
+
+    OPEN = "open"
+    REQUESTED = "requested"
+    ACCEPTED = "accepted"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGap:
+    """One gap.
+
+    Attributes:
+        source: The flow.
+        position: Where the flow stood, or stands.
+        gap: What is lost.
+        state: `open`: the flow is held; `requested`: accepted, and the hub goes on when it runs; `accepted`: it went
+            on; `skipped`: the hub went on by a rule.
+        decision: Who let it pass, when and why.
+        recorded: The hub has met it; else only this look has.
+    """
+
+    source: EdgePartition
+    position: Position
+    gap: Gap
+    state: GapState
+    decision: Decision | None = None
+    recorded: bool = True
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        told = self.decision
+        return {
+            "edge": self.source.edge,
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "incarnation": self.position.incarnation,
+            "from": self.gap.start,
+            "to": self.gap.end,
+            "kind": self.gap.kind.value,
+            "since": iso(self.gap.since_ms),
+            "state": self.state.value,
+            "by": told.by if told else None,
+            "at": iso(told.at_ms) if told else None,
+            "reason": told.reason if told else None,
+        }
+
+
+def iso(milliseconds: int) -> str:
+    """A time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def known_gaps(
+    ledger: Mapping[EdgePartition, LedgerRecord],
+    gaps: Mapping[EdgePartition, Gap],
+    decisions: Collection[Decision],
+) -> tuple[KnownGap, ...]:
+    """Every gap, decided or not.
+
+    Args:
+        ledger: Winning records.
+        gaps: Gaps of flows as they are now, without regard to decisions.
+        decisions: All that were made.
+    """
+    decided = [KnownGap(one.source, one.position, one.gap, _state(one, ledger), one) for one in decisions]
+    passed = {(one.source, one.position, one.gap.kind, one.gap.end) for one in decisions}
+    still = [
+        KnownGap(source, ledger[source].position, lost, GapState.OPEN, recorded=ledger[source].gap is not None)
+        for source, lost in gaps.items()
+        if (source, ledger[source].position, lost.kind, lost.end) not in passed
+    ]
+    return tuple(sorted((*decided, *still), key=lambda one: (one.source, one.position, one.gap.since_ms)))
+
+
+def _state(decision: Decision, ledger: Mapping[EdgePartition, LedgerRecord]) -> GapState:
+    if decision.automatic:
+        return GapState.SKIPPED
+    entry = ledger.get(decision.source)
+    waits = entry is not None and entry.position == decision.position and decision.gap.kind is not GapKind.DELETED
+    return GapState.REQUESTED if waits else GapState.ACCEPTED
+
+
+def unsettled(known: Collection[KnownGap]) -> Iterator[KnownGap]:
+    """Gaps that still hold a flow."""
+    return (one for one in known if one.state in (GapState.OPEN, GapState.REQUESTED))

@@ -1,0 +1,97 @@
+"""Gathering a report from central: the ledger, the dead letters, and what the slots tell through telemetry.
+
+Invariant: reads only, committed records only, piece by piece; what was once heard stays, so that a run of days has its
+first hour in its report although telemetry has forgotten it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import OffsetRange
+from aggregator.kafka import ends, topics
+from aggregator.kafka.committed import CommittedReader
+from aggregator.kafka.ledger import read_ledger
+from aggregator.kafka.names import HubNames
+from aggregator.observe.fields import FieldFeed
+from aggregator.observe.report import Report, compose
+
+_PIECE_BYTES = 8 * 1024 * 1024
+# Older dead letters than these many are not counted by reason; the totals hold them all.
+_LETTERS = 1_000_000
+
+
+class Gathering:
+    """Gathers reports of one hub, again and again.
+
+    Args:
+        config: The hub.
+        only_new: Leave out what was in telemetry before now: the report of a run, and not of the last hour.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+
+    def __init__(self, config: HubConfig, *, only_new: bool = False) -> None:
+        self._config = config
+        self._names = HubNames(config.hub)
+        self._feed = FieldFeed()
+        self._letters: Counter[tuple[str, str, str]] = Counter()
+        self._next: dict[str, int] = {}
+        if only_new:
+            self._next[self._names.telemetry] = self._bounds(self._names.telemetry).end
+
+    def report(self, now: datetime) -> Report:
+        """What is known by now.
+
+        Raises:
+            Unreachable: central does not answer.
+            Failed: the ledger is damaged.
+        """
+        for value in self._new(self._names.telemetry):
+            self._feed.take(value)
+        for value in self._new(self._names.dead_letters, most=_LETTERS):
+            self._letters.update(_reason(value))
+        since = self._feed.since_ms
+        return compose(
+            self._config.hub,
+            self._config.edges,
+            read_ledger(self._config.central, self._names),
+            self._feed.topics(),
+            self._letters,
+            since=None if since is None else datetime.fromtimestamp(since / 1000, UTC),
+            made_at=now,
+        )
+
+    def _new(self, topic: str, *, most: int | None = None) -> Iterator[bytes | None]:
+        """Values that came since the last look."""
+        start, end = self._bounds(topic)
+        first = max(start, self._next.get(topic, start if most is None else end - most))
+        self._next[topic] = end
+        if first >= end:
+            return
+        reader = CommittedReader(self._config.central, max_bytes=_PIECE_BYTES)
+        try:
+            for piece in reader.read({(topic, 0): OffsetRange(first, end)}):
+                yield from piece.values
+        finally:
+            reader.close()
+
+    def _bounds(self, topic: str) -> OffsetRange:
+        """What the internal topic holds; nothing before the hub's first start."""
+        at = (topic, 0)
+        if not topics.partition_count(self._config.central, topic):
+            return OffsetRange(0, 0)
+        starts = ends.start_offsets(self._config.central, [at])
+        return OffsetRange(starts[at], ends.stable_end_offsets(self._config.central, [at])[at])
+
+
+def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
+    """Whose dead letter it is, and why; a damaged one is told as such."""
+    try:
+        letter = json.loads(value or b"")
+        return {(str(letter["edge"]), str(letter["topic"]), str(letter["reason"])): 1}
+    except (ValueError, KeyError, TypeError):
+        return {("?", "?", "unreadable"): 1}

@@ -1,0 +1,123 @@
+"""A look at one edge: what it has of the flows that the ledger knows, how old what waits is, and how long it lasts.
+
+Invariant: reads only; an edge that does not answer is an answer. Offsets are compared only with the topic that the
+ledger's position belongs to: those of a recreated topic mean nothing to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Unreachable
+from aggregator.kafka import ends, peek, topics
+from aggregator.kafka.gap import Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.discovery import start_of
+from aggregator.replicate.gaps import deleted, gap
+from aggregator.replicate.planning import skips_gaps
+from aggregator.replicate.retention import Margin, margin
+
+_TIMEOUT_S = 5.0
+_PEEK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLook:
+    """What one edge showed.
+
+    Attributes:
+        answers: Whether it did.
+        logs: [first offset, last stable offset) of the flows whose topic is the one that the ledger speaks of.
+        recreated: Flows whose topic is another one of the same name.
+        unread_ms: Timestamp of the oldest unread record, where one waits.
+        margins: Time until it is deleted, where it will be.
+    """
+
+    answers: bool
+    logs: Mapping[EdgePartition, OffsetRange] = field(default_factory=dict)
+    recreated: frozenset[EdgePartition] = frozenset()
+    unread_ms: Mapping[EdgePartition, int] = field(default_factory=dict)
+    margins: Mapping[EdgePartition, Margin] = field(default_factory=dict)
+
+
+def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRecord], *, now_ms: int) -> EdgeLook:
+    """Look at one edge once.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        entries: Its flows in the ledger.
+        now_ms: The reader's present.
+    """
+    cluster = config.edges[edge]
+    try:
+        there = topics.topic_names(cluster, timeout_s=_TIMEOUT_S)
+        shown = topics.described(cluster, {source.topic for source in entries if source.topic in there})
+        flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
+        flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
+        recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
+        same = {s: at for s, at in flows.items() if s not in recreated}
+        starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        logs = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
+        behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
+        waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
+        ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
+        oldest = ends.first_timestamps(cluster, behind.values())
+    except Unreachable:
+        return EdgeLook(answers=False)
+    settings = _settings(config, edge, {s.topic for s in behind})
+    margins = {
+        s: found
+        for s, at in behind.items()
+        if (
+            found := margin(
+                settings.get(s.topic, {"cleanup.policy": ""}),
+                unread_ms=ages.get(at),
+                oldest_ms=oldest.get(at),
+                trimmed=starts[at] > 0,
+                now_ms=now_ms,
+            )
+        )
+    }
+    return EdgeLook(
+        answers=True,
+        logs=logs,
+        recreated=recreated,
+        unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
+        margins=margins,
+    )
+
+
+def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[str, str]]:
+    """Topic settings; none for a principal that may not describe them, whose margins are then unknown."""
+    try:
+        return topics.settings(config.edges[edge], names)
+    except Unreachable:
+        return {}
+
+
+def gap_of(config: HubConfig, source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, *, now_ms: int) -> Gap | None:
+    """The gap of a flow: as the ledger has it, as far as it has grown since, or one that the hub has not met yet.
+
+    Args:
+        config: The hub.
+        source: The flow.
+        entry: Its ledger record.
+        seen: What its edge showed.
+        now_ms: The reader's present.
+    """
+    known = entry.gap
+    if not seen.answers or source in seen.recreated:
+        return known
+    log = seen.logs.get(source)
+    if log is None:
+        wanted = start_of(config, source.edge, source.topic) and not skips_gaps(config, source.edge, source.topic)
+        return deleted(entry, since_ms=now_ms) if wanted else known
+    if known is not None and known.kind is GapKind.DELETED:
+        known = None  # it is back, and the hub has not noticed yet
+    if known is not None and known.kind is GapKind.SHRUNK:
+        return known  # a log that grew again does not bring back what was cut
+    found = gap(entry.next_offset, *log, since_ms=known.since_ms if known else now_ms)
+    return found or known

@@ -1,0 +1,199 @@
+"""What a run would do now: topics to create, flows and where they go, schemas to register, tables to make.
+
+Invariants: reads only; decides nothing of its own: topics, flows and refusals come from what `run` plans an epoch with.
+An edge that does not answer is told and hides no other.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import AggregatorError
+from aggregator.kafka import topics
+from aggregator.kafka.ledger import LedgerRecord, read_ledger
+from aggregator.kafka.names import HEARTBEATS, HubNames
+from aggregator.observe.plan_schemas import (
+    FieldRoute,
+    SchemaStep,
+    fields_of,
+    paths_of,
+    schema_steps,
+    value_texts,
+    writers,
+)
+from aggregator.observe.plan_tables import TableStep, table_steps
+from aggregator.privacy.policy import Policy
+from aggregator.replicate.discovery import EdgeTopic, snapshot
+from aggregator.replicate.keyless import keyless
+from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
+from aggregator.replicate.world import internal_topics
+
+CREATE, WIDEN, NOTHING, REFUSED = "create", "add partitions", "none", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStep:
+    """One topic at central, or the heartbeats at an edge."""
+
+    cluster: str
+    topic: str
+    action: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """An edge topic and where it goes; `held` are the reasons of those partitions that may not start."""
+
+    edge: str
+    topic: str
+    central: str
+    policy: str
+    partitions: int
+    new: int
+    waiting_records: int
+    held: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlan:
+    """Everything that `aggregator plan` shows."""
+
+    hub: str
+    unreachable: Mapping[str, str]
+    topics: tuple[TopicStep, ...]
+    flows: tuple[FlowStep, ...]
+    schemas: tuple[SchemaStep, ...]
+    tables: tuple[TableStep, ...]
+    fields: tuple[FieldRoute, ...]
+
+    @property
+    def pending(self) -> bool:
+        """Whether a run would create or change something."""
+        return any(action not in (NOTHING, REFUSED) for action in self._actions())
+
+    @property
+    def troubled(self) -> bool:
+        """Whether an edge does not answer, or a run would hold something."""
+        return bool(self.unreachable) or REFUSED in self._actions() or any(flow.held for flow in self.flows)
+
+    def _actions(self) -> list[str]:
+        schemas, tables = [one.action for one in self.schemas], [one.action for one in self.tables]
+        return [*(one.action for one in self.topics), *schemas, *tables]
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {"pending": self.pending} | asdict(self)
+
+
+def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int, today: date) -> HubPlan:
+    """Look at every cluster and plan.
+
+    Args:
+        config: The hub.
+        policies: Policies of the rules, by path.
+        now_ms: The present, for the comparison of record age with retention.
+        today: Decides which `keep` has expired.
+
+    Raises:
+        Unreachable: central, or a registry, does not answer.
+        ConfigError: a policy contradicts itself.
+    """
+    seen, unreachable = _look(config)
+    snapshots = {edge: _with_heartbeats(config, shown) for edge, shown in seen.items()}
+    names = HubNames(config.hub)
+    have = topics.topic_names(config.central)
+    internal = internal_topics(names, config.replication.slots)
+    specs = central_topics(config, snapshots)
+    ledger = read_ledger(config.central, names)
+    settings = _settings(config, specs, have)
+    refused = keyless(config, policies, snapshots, settings, now_ms=now_ms)
+    flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
+    steps = _flow_steps(config, snapshots, ledger, flows)
+    moving = {(step.edge, step.topic) for step in steps if step.waiting_records}
+    found, trouble = writers(config, policies, snapshots)
+    schemas = tuple(schema_steps(config, found, moving, today))
+    shown = {EdgePartition(step.edge, step.topic, 0) for step in steps}
+    fed = {target(config, edge, topic) for edge, topic in moving}
+    return HubPlan(
+        config.hub,
+        unreachable | trouble,
+        (*_topic_steps("central", have, [*internal, *specs]), *_beats(seen, snapshots)),
+        tuple(steps),
+        schemas,
+        tuple(table_steps(config, {*ledger, *shown}, value_texts(schemas), have, fed)),
+        (*fields_of(found, today), *_listed(config, policies, snapshots)),
+    )
+
+
+def _listed(config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots) -> list[FieldRoute]:
+    return [one for edge, shown in snapshots.items() for one in paths_of(config, policies, edge, sorted(shown))]
+
+
+def _look(config: HubConfig) -> tuple[dict[str, dict[str, EdgeTopic]], dict[str, str]]:
+    def one(edge: str) -> dict[str, EdgeTopic] | str:
+        try:
+            return snapshot(config, edge, {})
+        except AggregatorError as error:
+            return error.message
+
+    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
+        looked = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+    seen = {edge: found for edge, found in looked.items() if not isinstance(found, str)}
+    return seen, {edge: found for edge, found in looked.items() if isinstance(found, str)}
+
+
+def _with_heartbeats(config: HubConfig, shown: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+    """With the heartbeats that a run would create at the edge before it looks."""
+    beats = EdgeTopic(HEARTBEATS, "", (0,), (0,), (0,), (None,))
+    return dict(shown) if HEARTBEATS in shown or not config.heartbeats.emit else {**shown, HEARTBEATS: beats}
+
+
+def _beats(seen: Snapshots, snapshots: Snapshots) -> list[TopicStep]:
+    return [
+        TopicStep(edge, HEARTBEATS, CREATE, 1, {"cleanup.policy": "compact"})
+        for edge, shown in snapshots.items()
+        if HEARTBEATS in shown and HEARTBEATS not in seen[edge]
+    ]
+
+
+def _settings(
+    config: HubConfig, specs: Sequence[topics.TopicSpec], have: Mapping[str, int]
+) -> dict[str, Mapping[str, str]]:
+    """Settings of the central topics: those that are, and of the others those that they would get."""
+    there = topics.settings(config.central, [spec.name for spec in specs if spec.name in have])
+    return {spec.name: there.get(spec.name, spec.settings) for spec in specs}
+
+
+def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[topics.TopicSpec]) -> list[TopicStep]:
+    missing, short = topics.lacking(have, specs)
+    actions = {spec.name: CREATE for spec in missing} | {spec.name: WIDEN for spec in short}
+    return [
+        TopicStep(cluster, spec.name, actions.get(spec.name, NOTHING), spec.partitions, dict(spec.settings))
+        for spec in specs
+    ]
+
+
+def _flow_steps(
+    config: HubConfig, snapshots: Snapshots, ledger: Mapping[EdgePartition, LedgerRecord], flows: EpochFlows
+) -> list[FlowStep]:
+    planned = [flow for some in flows.by_slot.values() for flow in some]
+    steps = []
+    for edge, shown in sorted(snapshots.items()):
+        for name, topic in sorted(shown.items()):
+            own = [flow for flow in planned if flow.source[:2] == (edge, name)]
+            rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+            waiting = sum(max(0, topic.ends[flow.source.partition] - flow.entry.next_offset) for flow in own)
+            held = tuple(f"{one.source}: {one.detail}" for one in flows.holds if one.source[:2] == (edge, name))
+            fresh = sum(EdgePartition(edge, name, partition) not in ledger for partition in range(len(topic.starts)))
+            policy = str(rule.policy) if rule else ""
+            central = target(config, edge, name)
+            steps.append(FlowStep(edge, name, central, policy, len(topic.starts), fresh, waiting, held))
+    return steps

@@ -1,0 +1,183 @@
+"""Which schemas a run would register at central, whether they may follow what is there, and which fields are in them.
+
+Invariant: what is derived here is what a strip derives: the same compiler, scope and subject. A schema is looked at for
+every edge and topic, the newest version of its subject; what records of older versions ask for is found when they come.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.errors import DeadLetterError, HoldError, RetryError
+from aggregator.kafka.names import HEARTBEATS
+from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.plan import Plan
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.rules import privacy_class
+from aggregator.replicate.planning import Snapshots, target
+from aggregator.schema.compatibility import refusal
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.registry import Registered, Registry, open_registry
+
+REGISTER, NOTHING, REFUSED = "register", "none", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStep:
+    """One derived schema: `action` is register, none or refused; `detail` says why."""
+
+    edge: str
+    topic: str
+    subject: str
+    writer: str
+    action: str
+    detail: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRoute:
+    """One leaf of a writer's schema: what happens to it on its way to a central topic."""
+
+    edge: str
+    topic: str
+    central: str
+    path: str
+    type: str
+    tags: tuple[str, ...]
+    operator: str
+    privacy_class: str
+    because: str
+
+
+class Writer(NamedTuple):
+    """A writer's newest schema on one topic, and what the policy says of it."""
+
+    edge: str
+    topic: str
+    subject: str
+    version: Registered
+    scope: Scope
+
+
+def writers(
+    config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots
+) -> tuple[list[Writer], dict[str, str]]:
+    """The newest value and key schema of every topic, and the edges whose registry does not answer, with the reason."""
+    found: list[Writer] = []
+    trouble: dict[str, str] = {}
+    for edge, shown in sorted(snapshots.items()):
+        try:
+            found += _of_edge(config, policies, edge, sorted(shown))
+        except RetryError as error:
+            trouble[edge] = error.message
+    return found, trouble
+
+
+def _of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]) -> Iterator[Writer]:
+    schemas = config.edges[edge].schemas
+    registry = open_registry(schemas, config.edges[edge].schemas_client) if schemas else None
+    for topic in topics:
+        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        if rule is None or registry is None:
+            continue
+        policy, name = policies[rule.policy], target(config, edge, topic)
+        for part, scope in (("value", value_scope(policy, topic)), ("key", key_scope(policy, topic))):
+            if part == "value" and policy.view(topic).value_format == "json":
+                continue
+            versions = registry.versions(f"{topic}-{part}")
+            if versions:
+                yield Writer(edge, topic, f"{name}-{part}", versions[-1], scope)
+
+
+def schema_steps(
+    config: HubConfig, found: Iterable[Writer], moving: AbstractSet[tuple[str, str]], today: date
+) -> Iterator[SchemaStep]:
+    """What becomes of the newest schema of every topic.
+
+    Args:
+        config: The hub.
+        found: From `writers`.
+        moving: Edge and topic of which records wait; a schema is registered before the first record of it.
+        today: Decides which `keep` has expired.
+
+    Raises:
+        Unreachable: central's registry does not answer.
+    """
+    central = _central(config)
+    for writer in found:
+        told = f"{writer.version.subject} version {writer.version.version}"
+        place = (writer.edge, writer.topic, writer.subject, told)
+        try:
+            plan = compile_plan(writer.version.text, writer.scope, today)
+        except DeadLetterError as error:
+            yield SchemaStep(*place, REFUSED, error.message, "")
+            continue
+        if not (plan.dropped and writer.subject.endswith("-key")):
+            waits = (writer.edge, writer.topic) in moving
+            yield SchemaStep(*place, *_verdict(central, writer.subject, plan, waits=waits), plan.schema)
+
+
+def _central(config: HubConfig) -> Registry:
+    """Central's registry; a folder that the first registration would make is an empty one."""
+    reference = config.schemas or ""
+    folder = Path(reference.removeprefix("directory:"))
+    if not reference or (reference.startswith("directory:") and not folder.exists() and folder.parent.is_dir()):
+        return MemoryRegistry()
+    return open_registry(reference, config.schemas_client)
+
+
+def _verdict(central: Registry, subject: str, plan: Plan, *, waits: bool) -> tuple[str, str]:
+    versions = central.versions(subject)
+    same = next((one for one in versions if one.text == plan.schema), None)
+    if same is not None:
+        return NOTHING, f"version {same.version}, id {same.schema_id}"
+    try:
+        refused = refusal(subject, plan.schema, ((one.version, one.text) for one in reversed(versions)))
+    except HoldError as error:
+        refused = error
+    if refused is not None:
+        return REFUSED, refused.message
+    follows = "compatible with what is there" if versions else "the first of its subject"
+    return (REGISTER, follows) if waits else (NOTHING, f"{follows}; when a record of it comes")
+
+
+def value_texts(steps: Iterable[SchemaStep]) -> dict[str, set[str]]:
+    """Central topic to the schemas that its values would have."""
+    texts: dict[str, set[str]] = {}
+    for step in steps:
+        topic, _, part = step.subject.rpartition("-")
+        if part == "value" and step.action != REFUSED:
+            texts.setdefault(topic, set()).add(step.text)
+    return texts
+
+
+def paths_of(
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str]
+) -> Iterator[FieldRoute]:
+    """The paths of those topics whose values are JSON without a schema: what no path names leaves."""
+    for topic in topics:
+        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        view = policies[rule.policy].view(topic) if rule else None
+        for path, leaf in view.fields if view and view.value_format == "json" else ():
+            told = (path, "json", (), leaf.operator, privacy_class(leaf).name.lower(), f"path {path}")
+            yield FieldRoute(edge, topic, target(config, edge, topic), *told)
+
+
+def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
+    """Every field of every topic's newest value schema, and what becomes of it."""
+    for writer in found:
+        central, _, part = writer.subject.rpartition("-")
+        try:
+            rows = compile_plan(writer.version.text, writer.scope, today).rows if part == "value" else ()
+        except DeadLetterError:
+            continue  # told with the schemas
+        for row in rows:
+            told = (row.path or ".", row.type, row.tags, row.operator, row.privacy_class, row.because)
+            yield FieldRoute(writer.edge, writer.topic, central, *told)

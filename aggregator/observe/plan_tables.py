@@ -1,0 +1,77 @@
+"""Which lake tables a run would make or widen.
+
+Invariant: columns come from what stages and commits the rows: the lake's own translation of the derived schemas, merged
+into the table as a commit merges them. Reads only.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import AggregatorError, HoldError
+from aggregator.kafka.committed import central_partitions, offset_bounds
+from aggregator.lake.columns import arrow_schema, merged
+from aggregator.lake.sources import lake_sources
+from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.tables.port import Tables
+
+CREATE, WIDEN, NOTHING, REFUSED = "create", "add columns", "none", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class TableStep:
+    """One table: what would happen to it, the columns that it would get, and why not, if so."""
+
+    table: str
+    action: str
+    columns: tuple[str, ...]
+    topics: tuple[str, ...]
+    detail: str = ""
+
+
+def table_steps(
+    config: HubConfig,
+    flows: Collection[EdgePartition],
+    texts: Mapping[str, Collection[str]],
+    have: Collection[str],
+    fed: Collection[str],
+) -> Iterator[TableStep]:
+    """What becomes of every table that the hub's flows feed.
+
+    Args:
+        config: The hub.
+        flows: Those that were, and those that will be.
+        texts: Central topic to the derived schemas of its values.
+        have: Topics that central has.
+        fed: Central topics for which records wait at an edge.
+    """
+    if config.lake is None:
+        return
+    tables = open_tables(config)
+    for name, sources in sorted(lake_sources(config, flows).items()):
+        partitions = central_partitions(config.central, sources.intersection(have))
+        holds = any(len(offsets) for offsets in offset_bounds(config.central, partitions).values())
+        own = sorted({text for source in sources for text in texts.get(source, ())})
+        yield _step(tables, name, tuple(sorted(sources)), own, filled=holds or not sources.isdisjoint(fed))
+
+
+def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[str], *, filled: bool) -> TableStep:
+    try:
+        handle = tables.open(name)
+        schema = handle.schema() if handle else None
+        for text in texts:
+            columns = tables.narrowed(arrow_schema(text))
+            schema = columns if schema is None else merged(schema, columns)
+    except HoldError as error:
+        return TableStep(name, REFUSED, (), sources, error.message)
+    except AggregatorError as error:
+        return TableStep(name, NOTHING, (), sources, error.message)
+    new = tuple(schema.names) if schema is not None else ()
+    if not filled:
+        return TableStep(name, NOTHING, (), sources, "" if handle else "when its first record is at central")
+    if handle is None:
+        return TableStep(name, CREATE, new, sources)
+    if schema == handle.schema():
+        return TableStep(name, NOTHING, (), sources)
+    return TableStep(name, WIDEN, tuple(one for one in new if one not in handle.schema().names), sources)

@@ -1,0 +1,99 @@
+"""Writes a run's report beside the running hub: `report.json` and `report.html`, again and again, and once at its end.
+
+Invariants: a reader finds whole files or the earlier ones; what goes wrong here is logged and never ends the hub.
+"""
+
+import json
+import logging
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError, ConfigError
+from aggregator.observe.gathering import Gathering
+from aggregator.observe.report import Report
+from aggregator.observe.report_page import report_page
+
+EVERY_S = 10.0
+JSON_FILE, PAGE_FILE = "report.json", "report.html"
+log = logging.getLogger(__name__)
+
+
+class ReportWriter(threading.Thread):
+    """Refreshes the report of a run.
+
+    Args:
+        config: The hub.
+        folder: Where the files go; None: nowhere, and nothing is read either.
+
+    Raises:
+        ConfigError: the folder can not be made.
+    """
+
+    def __init__(self, config: HubConfig, folder: Path | None, *, every_s: float = EVERY_S) -> None:
+        super().__init__(name="report", daemon=True)
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"--report {folder}: {error.strerror}", hint="name a folder that can be made") from None
+        self._folder = folder
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._config = config
+        self._gathering: Gathering | None = None
+
+    def begin(self) -> None:
+        """The run begins now: what telemetry holds by now is another's.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        if self._folder is not None:
+            self._gathering = Gathering(self._config, only_new=True)
+            self.start()
+
+    def run(self) -> None:
+        """Write until `finish`."""
+        while not self._over.wait(self._every_s):
+            self._write()
+
+    def finish(self) -> None:
+        """Write once more, with everything that is known at the end; nothing, if nothing began."""
+        self._over.set()
+        if self._gathering is not None:
+            self.join()
+            self._write()
+
+    def _write(self) -> None:
+        if self._gathering is None or self._folder is None:
+            return
+        try:
+            write_report(self._gathering.report(datetime.now(UTC)), self._folder)
+        except AggregatorError as error:
+            log.warning("the report waits: %s", error.message)
+        except OSError as error:
+            log.warning("the report can not be written into %s: %s", self._folder, error.strerror)
+
+
+def write_report(report: Report, folder: Path) -> None:
+    """Write both files.
+
+    Raises:
+        OSError: the folder can not be written.
+    """
+    replace_file(folder / JSON_FILE, json.dumps(report.plain(), indent=2, ensure_ascii=False) + "\n")
+    replace_file(folder / PAGE_FILE, report_page(report))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write aside, then rename.
+
+    Raises:
+        OSError: the folder can not be written.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)

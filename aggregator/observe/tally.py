@@ -1,0 +1,209 @@
+"""The tally of an audit: which offsets of one edge partition were seen at the edge, at central, in the lake.
+
+Invariant: pure, and bounded: a few bytes per offset of the range, whatever lies in it. What differs is named by its
+exact offsets; a count that is too high for its byte stays too high.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.kafka.gap import Decision, GapKind
+
+Offsets = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.uint8]
+_MOST = 255
+_MODULUS = 1 << 128
+# Counts that are Python numbers at a time.
+_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Offsets of an edge's log that belong to one incarnation."""
+
+    incarnation: int
+    offsets: OffsetRange
+
+
+def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
+    """Which incarnation each offset that was read belongs to, in the present life of the topic.
+
+    An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
+    recreated topic began at 0.
+
+    Args:
+        position: Where the flow stands.
+        log_start: First offset that the edge still has.
+        decisions: All of this flow.
+    """
+    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.SHRUNK}
+    found = []
+    incarnation, end = position
+    while end > log_start:
+        begin = max(log_start, min(end, rewinds.get(incarnation, 0)))
+        if begin < end:
+            found.append(Segment(incarnation, OffsetRange(begin, end)))
+        if incarnation not in rewinds:
+            break
+        incarnation, end = incarnation - 1, begin
+    return found[::-1]
+
+
+def ranges(marks: Marks, start: int) -> list[OffsetRange]:
+    """The marked offsets as half-open ranges; the first mark is offset `start`."""
+    steps = np.flatnonzero(np.diff(marks.astype(np.int8), prepend=0, append=0)) + start
+    return [OffsetRange(int(left), int(right)) for left, right in zip(steps[::2], steps[1::2], strict=True)]
+
+
+def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
+    """Any offsets as half-open ranges."""
+    found: list[OffsetRange] = []
+    for offset in sorted(set(offsets)):
+        if found and found[-1].end == offset:
+            found[-1] = OffsetRange(found[-1].start, offset + 1)
+        else:
+            found.append(OffsetRange(offset, offset + 1))
+    return found
+
+
+class Tally:
+    """What was seen of one segment, or of a window of it."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        length = len(segment.offsets)
+        self.edge, self.central, self.lake, self.dead = (np.zeros(length, np.uint8) for _ in range(4))
+        self.not_in_lake_yet = np.zeros(length, np.bool_)
+        self.expired = np.zeros(length, np.bool_)
+
+    def covers(self, incarnation: int, offset: int) -> bool:
+        """Whether an offset is counted here."""
+        return incarnation == self.segment.incarnation and offset in range(*self.segment.offsets)
+
+    def count(self, counts: Counts, offsets: Offsets) -> None:
+        """Add offsets, in any order and as often as they come, to one of the counts; others are passed over."""
+        places, times = np.unique(self.places(offsets), return_counts=True)
+        counts[places] = np.minimum(counts[places].astype(np.int64) + times, _MOST)
+
+    def places(self, offsets: Offsets) -> Offsets:
+        """Indices of those offsets that lie in the segment."""
+        start, end = self.segment.offsets
+        return offsets[(offsets >= start) & (offsets < end)] - start
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it must be.
+
+    Attributes:
+        kind: `missing`, `doubled` or `unexplained`.
+        place: `edge`, `central` or `lake`.
+        incarnation: Of the records.
+        offsets: Where, exactly; an end of None in `lost` is said in words.
+        note: What else is known.
+    """
+
+    kind: str
+    place: str
+    incarnation: int
+    offsets: tuple[OffsetRange, ...]
+    note: str = ""
+
+    @property
+    def records(self) -> int:
+        """Offsets in it."""
+        return sum(map(len, self.offsets))
+
+
+@dataclass(slots=True)
+class Sums:
+    """Counts and order-insensitive hashes of origins, added up over windows.
+
+    A hash is the sum, modulo 2^128, of BLAKE2b-128 over `edge/topic/partition/offset/incarnation` of every record.
+    """
+
+    edge: int = 0
+    dead: int = 0
+    central: int = 0
+    lake: int = 0
+    expired: int = 0
+    compacted: int = 0
+    not_in_lake_yet: int = 0
+    hashes: dict[str, int] = field(default_factory=lambda: {"edge": 0, "central": 0, "lake": 0})
+
+    def add(self, source: EdgePartition, tally: Tally) -> None:
+        """Count a window; the edge's hash is that of what is due at central: without dead letters."""
+        due = (tally.edge > 0) & (tally.dead == 0)
+        self.edge += int(np.count_nonzero(tally.edge))
+        self.dead += int(np.count_nonzero(tally.dead))
+        self.central += int(tally.central.sum(dtype=np.int64))
+        self.lake += int(tally.lake.sum(dtype=np.int64))
+        self.not_in_lake_yet += int(np.count_nonzero(tally.not_in_lake_yet))
+        start = tally.segment.offsets.start
+        head = hashlib.blake2b(f"{source}/".encode(), digest_size=16)
+        tail = f"/{tally.segment.incarnation}".encode()
+        everywhere = edge = central = lake = 0
+        for begin in range(0, len(due), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            counts = zip(due[part].tolist(), tally.central[part].tolist(), tally.lake[part].tolist(), strict=True)
+            for offset, (is_due, copies, rows) in enumerate(counts, start + begin):
+                if not (is_due or copies or rows):
+                    continue
+                one = head.copy()
+                one.update(b"%d%b" % (offset, tail))
+                number = int.from_bytes(one.digest(), "big")
+                if is_due == copies == rows == 1:
+                    everywhere += number
+                else:
+                    edge, central, lake = edge + number * is_due, central + number * copies, lake + number * rows
+        for place, total in (("edge", edge), ("central", central), ("lake", lake)):
+            self.hashes[place] = (self.hashes[place] + everywhere + total) % _MODULUS
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the topics of a flow explain.
+
+    Attributes:
+        lake: The flow feeds a table.
+        edge_compacts: The edge removes records that a later one of their key replaces.
+        central_compacts: So does central.
+    """
+
+    lake: bool = False
+    edge_compacts: bool = False
+    central_compacts: bool = False
+
+
+def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
+    """What is doubled, unexplained, or missing in the lake; and which records have no copy at central.
+
+    The latter may still be suppressed records, which are known by their number only: the caller weighs them.
+
+    Returns:
+        Findings, and the marks of what is absent at central, without what its retention explains.
+    """
+    edge, dead, central, lake = tally.edge > 0, tally.dead > 0, tally.central > 0, tally.lake > 0
+    absent = edge & ~central & ~dead
+    strange = np.zeros_like(edge) if rules.edge_compacts else (central | dead) & ~edge
+    marks = {
+        ("doubled", "central"): (tally.central > 1) | (central & dead),
+        ("unexplained", "central"): strange,
+    }
+    if rules.lake:
+        due = (central & ~tally.not_in_lake_yet) | (absent & tally.expired)
+        marks["missing", "lake"] = due & ~lake
+        marks["doubled", "lake"] = tally.lake > 1
+        marks["unexplained", "lake"] = lake & ~central & (dead | (~edge & (not rules.edge_compacts)))
+    found = [_finding(kind, place, tally.segment, marked) for (kind, place), marked in marks.items() if marked.any()]
+    return found, absent & ~tally.expired
+
+
+def _finding(kind: str, place: str, segment: Segment, marks: Marks) -> Finding:
+    return Finding(kind, place, segment.incarnation, tuple(ranges(marks, segment.offsets.start)))

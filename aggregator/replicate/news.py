@@ -1,0 +1,77 @@
+"""What a slot tells of the fields that it strips: the rows of each topic's strip, as bodies for telemetry.
+
+Invariants: telemetry only: nothing is decided by it, and records of an aborted transaction count twice. No cost per
+record: rows are asked for when they are due, soon after a start and then ever more rarely. No body holds a value.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from aggregator.privacy.strip import ReportRow, Strip
+
+KIND = "fields"
+_FIRST_S, _LONGEST_S = 2.0, 60.0
+# Telemetry is kept for an hour: who asks then still finds a slot that has had nothing new to say.
+_AGAIN_S = 600.0
+# A body stays well below a broker's default of a million bytes.
+_PART_BYTES = 400_000
+_ROW_BYTES = 50_000
+
+
+class FieldNews:
+    """Says when and what one slot has to tell; lives as long as its strips."""
+
+    def __init__(self) -> None:
+        self._pause_s = _FIRST_S
+        self._due_s: float | None = None
+        self._told: dict[tuple[str, str], tuple[float, list[ReportRow]]] = {}
+        self._count = 0
+
+    def bodies(
+        self, strips: Mapping[tuple[str, str], Strip], now_s: float, *, last: bool = False
+    ) -> Iterator[dict[str, object]]:
+        """What is to be told now.
+
+        Args:
+            strips: The slot's, by edge and topic.
+            now_s: Seconds on a clock that only goes forward.
+            last: The slot ends: everything that changed, whether it is due or not.
+        """
+        if self._due_s is None:
+            self._due_s = now_s + self._pause_s
+        if not last and now_s < self._due_s:
+            return
+        self._pause_s = min(_LONGEST_S, 2 * self._pause_s)
+        self._due_s = now_s + self._pause_s
+        for (edge, topic), strip in strips.items():
+            rows = strip.report()
+            told_s, before = self._told.get((edge, topic), (now_s, []))
+            if rows and (rows != before or now_s - told_s >= _AGAIN_S):
+                self._told[edge, topic] = (now_s, rows)
+                self._count += 1
+                yield from _bodies(edge, topic, strip, rows, self._count)
+
+
+def _bodies(edge: str, topic: str, strip: Strip, rows: list[ReportRow], count: int) -> Iterator[dict[str, object]]:
+    parts: list[list[ReportRow]] = [[]]
+    size = 0
+    for row in rows:
+        length = len(json.dumps(row))
+        if length > _ROW_BYTES:  # a path without end; the others are worth more than it
+            continue
+        if size + length > _PART_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(row)
+        size += length
+    head = {
+        "kind": KIND,
+        "edge": edge,
+        "topic": topic,
+        "policy": strip.policy,
+        "keys": dict(strip.key_versions()),
+        "number": count,
+        "parts": len(parts),
+    }
+    for part, some in enumerate(parts):
+        yield head | {"part": part, "rows": some}

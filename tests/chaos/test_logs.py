@@ -1,0 +1,117 @@
+"""Edge logs that lose records by themselves: a tail that a power cut took, and what compaction removes."""
+
+import json
+import struct
+
+import pytest
+from click.testing import CliRunner
+
+from aggregator.cli.main import main
+from tests.trial import read_all, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+
+# Base offset and length of a record batch, format v2.
+BATCH = struct.Struct(">qi")
+
+
+def told(trial, *arguments: str, expect: int = 0):
+    """The JSON of a command, about the trial's hub."""
+    done = CliRunner().invoke(main, [*arguments, "-o", "json", "--config", str(trial.config)])
+    assert done.exit_code == expect, done.output
+    return json.loads(done.stdout)
+
+
+def cut_log(cluster, topic: str, partition: int, offset: int) -> None:
+    """End the log of a stopped broker before `offset`, as a power cut does that takes what was not yet on disk."""
+    (log,) = (cluster.data / f"{topic}-{partition}").glob("*.log")
+    content, at = log.read_bytes(), 0
+    while at < len(content):
+        base, length = BATCH.unpack_from(content, at)
+        if base >= offset:
+            break
+        at += BATCH.size + length
+    assert 0 < at < len(content), "nothing to cut"
+    log.write_bytes(content[:at])
+    for index in (*log.parent.glob("*.index"), *log.parent.glob("*.timeindex")):
+        index.unlink()
+
+
+def test_a_shrunk_log_is_an_alarm_and_never_a_reset(epochs):
+    """Fault 3: the end below our position holds that flow, also when the log has grown again; a rewind is accepted."""
+    trial, broker = epochs.trial, epochs.trial.sandbox.edges["eu"]
+    for _ in range(2):
+        trial.produce("eu", 30)
+    (plan,) = epochs.plans(drain=False)
+    running = epochs.start(plan)
+    wait_for(lambda: trial.central_count("eu") == 60, timeout=60, what="the delivery")
+    broker.kill()
+    cut_log(broker, trial.topic, 0, 10)
+    broker.start()
+    trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(3)])
+    trial.produce_raw("eu", [(b"k", trial.value(60), 1)])
+    wait_for(lambda: trial.central_count("eu") == 61, timeout=90, what="the other flows")
+    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=60, what="the alarm")
+    epochs.central.publish(plan.epoch)
+    assert [(hold.source.partition, hold.reason) for hold in running.outcome().holds] == [(0, "gap")]
+    trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(3, 30)])
+    (held,) = epochs.run(*epochs.plans()).holds
+    assert (held.gap.start, held.gap.end) == (10, None), "where it was cut, not where it had grown to again"
+    (gap,) = told(trial, "gaps", "list")
+    assert (gap["kind"], gap["from"], gap["to"], gap["state"]) == ("shrunk", 10, None, "open")
+    at = ("--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
+    told(trial, "gaps", "accept", *at)
+    assert epochs.run(*epochs.plans()).holds == ()
+    origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
+    assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
+    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
+    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+
+
+def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
+    """Fault 3: the position is there again, with other records before it; the edge's leader epoch tells."""
+    trial, broker = epochs.trial, epochs.trial.sandbox.edges["eu"]
+    for _ in range(2):
+        trial.produce("eu", 30)
+    assert epochs.run(*epochs.plans()).holds == ()
+    broker.kill()
+    cut_log(broker, trial.topic, 0, 10)
+    broker.start()
+    trial.produce_raw("eu", [(b"new", trial.value(1000 + n), p) for n in range(30) for p in range(2)])
+    (held,) = epochs.run(*epochs.plans()).holds
+    assert (held.source.partition, held.gap.kind, held.gap.start) == (0, "shrunk", 10)
+    told(trial, "gaps", "accept", "--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
+    assert epochs.run(*epochs.plans()).holds == ()
+    origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
+    assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
+    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
+    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+
+
+def test_compaction_raises_no_gap(epochs):
+    """Fault 16: sparse offsets are no gap, whether they were read before they went or not."""
+    trial = epochs.trial
+    quick = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "100",
+    }
+    for name, value in quick.items():
+        trial.configure("eu", trial.topic, name, value)
+    trial.produce("eu", 90)
+    assert epochs.run(*epochs.plans()).holds == ()
+    for _ in range(2):
+        trial.produce("eu", 90)
+
+    def compacted() -> bool:
+        trial.produce_raw("eu", [(b"tick", trial.value(0), p) for p in range(3)])
+        return len(read_all(trial.sandbox.edges["eu"].bootstrap, trial.topic)) < 150
+
+    wait_for(compacted, timeout=120, what="a compaction")
+    outcome = epochs.run(*epochs.plans())
+    assert (outcome.result, outcome.holds) == ("drained", ())
+    assert told(trial, "gaps", "list") == []
+    assert len(trial.central_records("eu")) < 270, "some were gone before they were read"
+    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
+    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}

@@ -1,0 +1,166 @@
+"""One schedule of the lake: the real driver, ranges, commit and Delta handle over a simulated central and table.
+
+Invariants: I2, every committed central record is in the table once and in order of its commits; a position of the table
+never shrinks; no file that a commit names is removed; and progress: a last driver without faults reaches the end.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import RetryError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.names import HubNames
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.driver import LakeBounds
+from aggregator.lake.files import StagedFile
+from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.task import StagingTask
+from tests.simulation.protocol import Mutant, compiled, edited
+from tests.simulation.scheduler import Actor, Scheduler
+from tests.simulation.table import Storage, table_class
+
+MODULES = ("aggregator.lake.ranges", "aggregator.lake.tables.delta", "aggregator.lake.commit", "aggregator.lake.driver")
+CONFIG = HubConfig(
+    hub="sim",
+    central={"bootstrap_servers": "central:1"},
+    edges={"eu": {"bootstrap_servers": "edge:1"}},
+    topics=({"match": "t", "policy": Path("policy.yaml"), "lake": "{topic}"},),
+    schemas="directory:schemas",
+    lake={"path": Path("lake")},
+)
+PARTITIONS = tuple(CentralPartition("eu.t", "id", number) for number in range(3))
+BOUNDS = LakeBounds(parallel=2, task_records=4, cycle_records=20)
+STEPS = 200
+SETTLED = 5_000
+
+
+class LakeCode:
+    """The product's modules of the lake as this simulation takes them, with one rule removed or none."""
+
+    def __init__(self, mutant: Mutant | None = None) -> None:
+        self._sources = {name: compile(text, name, "exec") for name, text in edited(MODULES, mutant).items()}
+
+    def over(self, world: "LakeSchedule") -> type:
+        """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and delta-rs."""
+        ranges, delta, commit, driver = (compiled(name, code) for name, code in self._sources.items())
+        delta.DeltaTable = table_class(world.storage)
+        commit.settle = ranges.settle
+        driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
+        driver.open_tables = lambda config: delta.DeltaTables(config.hub, config.lake.path)
+        driver.central_partitions = lambda _, __: PARTITIONS
+        driver.offset_bounds = world.bounds
+        driver.run_job, driver.remove, driver.sweep = world.run_job, world.remove, lambda *_, **__: None
+        return driver.LakeDriver
+
+
+class LakeSchedule:
+    """One seed's world."""
+
+    def __init__(self, seed: int, code: LakeCode) -> None:
+        self.scheduler = Scheduler(seed)
+        schema = DeltaTables("sim", Path("lake")).narrowed(FIXED_COLUMNS)
+        self.storage = Storage(self.scheduler, schema, lost=0.05)
+        # Each offset of a central partition holds a record or, where False, a marker.
+        self.central: list[list[bool]] = [[] for _ in PARTITIONS]
+        self.files: dict[str, list[tuple[int, int]]] = {}
+        self.quiet = False
+        self._numbers = itertools.count()
+        self._driver = code.over(self)
+
+    def run(self) -> None:
+        """Faults, healing, a last driver, the check."""
+        self.scheduler.environment = self._environment
+        self._start()
+        self.scheduler.run(lambda: self.scheduler.steps >= STEPS, steps=STEPS * 50)
+        self.quiet, self.storage.lost = True, 0.0
+        last = self._start()
+        self.scheduler.run(lambda: not last.alive, steps=SETTLED)
+        self._check()
+
+    def _environment(self) -> None:
+        draw = self.scheduler.random
+        if self.quiet:
+            return
+        if draw.random() < 0.2:
+            draw.choice(self.central).extend(draw.random() < 0.8 for _ in range(draw.randint(1, 12)))
+        if self.scheduler.actors and draw.random() < 0.02:
+            draw.choice(self.scheduler.actors).crash()
+        if self.scheduler.actors and draw.random() < 0.02:
+            self.scheduler.freeze(draw.choice(self.scheduler.actors), draw.uniform(0, 1))
+        alive = sum(actor.alive for actor in self.scheduler.actors)
+        if not alive or (alive < 3 and draw.random() < 0.02):
+            self._start()
+
+    def _start(self) -> Actor:
+        return self.scheduler.spawn(f"driver-{next(self._numbers)}", self._drive)
+
+    def _drive(self) -> None:
+        flows = {EdgePartition("eu", "t", 0): None}
+        driver = self._driver(
+            CONFIG, SimpleNamespace(), HubNames("sim"), bounds=BOUNDS, clock=lambda: 0.0, flows=lambda: flows
+        )
+        while True:
+            report = driver.cycle(force=self.quiet)
+            ends = {(one.topic, one.partition): len(self.central[one.partition]) for one in PARTITIONS}
+            if self.quiet and not any(table.short_of(ends) for table in report.tables):
+                return
+            self.scheduler.sleep(0.05)
+
+    # --- what the driver touches
+
+    def bounds(self, _: object, partitions: Sequence[CentralPartition]) -> dict[CentralPartition, OffsetRange]:
+        """What is committed now."""
+        self.scheduler.pause()
+        return {one: OffsetRange(0, len(self.central[one.partition])) for one in partitions}
+
+    def run_job(self, _: object, task: StagingTask) -> list[Outcome]:
+        """Stage every task's spans, or fail."""
+        outcomes = []
+        for spans in task.plan:
+            self.scheduler.pause()
+            if not self.quiet and self.scheduler.random.random() < 0.03:
+                raise RetryError("a task failed")
+            outcomes.append(self._stage(spans))
+        return outcomes
+
+    def _stage(self, spans: Sequence[Span]) -> Outcome:
+        reached, rows = [], []
+        for span in spans:
+            log, (start, end) = self.central[span.partition.partition], span.offsets
+            short = not self.quiet and self.scheduler.random.random() < 0.1
+            stop = self.scheduler.random.randint(start, end) if short else end
+            reached.append(Reached(span, stop, "held" if stop < end else ""))
+            rows += [(span.partition.partition, offset) for offset in range(start, stop) if log[offset]]
+        if not rows:
+            return Outcome(tuple(reached), ())
+        path = f"part-{next(self._numbers)}.parquet"
+        self.files[path] = rows
+        staged = StagedFile(path, 1, len(rows), "{}", self.storage.schema.serialize().to_pybytes())
+        return Outcome(tuple(reached), (staged,))
+
+    def remove(self, _: Path, files: Sequence[StagedFile]) -> None:
+        """Delete staged files; none of them may be in a commit."""
+        named = {path for version in self.storage.versions for path in version.paths}
+        for file in files:
+            assert file.path not in named, "a committed file was removed"
+            self.files.pop(file.path)
+
+    # --- the invariants
+
+    def _check(self) -> None:
+        rows = Counter(row for version in self.storage.versions for path in version.paths for row in self.files[path])
+        twice = [row for row, times in rows.items() if times > 1]
+        assert not twice, f"in the table twice: {twice[:5]}"
+        there = {(number, at) for number, log in enumerate(self.central) for at, record in enumerate(log) if record}
+        assert not there - set(rows), f"not in the table: {sorted(there - set(rows))[:5]}"
+        reached: dict[str, int] = {}
+        for version in self.storage.versions:
+            for application, position in version.positions.items():
+                assert position > reached.get(application, -1), f"position {application} went back to {position}"
+                reached[application] = position

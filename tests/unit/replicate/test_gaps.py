@@ -1,0 +1,192 @@
+"""What becomes of a gap: held, decided, gone on from; and how long an edge keeps what is not yet read."""
+
+from dataclasses import replace
+
+import pytest
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.kafka.cut import Cut
+from aggregator.kafka.gap import Decision, Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.gaps import cut_log, settled
+from aggregator.replicate.planning import plan_flows
+from aggregator.replicate.retention import Margin, margin
+from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
+
+HOUR = 3_600_000
+TRUNCATED = Gap(GapKind.TRUNCATED, 10, 15, 1)
+SHRUNK = Gap(GapKind.SHRUNK, 4, None, 1)
+DELETED = Gap(GapKind.DELETED, 10, None, 1)
+SKIPPING = CONFIG.model_copy(update={"topics": (CONFIG.topics[0].model_copy(update={"on_gap": "skip"}),)})
+
+
+def entry(gap=None, offset=10) -> LedgerRecord:
+    return LedgerRecord(0, "id-1", offset, 3, 0, delivered=9, gap=gap)
+
+
+HERE = Position(0, 10)
+
+
+def decision(gap, position=HERE) -> Decision:
+    return Decision(FLOW, position, gap, "ada", 2, "known")
+
+
+def plan(ledger, decisions=(), config: HubConfig = CONFIG, snapshots=SNAPSHOTS) -> dict[EdgePartition, FlowPlan]:
+    flows = plan_flows(config, ledger, snapshots, SETTINGS, epoch=5, drain=True, now_ms=0, decisions=decisions)
+    return {one.source: one for slot in flows.by_slot.values() for one in slot}
+
+
+@pytest.mark.parametrize(
+    ("lost", "cut", "expected"),
+    [
+        (None, Cut(30, None), None),
+        (None, Cut(10, None), None),
+        (None, Cut(4, 12), None),
+        (None, Cut(4, 6), 4),
+        (SHRUNK, Cut(4, None), 4),
+        (SHRUNK, Cut(2, 2), 2),
+        (SHRUNK, Cut(30, None), 10),
+    ],
+)
+def test_a_log_was_cut_where_what_we_had_read_ends(lost, cut, expected):
+    """Also when it has grown again, over the position even; a false alarm, or only later records, are no gap."""
+    found = cut_log(lost, cut, 10, since_ms=1)
+    assert found == (None if expected is None else Gap(GapKind.SHRUNK, expected, None, 1))
+
+
+@pytest.mark.parametrize(
+    ("gap", "decisions", "position"),
+    [
+        (TRUNCATED, [], None),
+        (TRUNCATED, [decision(TRUNCATED)], Position(0, 15)),
+        (TRUNCATED, [decision(replace(TRUNCATED, end=18)), decision(TRUNCATED)], Position(0, 18)),
+        (TRUNCATED, [decision(TRUNCATED, Position(0, 9))], None),
+        (TRUNCATED, [decision(TRUNCATED, Position(1, 10))], None),
+        (TRUNCATED, [decision(DELETED)], None),
+        (SHRUNK, [], None),
+        (SHRUNK, [decision(SHRUNK)], Position(1, 4)),
+        (None, [decision(TRUNCATED)], Position(0, 15)),
+        (DELETED, [], Position(0, 10)),
+    ],
+)
+def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisions, position):
+    """Forward in the same incarnation, back in the next one; a topic that is back needs no decision."""
+    before = entry(gap)
+    after = settled(before, decisions)
+    assert after == (
+        before if position is None else replace(before, incarnation=position[0], next_offset=position[1], gap=None)
+    )
+
+
+def test_an_accepted_gap_is_a_first_position_that_the_owning_slot_writes():
+    """Until then the flow is planned as held; the new position is persisted before the first poll (rule D)."""
+    held = plan({FLOW: entry(TRUNCATED)})[FLOW]
+    assert (held.fresh, held.entry.gap) == (False, TRUNCATED)
+    flow = Flow(held, held.entry, persisted=False)
+    assert (flow.reading, flow.held and flow.held.reason, flow.moved) == (False, "gap", False)
+    free = plan({FLOW: entry(TRUNCATED)}, [decision(TRUNCATED)])[FLOW]
+    assert (free.fresh, free.entry.position, free.entry.gap, free.decision) == (True, Position(0, 15), None, None)
+    assert Flow(free, free.entry, persisted=False).reading
+
+
+def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
+    """A deleted topic, or a partition of it, is a gap with an unknown tail; an edge that is silent deletes nothing."""
+    third = EdgePartition("eu", "orders", 2)
+    known = {FLOW: entry(), third: entry()}
+    lost = plan(known)[third]
+    assert (lost.fresh, lost.entry.gap, lost.until) == (True, replace(DELETED, since_ms=0), None)
+    assert lost.entry.position == Position(0, 10)
+    recorded = {third: entry(DELETED)}
+    assert plan(recorded)[third].fresh is False
+    assert third not in plan(recorded, [replace(decision(DELETED), source=third)])
+    assert third not in plan(known, snapshots={})
+    assert third not in plan(known, config=SKIPPING)
+    assert third not in plan(known, config=CONFIG.model_copy(update={"topics": ()}), snapshots={"eu": {}})
+    back = plan({FLOW: entry(DELETED)})[FLOW]
+    assert (back.fresh, back.entry.gap, back.entry.position) == (True, None, Position(0, 10))
+
+
+def test_a_recreated_topic_leaves_a_word_about_its_former_life():
+    """The protocol goes on in the next incarnation at 0, and the slot writes what is unknown beside the position."""
+    new = plan({FLOW: replace(entry(TRUNCATED), topic_id="gone")})[FLOW]
+    assert (new.fresh, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)
+    assert new.decision is not None
+    assert (new.decision.gap.kind, new.decision.gap.start, new.decision.gap.end) == (GapKind.RECREATED, 10, None)
+    assert new.decision.automatic
+
+
+def test_a_rule_that_skips_goes_on_from_a_gap_that_an_earlier_rule_held():
+    """Changing `on_gap` to `skip` frees the flow, on record; the gap is never forgotten."""
+    free = plan({FLOW: entry(TRUNCATED)}, config=SKIPPING)[FLOW]
+    assert (free.skips, free.entry.position, free.decision and free.decision.gap) == (True, Position(0, 15), TRUNCATED)
+
+
+@pytest.mark.parametrize(("gap", "position"), [(TRUNCATED, Position(0, 15)), (SHRUNK, Position(1, 4))])
+def test_a_skip_is_undone_by_an_abort(gap, position):
+    """Cursor and decision belong to the open transaction: what was not committed did not happen (rule F)."""
+    planned = plan({FLOW: entry()}, config=SKIPPING)[FLOW]
+    flow = Flow(planned, planned.entry, persisted=True)
+    flow.skip(gap)
+    assert (flow.position, flow.moved, [one.gap for one in flow.decisions]) == (position, True, [gap])
+    assert flow.entry().position == position
+    flow.rewind()
+    assert (flow.position, flow.moved, flow.decisions) == (Position(0, 10), False, [])
+
+
+def test_a_gap_outlives_an_abort():
+    """A flow that stands still goes on standing: its gap is written with the next commit."""
+    planned = plan({FLOW: entry()})[FLOW]
+    flow = Flow(planned, planned.entry, persisted=True)
+    flow.stand_still(TRUNCATED)
+    flow.rewind()
+    assert (flow.reading, flow.moved, flow.entry().gap) == (False, True, TRUNCATED)
+
+
+def test_an_entry_without_a_gap_is_unchanged_by_a_topic_that_is_there():
+    """The ordinary epoch: nothing fresh, nothing to write."""
+    assert ORDERS.topic_id == entry().topic_id
+    assert plan({FLOW: entry()})[FLOW].fresh is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "unread_h", "oldest_h", "trimmed", "left_h"),
+    [
+        ({"retention.ms": str(24 * HOUR)}, 20, 20, True, 4),
+        ({"retention.ms": str(24 * HOUR)}, 30, 30, True, 0),
+        ({"retention.ms": "-1"}, 20, 20, True, None),
+        ({"retention.ms": str(24 * HOUR)}, None, None, True, None),
+        ({"retention.ms": str(24 * HOUR), "cleanup.policy": "compact"}, 20, 20, True, None),
+        ({"retention.ms": str(24 * HOUR), "cleanup.policy": "compact,delete"}, 20, 20, True, 4),
+        ({"retention.ms": "-1", "retention.bytes": "1000"}, 3, 10, True, 7),
+        ({"retention.ms": "-1", "retention.bytes": "1000"}, 3, 10, False, None),
+        ({"retention.ms": str(24 * HOUR), "retention.bytes": "1000"}, 3, 10, True, 7),
+    ],
+)
+def test_the_margin_is_the_time_until_unread_records_are_deleted(settings, unread_h, oldest_h, trimmed, left_h):
+    """By time from the record's age; by size from how long the trimmed log is; None where nothing is ever deleted."""
+    found = margin(
+        settings,
+        unread_ms=None if unread_h is None else (100 - unread_h) * HOUR,
+        oldest_ms=None if oldest_h is None else (100 - oldest_h) * HOUR,
+        trimmed=trimmed,
+        now_ms=100 * HOUR,
+    )
+    assert (found and found.left_ms) == (None if left_h is None else left_h * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("left", "keeps", "short"),
+    [
+        (30 * HOUR, 240 * HOUR, False),
+        (20 * HOUR, 240 * HOUR, True),
+        (2 * HOUR, 4 * HOUR, False),
+        (HOUR // 2, 4 * HOUR, True),
+        (HOUR // 3, HOUR // 2, False),
+        (HOUR // 5, HOUR // 2, True),
+    ],
+)
+def test_a_warning_comes_in_time_and_not_for_nothing(left, keeps, short):
+    """Below a tenth, below an hour, and for a short retention below half of it."""
+    assert Margin(left, keeps).is_short(HOUR) is short
