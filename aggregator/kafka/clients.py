@@ -14,8 +14,8 @@ from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 
 # A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach. A queued message
-# costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than 20,000
-# and took a worker with six partitions from 450 to 800 MB.
+# costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than
+# 20,000, and took a worker with six partitions from 450 to 800 MB.
 FETCH_OPTIONS = {
     "fetch.message.max.bytes": 2 * 1024 * 1024,
     "queued.min.messages": 20_000,
