@@ -93,7 +93,12 @@ EXPIRIES = [
         "if tags else True",
     ),
     _one("expiry of a tag's keep", PRECEDENCE, "not isinstance(rule, Keep) or rule.justified(today)", "True"),
-    _one("expiry of the key's keep", KEYS, "isinstance(self._rule, Keep) and self._rule.expired(today)", "False"),
+    _one(
+        "expiry of the key's keep",
+        KEYS,
+        "self._scope.decide(frozenset((0,)), frozenset(), today)",
+        'Decision(self._said.rule, "")',
+    ),
     _one("expiry overnight: a new day compiles anew", PROGRAMS, "if today != self._day:", "if self._day is None:"),
 ]
 
@@ -211,7 +216,7 @@ RECORDS = [
         "item.key or Keep() for item in found",
     ),
     _one("keys: tokens", KEYS, "if self._tokenizer is not None:", "if False:"),
-    _one("keys: dropped", KEYS, "        if self._drops:\n", "        if False:\n"),
+    _one("keys: dropped", KEYS, "if isinstance(self._decision.rule, Drop):", "if False:"),
     _one(
         "keys: an Avro key is taken apart",
         KEYS,
