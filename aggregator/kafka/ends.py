@@ -24,6 +24,7 @@ _ELECTING = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._NOENT,  # noqa: SLF001 - librdkafka's public code for "no leaders found" has this name
     }
 )
 

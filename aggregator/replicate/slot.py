@@ -216,6 +216,8 @@ class _Turn:
             flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
             if flow.reading:
                 self._deliver(reader, flow, chunk)
+                # Many new schemas in one poll take longer to compile than a transaction may stay open.
+                self._commit_when_due(busy=True)
         for (topic, partition), position in polled.ends.items():
             flow = self._flows[EdgePartition(edge, topic, partition)]
             if flow.reading:
