@@ -23,7 +23,9 @@ demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 test: setup ## every test that runs on each change, real brokers included
 	@$(BIN)/pytest --numprocesses 3 --dist loadgroup $(ARGS)
 
-chaos: setup ## faults on real brokers: kills, executors, two hubs
+# As in: make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md
+export TRIALS SEED TABLE
+chaos: setup ## every fault on real brokers; TRIALS=n SEED=s for more mixed ones
 	@$(BIN)/pytest tests/chaos $(ARGS)
 
 lint: setup ## ruff, formatting, mypy
