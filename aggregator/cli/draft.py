@@ -6,9 +6,12 @@ Invariant: the policy lets nothing pass; whoever opens a field does so by hand, 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aggregator.cli.survey import FoundTopic, Leaf
+from aggregator.privacy.rules import operator_names
+
+_HALF = 12  # operators in one line of a comment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Draft:
         edges: Edge name to `host:port`.
         schemas: The edges' registry, as written into the file.
         topics: What was found.
+        schemas_client: How to connect to that registry; secrets as references.
     """
 
     hub: str
@@ -28,6 +32,7 @@ class Draft:
     edges: Mapping[str, str]
     schemas: str
     topics: Sequence[FoundTopic]
+    schemas_client: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def policy_path(self) -> str:
@@ -37,12 +42,16 @@ class Draft:
 
 def hub_text(draft: Draft) -> str:
     """`hub.yaml`."""
+    registry = f"schemas: {_quoted(draft.schemas)}"
+    if draft.schemas_client:
+        options = (f"{_quoted(name)}: {_quoted(value)}" for name, value in draft.schemas_client.items())
+        registry += f", schemas_client: {{{', '.join(options)}}}"
     lines = [
         f"hub: {_quoted(draft.hub)}    # prefix of every internal topic and transactional id",
         f"central: {{bootstrap_servers: {_quoted(draft.central)}}}",
         "edges:",
         *(
-            f"  {_quoted(name)}: {{bootstrap_servers: {_quoted(server)}, schemas: {_quoted(draft.schemas)}}}"
+            f"  {_quoted(name)}: {{bootstrap_servers: {_quoted(server)}, {registry}}}"
             for name, server in draft.edges.items()
         ),
         'schemas: "directory:central-schemas"    # where the schemas without the stripped fields are registered',
@@ -69,7 +78,8 @@ def policy_text(draft: Draft) -> str:
     tags = sorted({tag for topic in draft.topics for leaf in topic.leaves or () for tag in leaf.tags})
     lines = [
         "# Nothing passes yet: uncomment the fields that may leave their region.",
-        "# Operators: keep, drop, nullify, redact, pseudonymize.",
+        f"# Operators: {', '.join(operator_names()[:_HALF])},",
+        f"# {', '.join(operator_names()[_HALF:])}; docs/policy.md says what each of them does.",
         f"policy: {_quoted(draft.hub)}",
         "version: 1",
         "default: drop",
@@ -83,7 +93,7 @@ def policy_text(draft: Draft) -> str:
 
 
 def _topic(topic: FoundTopic) -> list[str]:
-    warning = "    # compacted: a dropped key merges all records into one; pseudonymize it" if topic.compacted else ""
+    warning = "    # compacted: refused without a key; keep or pseudonymize it" if topic.compacted else ""
     lines = [f"  {_quoted(_escaped(topic.name))}:", f"    key: drop{warning}", "    headers: []"]
     if topic.leaves is None:
         return [*lines, f"    fields: {{}}    # the registry has no schema {topic.name}-value"]

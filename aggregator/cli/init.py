@@ -16,7 +16,8 @@ from aggregator.cli.draft import Draft, hub_text, policy_text
 from aggregator.cli.output import progress
 from aggregator.cli.survey import survey
 from aggregator.config.load import load_config
-from aggregator.config.model import ClusterConfig, EdgeName, HubName
+from aggregator.config.model import ClusterConfig, EdgeName, HubName, RegistryOptions
+from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.topics import topic_names
 from aggregator.privacy.policy import load_policy
@@ -24,6 +25,7 @@ from aggregator.schema.registry import open_registry
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
+_REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
 
 
 class ServerType(click.ParamType[str]):
@@ -67,9 +69,31 @@ def _hub_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
         raise click.BadParameter("1 to 64 letters, digits, dots, underscores and hyphens") from None
 
 
+def _registry_options(
+    _ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str | SecretRef]:
+    """Settings of the registry's client; paths as absolute ones, because the file may lie elsewhere."""
+    found = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator:
+            raise click.BadParameter("a setting is name=value, like basic.auth.user.info=env:REGISTRY_USER")
+        scheme, _, target = value.partition(":")
+        if scheme == "file":
+            value = f"file:{Path(target).absolute()}"
+        found[name] = str(Path(value).absolute()) if name.endswith(".location") else value
+    try:
+        return _REGISTRY_OPTIONS.validate_python(found)
+    except ValidationError as error:
+        told = "; ".join(f"{item['loc'][-1]} {item['msg']}" for item in error.errors(include_input=False))
+        raise click.BadParameter(told) from None
+
+
 EXAMPLE = """\b
-Example:
+Examples:
   aggregator init --central c:9092 --edge eu=e:9092 --edge us=u:9092 --schemas directory:schemas
+  aggregator init --central c:9092 --edge eu=e:9092 --schemas https://registry.eu.example \\
+    --schemas-client basic.auth.user.info=env:REGISTRY_USER
   aggregator config lint
 """
 
@@ -77,7 +101,16 @@ Example:
 @click.command(epilog=EXAMPLE)
 @click.option("--central", type=ServerType(), help="The central cluster.")
 @click.option("--edge", "edges", type=EdgeType(), multiple=True, help="A regional cluster; once per edge.")
-@click.option("--schemas", default="directory:schemas", show_default=True, help="The edges' schema registry.")
+@click.option(
+    "--schemas", default="directory:schemas", show_default=True, help="The edges' registry: a folder or an address."
+)
+@click.option(
+    "--schemas-client",
+    multiple=True,
+    callback=_registry_options,
+    metavar="NAME=VALUE",
+    help="How to connect to its address: basic.auth.user.info (a reference), ssl.*; once per setting.",
+)
 @click.option("--hub", default="hub", show_default=True, callback=_hub_name, help="The hub's name.")
 @click.option(
     "--output",
@@ -86,7 +119,15 @@ Example:
     show_default=True,
     help="The file to write; the policy goes into policies/ beside it.",
 )
-def init(central: str | None, edges: tuple[tuple[str, str], ...], schemas: str, hub: str, output: Path) -> None:
+def init(
+    central: str | None,
+    edges: tuple[tuple[str, str], ...],
+    *,
+    schemas: str,
+    schemas_client: dict[str, str | SecretRef],
+    hub: str,
+    output: Path,
+) -> None:
     """Write a first hub.yaml and policy from running clusters.
 
     Lists the topics of every edge, looks up their schemas and tags, and writes a policy that drops everything until
@@ -99,7 +140,8 @@ def init(central: str | None, edges: tuple[tuple[str, str], ...], schemas: str, 
     topic_names(ClusterConfig(bootstrap_servers=central))
     clusters = {name: ClusterConfig(bootstrap_servers=server) for name, server in edges}
     progress(f"asking {len(clusters)} edges for their topics …")
-    draft = Draft(hub, central, dict(edges), reference, survey(clusters, open_registry(registry)))
+    found = survey(clusters, open_registry(registry, schemas_client))
+    draft = Draft(hub, central, dict(edges), reference, found, {name: str(v) for name, v in schemas_client.items()})
     _proven(draft)
     policy.parent.mkdir(parents=True, exist_ok=True)
     for path, text in ((policy, policy_text(draft)), (output, hub_text(draft))):

@@ -3,6 +3,7 @@
 Invariant: `explain` reads a policy and a schema, no record, no key and no cluster; it prints what a strip would do.
 """
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ import click
 from aggregator.cli.output import emit, output_option, table
 from aggregator.cli.policy_diff import diff
 from aggregator.cli.policy_preview import preview
-from aggregator.cli.policy_sources import FILE, schema_text
+from aggregator.cli.policy_sources import FILE, required, schema_text
 from aggregator.cli.policy_suggest import suggest
 from aggregator.cli.policy_test import test
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.plan import Plan, Row
-from aggregator.privacy.policy import load_policy
-from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.policy import Policy, load_policy
+from aggregator.privacy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.rules import AnyRule, privacy_class
 from aggregator.privacy.topic import utc_today
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
@@ -41,38 +43,60 @@ for _command in (preview, diff, test, suggest):
 )
 @click.argument("policy", type=FILE)
 @click.option("--topic", required=True, help="Edge topic; selects the policy's patterns.")
-@click.option("--schema", required=True, type=FILE, help="The writer's schema.")
+@click.option("--schema", type=FILE, help="The writer's schema; not for topics whose values are JSON without one.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Decides which `keep` has expired; today by default.")
 @output_option
-def explain(policy: Path, topic: str, schema: Path, today: Any, output: str) -> None:
+def explain(policy: Path, topic: str, schema: Path | None, today: Any, output: str) -> None:
     """Every leaf of a schema: its tags, the rule that fired, the operator, and what is left of the value.
 
-    Pseudonymised data is still personal data.
+    Beside them what becomes of the record key and of headers. Pseudonymised data is still personal data.
     """
-    plan = _plan(policy, topic, schema, today.date() if today else utc_today())
-    emit(_answer(plan), output, lambda: _text(plan))
+    answer = _answer(load_policy(policy), topic, schema, today.date() if today else utc_today())
+    emit(answer, output, lambda: _text(answer))
 
 
-def _plan(policy: Path, topic: str, schema: Path, today: date) -> Plan:
-    scope, text = value_scope(load_policy(policy), topic), schema_text(schema)
+def _answer(policy: Policy, topic: str, schema: Path | None, today: date) -> dict[str, Any]:
+    view, keys, plan = policy.view(topic), key_scope(policy, topic), None
+    if view.value_format == "avro":
+        required({"--schema": schema}, "it says which fields there are")
+        assert schema is not None
+        plan = _plan(value_scope(policy, topic), schema, today)
+    rows = plan.rows if plan else [_json_row(path, rule) for path, rule in view.fields]
+    decision = keys.decide(frozenset((0,)), frozenset(), today)
+    return {
+        "policy": policy.policy,
+        "version": policy.version,
+        "hash": policy.hash,
+        "topic": topic,
+        "key": {"operator": decision.rule.operator, "class": decision.privacy_class, "because": decision.because},
+        "headers": list(view.headers),
+        "conditions": len(view.drop_record),
+        "fields": [{**dict(zip(_COLUMNS, _cells(row), strict=True)), "tags": list(row.tags)} for row in rows],
+        "schema": plan.schema if plan else None,
+    }
+
+
+def _plan(scope: Scope, schema: Path, today: date) -> Plan:
     try:
-        return compile_plan(text, scope, today)
+        return compile_plan(schema_text(schema), scope, today)
     except DeadLetterError as error:
         raise ConfigError(f"{schema}: {error.message}", hint=error.hint) from None
 
 
-def _answer(plan: Plan) -> dict[str, Any]:
-    name, version, digest = plan.policy
-    fields = [{**dict(zip(_COLUMNS, _cells(row), strict=True)), "tags": list(row.tags)} for row in plan.rows]
-    head = {"policy": name, "version": version, "hash": digest, "topic": plan.topic}
-    return {**head, "fields": fields, "schema": plan.schema}
+def _json_row(path: str, rule: AnyRule) -> Row:
+    """Without a schema the paths that are written are all that is known; whatever no path names leaves."""
+    return Row(path, "json", (), f"path {path}", rule.operator, privacy_class(rule).name.lower())
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     return row.path or ".", row.type, ",".join(row.tags), row.operator, row.privacy_class, row.because
 
 
-def _text(plan: Plan) -> list[str]:
-    name, version, digest = plan.policy
-    head = f"policy {name} version {version} ({digest[:12]}), topic {plan.topic}"
-    return [head, *table(_COLUMNS, map(_cells, plan.rows))]
+def _text(answer: dict[str, Any]) -> Iterator[str]:
+    yield f"policy {answer['policy']} version {answer['version']} ({answer['hash'][:12]}), topic {answer['topic']}"
+    yield f"key: {answer['key']['operator']} ({answer['key']['because']})"
+    yield f"headers: {', '.join(answer['headers']) or 'none pass'}"
+    if answer["conditions"]:
+        yield f"drop_record: {answer['conditions']} conditions"
+    rows = [[",".join(one["tags"]) if name == "tags" else one[name] for name in _COLUMNS] for one in answer["fields"]]
+    yield from table(_COLUMNS, rows)

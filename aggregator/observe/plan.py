@@ -4,7 +4,7 @@ Invariants: reads only; decides nothing of its own: topics, flows and refusals c
 An edge that does not answer is told and hides no other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -22,6 +22,7 @@ from aggregator.observe.plan_schemas import (
     FieldRoute,
     SchemaStep,
     fields_of,
+    keys_of,
     paths_of,
     schema_steps,
     value_texts,
@@ -129,12 +130,17 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         tuple(steps),
         schemas,
         tuple(table_steps(config, {*ledger, *shown}, value_texts(schemas), have, fed)),
-        (*fields_of(found, today), *_listed(config, policies, snapshots)),
+        (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
     )
 
 
-def _listed(config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots) -> list[FieldRoute]:
-    return [one for edge, shown in snapshots.items() for one in paths_of(config, policies, edge, sorted(shown))]
+def _listed(
+    config: HubConfig, policies: Mapping[Path, Policy], snapshots: Snapshots, today: date
+) -> Iterator[FieldRoute]:
+    """What is known without a schema: paths of JSON values, and record keys."""
+    for edge, shown in snapshots.items():
+        yield from paths_of(config, policies, edge, sorted(shown))
+        yield from keys_of(config, policies, edge, sorted(shown), today)
 
 
 def _look(config: HubConfig) -> tuple[dict[str, dict[str, EdgeTopic]], dict[str, str]]:

@@ -16,6 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import DeadLetterError, HoldError, RetryError
 from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.precedence import Scope, key_scope, value_scope
@@ -143,7 +144,7 @@ def _verdict(central: Registry, subject: str, plan: Plan, *, waits: bool) -> tup
     except HoldError as error:
         refused = error
     if refused is not None:
-        return REFUSED, refused.message
+        return REFUSED, str(refused)
     follows = "compatible with what is there" if versions else "the first of its subject"
     return (REGISTER, follows) if waits else (NOTHING, f"{follows}; when a record of it comes")
 
@@ -170,14 +171,30 @@ def paths_of(
             yield FieldRoute(edge, topic, target(config, edge, topic), *told)
 
 
+def keys_of(
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, topics: Iterable[str], today: date
+) -> Iterator[FieldRoute]:
+    """What becomes of each topic's record key as a whole; the tags of its schema may take parts of it."""
+    for topic in topics:
+        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        if rule is None:
+            continue
+        policy = policies[rule.policy]
+        decision = key_scope(policy, topic).decide(frozenset((0,)), frozenset(), today)
+        told = ((), decision.rule.operator, decision.privacy_class, decision.because)
+        form = policy.view(topic).format or "any"
+        yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *told)
+
+
 def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
-    """Every field of every topic's newest value schema, and what becomes of it."""
+    """Every field of every topic's newest value and key schemas, and what becomes of it."""
     for writer in found:
         central, _, part = writer.subject.rpartition("-")
         try:
-            rows = compile_plan(writer.version.text, writer.scope, today).rows if part == "value" else ()
+            rows = compile_plan(writer.version.text, writer.scope, today).rows
         except DeadLetterError:
             continue  # told with the schemas
         for row in rows:
-            told = (row.path or ".", row.type, row.tags, row.operator, row.privacy_class, row.because)
-            yield FieldRoute(writer.edge, writer.topic, central, *told)
+            path = key_path(row.path) if part == "key" else row.path or "."
+            told = (row.type, row.tags, row.operator, row.privacy_class, row.because)
+            yield FieldRoute(writer.edge, writer.topic, central, path, *told)

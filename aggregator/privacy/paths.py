@@ -118,7 +118,7 @@ class Matcher:
     def leading_to(self, rules: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
         """States from which one of these rules can be reached: through a member of an object, through an array's item.
 
-        At least one step is taken, of any name where a wildcard stands.
+        At least one step is taken, of any name where a wildcard stands; the names of a map lead to no value.
         """
         members: set[int] = set()
         items: set[int] = set()
@@ -126,13 +126,14 @@ class Matcher:
             leading = {
                 step
                 for step, inner in state.onwards.items()
-                if inner in members or inner in items or not rules.isdisjoint(self._states[inner].rules)
+                if step != KEYS
+                and (inner in members or inner in items or not rules.isdisjoint(self._states[inner].rules))
             }
             if state.loops and (leading or not rules.isdisjoint(state.rules)):
                 leading = {ANY}  # whatever comes first
             if not leading.isdisjoint((ITEMS, ANY, ANY_DEPTH)):
                 items.add(state.number)
-            if not leading <= {ITEMS, KEYS}:
+            if not leading <= {ITEMS}:
                 members.add(state.number)
         return frozenset(members), frozenset(items)
 

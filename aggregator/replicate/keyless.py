@@ -57,13 +57,13 @@ def require_keys(central: str, keys: Sequence[bytes | None], stripped: Stripped)
         stripped: The batch; what is rejected is added.
 
     Raises:
-        HoldError: nothing is left of a key: the tags of its schema drop all of it.
+        HoldError: nothing is left of a key, by the tags of its schema or because a `keep` has ended since the start.
     """
     missing = [index for index, key in enumerate(stripped.keys) if key is None]
     for index in set(missing) - stripped.rejected.keys() - stripped.suppressed:
         if keys[index] is not None:
             raise HoldError(
-                f"{central} is compacted, and nothing is left of a record key: the tags of its schema drop all of it",
+                f"{central} is compacted, and nothing is left of a record key: tags drop it, or its `keep` ended",
                 hint="give the key's tags `pseudonymize`, or set `cleanup.policy: delete` under `central_config`",
             )
         stripped.rejected[index] = Rejection(Reason.BAD_KEY)

@@ -122,6 +122,10 @@ class Schema:
     root: int
 
 
+# How a .proto file begins.
+_PROTOBUF = re.compile(r"\s*(syntax|edition|package|import|message|option)\b")
+
+
 def parse(text: str) -> Schema:
     """Read a schema's text.
 
@@ -131,7 +135,9 @@ def parse(text: str) -> Schema:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise _refused("the schema is not JSON") from None
+        raise _refused("it is a Protobuf schema" if _PROTOBUF.match(text) else "the schema is not JSON") from None
+    if isinstance(data, dict) and ("$schema" in data or data.get("type") == "object"):
+        raise _refused("it is a JSON Schema")
     reader = _Reader()
     root = reader.read(data, "", 0)
     for copy, original in reader.copies:  # only now are the fields of recursive records known
@@ -179,7 +185,7 @@ class _Reader:
         for full in [name] if "." in name else [_full(name, namespace), name]:
             if full in self.named:
                 return self.named[full]
-        raise _refused("it names a type that it does not define (references to other subjects are not supported yet)")
+        raise _refused("it names a type that neither it nor what it refers to defines")
 
     def tagged(self, data: dict[str, Any], namespace: str, depth: int) -> int:
         """`{"type": <a type>, …}`: a wrapper that may add tags to a type or to a reference."""

@@ -198,3 +198,29 @@ def test_on_a_terminal_a_person_is_asked(tmp_path):
     assert said.count(b"central cluster (host:port): ") == 2
     assert b"an edge (name=host:port): " in said
     assert b"there is no folder" in said
+
+
+def test_a_registry_with_credentials_is_written_as_it_was_reached(tmp_path):
+    """References and paths, never a secret; the file lies elsewhere and still means the same."""
+    client = {"basic.auth.user.info": "env:REGISTRY_USER", "ssl.ca.location": "/etc/ca.pem"}
+    draft = Draft("first", "h:1", {"eu": "h:2"}, "https://registry.example", [], client)
+    (tmp_path / "hub.yaml").write_text(hub_text(draft), encoding="utf-8")
+    edge = load_config(tmp_path / "hub.yaml", {}).edges["eu"]
+    assert edge.schemas == "https://registry.example"
+    assert {name: str(value) for name, value in edge.schemas_client.items()} == client
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("basic.auth.user.info=joe:hunter2", "is a secret: write a reference"),
+        ("acks=1", "is not known"),
+        ("ssl.ca.location", "a setting is name=value"),
+    ],
+)
+def test_settings_of_a_registry_that_can_not_be_used_are_usage_errors(setting, told):
+    """Before anybody is asked, and without a secret in the answer."""
+    result = CliRunner().invoke(init, [*CENTRAL, *EDGE, "--schemas", "https://r.example", "--schemas-client", setting])
+    assert result.exit_code == 2
+    assert told in result.output
+    assert "hunter2" not in result.output

@@ -174,6 +174,16 @@ def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
     assert verdicts(old, new, today=date(2028, 1, 1)) == {}
 
 
+def test_a_later_end_of_a_default_is_a_loosening_too():
+    """`default: keep` of a topic has a day as every other `keep`; with and without a schema."""
+    old = "topics: {orders: {default: {keep: {reason: r, owner: o, expires: 2026-12-01}}}}"
+    new = old.replace("2026", "2027")
+    assert verdicts(old, new, [])['topics."orders".default'] == "looser"
+    assert verdicts(old, new)["id"] == "looser"
+    assert verdicts(new, old)["id"] == "stricter"
+    assert verdicts(old, new, today=date(2028, 1, 1)) == {}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "places"),
     [

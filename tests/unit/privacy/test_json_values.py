@@ -217,6 +217,7 @@ class _Oracle:
 @example({"**": "keep"}, [{"a": {"{key}": 1}}])
 @example({"a.**": "keep", "**.b": "drop"}, [{"a": {"b": 1, "c": [2]}}])
 @example({"**[]": "keep"}, [[{}, {"a": [1]}]])
+@example({"a": "keep", "**.{key}": "keep"}, [[], {"b": {}}])
 def test_the_allow_list_against_its_definition(rules, values):
     """Any paths, any values: as the oracle has it, which compares every place with every path by itself."""
     oracle = _Oracle(rules)

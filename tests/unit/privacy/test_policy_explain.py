@@ -50,3 +50,25 @@ def test_faults_are_named(files, tmp_path):
     (tmp_path / "s.avsc").unlink()
     with pytest.raises(ConfigError, match="can not be read"):
         CliRunner().invoke(policy, ["explain", *files], catch_exceptions=False)
+
+
+def test_keys_headers_and_conditions_are_told(files, tmp_path):
+    """What is no field of a value passes by the policy too, and is shown beside the fields."""
+    text = POLICY.replace("fields:", "key: keep, headers: [trace], drop_record: [{edge: [eu]}], fields:")
+    (tmp_path / "p.yaml").write_text(text)
+    answer = json.loads(CliRunner().invoke(policy, ["explain", *files, "-o", "json"], catch_exceptions=False).stdout)
+    assert answer["key"] == {"operator": "keep", "class": "clear", "because": "key"}
+    assert (answer["headers"], answer["conditions"]) == (["trace"], 1)
+    shown = CliRunner().invoke(policy, ["explain", *files], catch_exceptions=False).stdout
+    assert all(line in shown for line in ("key: keep (key)\n", "headers: trace\n", "drop_record: 1 conditions\n"))
+
+
+def test_json_values_have_no_schema_to_name(files, tmp_path):
+    """Their paths are what is known; an Avro topic without `--schema` is a slip of the pen."""
+    path, *topic = files[:3]
+    assert CliRunner().invoke(policy, ["explain", path, *topic]).exit_code == 2
+    (tmp_path / "p.yaml").write_text(POLICY.replace("fields:", "value_format: json, fields:"))
+    shown = CliRunner().invoke(policy, ["explain", path, *topic, "-o", "json"], catch_exceptions=False).stdout
+    assert [(one["path"], one["type"], one["operator"]) for one in json.loads(shown)["fields"]] == [
+        ("order_id", "json", "keep")
+    ]

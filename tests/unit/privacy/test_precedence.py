@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.precedence import PathRule, Scope, key_scope, value_scope
-from aggregator.privacy.rules import Drop, Keep, Nullify, PrivacyClass, Pseudonymize, Redact, most_restrictive, privacy_class
+from aggregator.privacy.rules import (
+    Drop,
+    Keep,
+    Nullify,
+    PrivacyClass,
+    Pseudonymize,
+    Redact,
+    most_restrictive,
+    privacy_class,
+)
 
 TODAY = date(2026, 11, 1)
 TOKEN = Pseudonymize(key="k", domain="d")

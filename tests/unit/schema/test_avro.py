@@ -104,6 +104,20 @@ def test_hostile_texts_are_refused(text):
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"type": "object", "properties": {"x": {"type": "string"}}}', "JSON Schema"),
+        ('{"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}', "JSON Schema"),
+        ('\nsyntax = "proto3";\nmessage Order { int64 id = 1; }', "Protobuf"),
+    ],
+)
+def test_other_kinds_of_schema_are_refused_by_name(text, name):
+    """A folder does not say of what kind its schemas are; a registry does, and is asked before."""
+    with pytest.raises(DeadLetterError, match=f"it is a {name}"):
+        parse(text)
+
+
 def test_kinds_are_avros():
     """Every primitive is read by name and by object."""
     for kind in ("null", "boolean", "int", "long", "float", "double", "bytes", "string"):
