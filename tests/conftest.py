@@ -7,6 +7,7 @@ from tests.epochs import Epochs
 from tests.trial import Trial
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items):
     """Tests on real brokers follow one another in two processes with clusters of their own; all others run beside."""
     for item in items:

@@ -3,6 +3,7 @@
 Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark.
 """
 
+import contextlib
 import time
 from collections.abc import Collection
 from datetime import datetime
@@ -27,6 +28,8 @@ _ELECTING = frozenset(
         KafkaError._NOENT,  # noqa: SLF001 - librdkafka's public code for "no leaders found" has this name
     }
 )
+# What a leader answers to an epoch that is not its own: the client's picture of the cluster is from before a restart.
+_OUTDATED = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
 
 
 def _listed(
@@ -44,14 +47,22 @@ def _listed(
             return {(at.topic, at.partition): future.result(timeout_s + 5) for at, future in futures.items()}
         except (KafkaException, TimeoutError) as failure:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
-            if error is None or error.code() not in _ELECTING or time.monotonic() > deadline:
+            if error is None or error.code() not in _ELECTING | _OUTDATED or time.monotonic() > deadline:
                 raise Unreachable(
                     f"offsets of {len(partitions)} partitions at {cluster.bootstrap_servers} can not be listed: "
                     f"{error.str() if error else 'no answer'}",
                     hint="check that the broker runs and that the principal may describe these topics",
                 ) from None
+            if error.code() in _OUTDATED:
+                _look_again(cluster, timeout_s)
             time.sleep(0.05)
     return {}
+
+
+def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:
+    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes."""
+    with contextlib.suppress(KafkaException):  # the next question says what is wrong
+        clients.admin(cluster).list_topics(timeout=timeout_s)
 
 
 def _offsets(found: dict[Partition, Any]) -> dict[Partition, int]:

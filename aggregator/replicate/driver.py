@@ -161,7 +161,7 @@ class Driver:
             self._leading()
             result = self._epochs(runner, keeper)
             keeper.release()
-        except Fenced as error:
+        except (Fenced, OutcomeUnknown) as error:
             raise self._overtaken(central, runner.opened.epoch if runner.opened else before, error) from None
         finally:
             keeper.stop()
@@ -172,7 +172,7 @@ class Driver:
         return Report(result.holds, undrained, tuple(self._unseen()))
 
     def _overtaken(self, central: KafkaDriverCentral, newest: int, error: AggregatorError) -> AggregatorError:
-        """Fenced: look for whoever did it, for up to ten seconds; a coordinator's time-out looks the same."""
+        """Fenced, or without an answer: look for whoever did it, for up to ten seconds; a time-out looks the same."""
         deadline = time.monotonic() + _TAKEN_OVER_S
         while time.monotonic() < deadline:
             state = central.control()
@@ -183,7 +183,8 @@ class Driver:
             if other not in ("", self._identity):
                 return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
             time.sleep(0.2)
-        return Failed(f"the driver lost its transactional id: {error.message}", hint="start it again")
+        lost = "its transactional id" if isinstance(error, Fenced) else "touch with central"
+        return Failed(f"the driver lost {lost}: {error.message}", hint="start it again")
 
     def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
         began = time.monotonic()

@@ -13,6 +13,7 @@ BACKLOG = 5_000
 TOTAL = 50_000
 
 
+@pytest.mark.ci
 def test_five_kills_in_a_row(trial):
     """Faults 1 and 21 (I1, I2, I4): killed while it starts, delivers or commits to the lake, it resumes by itself."""
     rng = seeded()

@@ -39,6 +39,7 @@ def ends_with(hub, code: int, *words: str) -> None:
         assert word in hub.log.read_text()
 
 
+@pytest.mark.ci
 def test_one_of_two_hubs_writes(trial):
     """Fault 18 (I1-I4): a second start is refused, takes over, stands by or replaces a frozen hub; losers exit 6."""
     deliveries = Deliveries(trial)

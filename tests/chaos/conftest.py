@@ -1,0 +1,36 @@
+"""The clusters of the chaos tests: the same as elsewhere, and lines to the edges that can be broken."""
+
+import pytest
+
+from tests.chaos.flowing import Arrivals
+from tests.chaos.lines import lined
+
+
+@pytest.fixture(scope="session")
+def lined_clusters(tmp_path_factory):
+    """Central, two edges, and their lines."""
+    with lined(tmp_path_factory.mktemp("lined")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def clusters(lined_clusters):
+    """Central and two edges, by their own addresses."""
+    return lined_clusters[0]
+
+
+@pytest.fixture
+def lines(lined_clusters):
+    """The lines to the edges, healed before and after."""
+    lined_clusters[1].heal()
+    yield lined_clusters[1]
+    lined_clusters[1].heal()
+
+
+@pytest.fixture
+def arrivals(trial):
+    """Counts what arrives at central, per edge."""
+    made = {edge: Arrivals(trial, edge) for edge in trial.sandbox.edges}
+    yield made
+    for one in made.values():
+        one.close()

@@ -1,0 +1,268 @@
+"""A mixed trial: faults drawn by a seed hit a hub under traffic; all is healed, drained, and judged.
+
+Invariant: a fault that did not hit makes its trial void, by an assertion of its own; one seed draws the same faults.
+"""
+
+import contextlib
+import json
+import random
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from tests.chaos.flowing import Arrivals
+from tests.chaos.supervisor import Supervised
+from tests.chaos.truth import POISON, Truth, Verdict
+from tests.processes import signal_all
+from tests.trial import Trial, wait_for
+
+EDGES = ("eu", "us")
+RECOVERY_S = 120.0
+_BATCH = 40
+
+
+@dataclass
+class Outcome:
+    """One line of the table.
+
+    Attributes:
+        seed: Draws the same faults again.
+        faults: What was injected, in order.
+        recovered_s: Seconds from healing until everything acknowledged before was at central, by fault.
+        verdict: What was left.
+    """
+
+    seed: int
+    faults: list[str]
+    recovered_s: list[tuple[str, float]] = field(default_factory=list)
+    verdict: Verdict | None = None
+
+
+class Feed:
+    """Orders arrive on one edge until it is stopped; `paused` gives the edge to the injector alone."""
+
+    def __init__(self, trial: Trial, edge: str) -> None:
+        self.acknowledged = 0
+        self._trial = trial
+        self._edge = edge
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._flow)
+        self._thread.start()
+
+    def _flow(self) -> None:
+        while not self._over.wait(0.1):
+            with self._turn:
+                self._trial.produce(self._edge, _BATCH)
+                self.acknowledged += _BATCH
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Nothing else is written to the edge while the block runs."""
+        with self._turn:
+            yield self
+
+    def stop(self) -> None:
+        """No more orders."""
+        self._over.set()
+        self._thread.join()
+
+
+class MixedTrial:
+    """One trial: its hub, its traffic, its faults; drawn by the seed where none are given."""
+
+    def __init__(self, sandbox, lines, folder, seed: int, faults: Sequence[str] = ()) -> None:
+        folder.mkdir()
+        self.rng = random.Random(seed)
+        self.lines = lines
+        self.trial = Trial(sandbox, folder, slots=self.rng.choice((1, 2)))
+        self.truth = Truth(self.trial)
+        self.gaps: set[tuple] = set()
+        self._widths = dict.fromkeys(EDGES, 3)
+        self._odd = 0
+        for edge in EDGES:
+            self.trial.create(edge)
+        lines.lead(self.trial, *EDGES)
+        drawn = self.rng.sample(sorted(FAULTS), self.rng.choice((3, 4)))
+        self.outcome = Outcome(seed, list(faults) or drawn)
+
+    def run(self) -> Outcome:
+        """Inject, heal, drain, judge."""
+        self.feeds = {edge: Feed(self.trial, edge) for edge in EDGES}
+        self.arrivals = {edge: Arrivals(self.trial, edge) for edge in EDGES}
+        self.hub = Supervised(self.trial)
+        self.hub.start()
+        try:
+            self._recover("start")
+            for name in self.outcome.faults:
+                healed = FAULTS[name](self, self.rng.choice(EDGES))
+                self.outcome.recovered_s.append((name, self._recover(name, healed)))
+        finally:
+            self.trial.sandbox.central.thaw()
+            self.lines.heal()
+            for feed in self.feeds.values():
+                feed.stop()
+            self.hub.stop()
+            for one in self.arrivals.values():
+                one.close()
+        assert {code for code, _ in self.hub.ends} <= {-9, 1, 6}, self.hub.ends
+        self.trial.drain()
+        for edge in EDGES:
+            self.truth.absorb(edge)
+        self.outcome.verdict = self.truth.judge(self.gaps)
+        return self.outcome
+
+    def _recover(self, name: str, healed: float | None = None) -> float:
+        """Wait until all that is acknowledged by now is at central; seconds since the healing."""
+        began = healed or time.monotonic()
+        for edge in EDGES:
+            goal = self.feeds[edge].acknowledged - sum(at[0] == edge for at in self.gaps)
+            self.arrivals[edge].reach(goal, timeout=RECOVERY_S)
+        return round(time.monotonic() - began, 1)
+
+    def kill_hub(self, _edge: str) -> float:
+        """SIGKILL of the driver, its JVM and its workers."""
+        before = len(self.hub.ends)
+        self.hub.kill()
+        wait_for(lambda: len(self.hub.ends) > before, timeout=10, what="the end of the killed hub")
+        assert self.hub.ends[-1][0] == -9
+        return time.monotonic()
+
+    def kill_edge(self, edge: str) -> float:
+        """SIGKILL of an edge's broker."""
+        broker = self.trial.sandbox.edges[edge]
+        with self.feeds[edge].paused():
+            _kill(broker)
+            time.sleep(self.rng.uniform(0, 3))
+            broker.start()
+        return time.monotonic()
+
+    def kill_central(self, _edge: str) -> float:
+        """SIGKILL of the central broker."""
+        _kill(self.trial.sandbox.central)
+        time.sleep(self.rng.uniform(0, 2))
+        self.trial.sandbox.central.start()
+        return time.monotonic()
+
+    def freeze_central(self, _edge: str) -> float:
+        """SIGSTOP of the central broker, at times for longer than a transaction may last."""
+        central = self.trial.sandbox.central
+        central.freeze()
+        wait_for(lambda: central.daemon.find().status() == psutil.STATUS_STOPPED, timeout=5, what="the stop of central")
+        time.sleep(self.rng.choice((2, 6, 18)))
+        central.thaw()
+        return time.monotonic()
+
+    def cut_edge(self, edge: str) -> float:
+        """The line to an edge resets everything."""
+        proxy = self.lines.proxies[edge]
+        before = proxy.seen["reset"] + proxy.seen["refused"]
+        proxy.cut()
+        time.sleep(self.rng.uniform(1, 8))
+        assert proxy.seen["reset"] + proxy.seen["refused"] > before
+        proxy.heal()
+        return time.monotonic()
+
+    def silence_edge(self, edge: str) -> float:
+        """The line to an edge swallows what the broker says."""
+        proxy = self.lines.proxies[edge]
+        before = proxy.seen["silent-down"]
+        proxy.silence("down")
+        time.sleep(self.rng.uniform(1, 8))
+        assert proxy.seen["silent-down"] > before
+        proxy.heal()
+        return time.monotonic()
+
+    def take_over(self, _edge: str) -> float:
+        """A second hub replaces the first, which ends with 6."""
+        first, self.hub = self.hub, Supervised(self.trial, "--take-over")
+        process = first.process
+        self.hub.start()
+        try:
+            assert process.wait(90) == 6, process.log.read_text()
+        finally:
+            first.stop()
+        self.hub.ends += [end for end in first.ends if end[0] != 6]
+        return time.monotonic()
+
+    def truncate(self, edge: str) -> float:
+        """Retention overtakes a hub that stands still; the gap is named, and accepted."""
+        with self.feeds[edge].paused() as feed:
+            signal_all(self.hub.process, signal.SIGSTOP)
+            time.sleep(0.3)
+            self.trial.produce(edge, 600)
+            feed.acknowledged += 600
+            self.truth.absorb(edge)
+            end = max(at[3] for at in self.truth.acknowledged if at[:3] == self.truth.flow(edge, 0))
+            self.trial.cut(edge, 0, end - 20)
+        signal_all(self.hub.process, signal.SIGCONT)
+        time.sleep(3)  # what was polled before the stop is delivered, and the gap begins behind it
+        gap = wait_for(lambda: self._open_gap(edge), timeout=60, what="the gap")
+        assert gap["to"] == end - 20
+        self.gaps |= {(*self.truth.flow(edge, 0), offset) for offset in range(gap["from"], gap["to"])}
+        at = ("--edge", edge, "--topic", self.trial.topic, "--reason", "a trial", "--yes")
+        done = self.trial.run("gaps", "accept", *at)
+        assert done.returncode == 0, done.stderr
+        return time.monotonic()
+
+    def _open_gap(self, edge: str) -> dict | None:
+        found = json.loads(self.trial.run("gaps", "list", "-o", "json").stdout or "[]")
+        return next((gap for gap in found if gap["edge"] == edge and gap["state"] == "open"), None)
+
+    def recreate(self, edge: str) -> float:
+        """A topic is deleted and created again, two id checks apart."""
+        with self.feeds[edge].paused() as feed:
+            lost = sum(at[0] == edge for at in self.gaps)
+            self.arrivals[edge].reach(feed.acknowledged - lost, timeout=RECOVERY_S)
+            time.sleep(3)  # until the positions are committed and seen, this is no clean end of a topic
+            self.truth.absorb(edge)
+            self.trial.delete(edge)
+            time.sleep(3)
+            self.trial.create(edge, self._widths[edge])
+            self.truth.recreated(edge, self._widths[edge])
+            time.sleep(3)
+        return time.monotonic()
+
+    def widen(self, edge: str) -> float:
+        """A partition more, with records of its own."""
+        with self.feeds[edge].paused() as feed:
+            self._widths[edge] += 1
+            self.trial.widen(edge, self._widths[edge])
+            time.sleep(1)
+            last = self._widths[edge] - 1
+            self.trial.produce_raw(edge, [(b"w", self.trial.value(n), last) for n in range(50)])
+            feed.acknowledged += 50
+        return time.monotonic()
+
+    def poison(self, edge: str) -> float:
+        """Records that nobody can decode, between others."""
+        before = len(self.trial.letters())
+        self.trial.produce_raw(edge, [(b"p", POISON, n % 3) for n in range(20)])
+        wait_for(lambda: len(self.trial.letters()) >= before + 20, timeout=RECOVERY_S, what="the dead letters")
+        return time.monotonic()
+
+
+def _kill(broker) -> None:
+    pid = broker.pid
+    assert pid is not None
+    broker.kill()
+    assert broker.pid is None
+
+
+FAULTS = {
+    "kill hub": MixedTrial.kill_hub,
+    "kill edge broker": MixedTrial.kill_edge,
+    "kill central": MixedTrial.kill_central,
+    "freeze central": MixedTrial.freeze_central,
+    "cut edge": MixedTrial.cut_edge,
+    "silence edge": MixedTrial.silence_edge,
+    "take over": MixedTrial.take_over,
+    "truncate, accept": MixedTrial.truncate,
+    "recreate topic": MixedTrial.recreate,
+    "add partition": MixedTrial.widen,
+    "poison": MixedTrial.poison,
+}

@@ -1,0 +1,71 @@
+"""The edge's registry is down, refuses or breaks while records flow."""
+
+import json
+
+import pytest
+
+from tests.chaos.flowing import keeps_flowing
+from tests.epochs import Epochs
+from tests.trial import ORDER, wait_for
+from tests.unit.schema.double import RegistryDouble
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+
+RECOVERY_S = 40.0
+
+
+@pytest.fixture
+def registry():
+    """A registry over real sockets."""
+    made = RegistryDouble()
+    yield made
+    made.close()
+
+
+def renamed(number: int) -> str:
+    """The order's schema under another text, so that it has an id of its own."""
+    return json.dumps(ORDER | {"doc": f"version {number}"})
+
+
+def test_a_registry_that_fails_holds_new_ids_only(trial, arrivals, registry):
+    """Fault 12 (I1, I4, I7): down, 401, 503: known ids flow, a new id holds its own flow, and it resumes by itself."""
+    subject = f"{trial.topic}-value"
+    registry.add(subject, json.dumps(ORDER), schema_id=7)
+    trial.settings["edges"]["eu"]["schemas"] = registry.address
+    trial.write()
+    epochs = Epochs(trial)
+    (plan,) = epochs.plans(drain=False)
+    running = epochs.start(plan)
+    known, new = 0, 0
+    with trial.traffic("us") as produced:
+        trial.produce_raw("eu", [(b"k", trial.value(n), n % 3) for n in range(30)])
+        known = 30
+        for edge, count in (("eu", 30), ("us", 50)):
+            arrivals[edge].reach(count, timeout=60)
+        for round_, fault in enumerate(("drop", 401, 503)):
+            schema_id = 20 + round_
+            registry.add(subject, renamed(schema_id), schema_id=schema_id)
+            registry.fault = fault
+            asked = registry.asked.count(f"GET /schemas/ids/{schema_id}")
+            trial.produce_raw("eu", [(b"new", trial.value(1000 + schema_id, schema_id), 0)])
+            trial.produce_raw("eu", [(b"behind", trial.value(2000 + schema_id), 0)])
+            wait_for(
+                lambda n=asked, i=schema_id: registry.asked.count(f"GET /schemas/ids/{i}") > n,
+                timeout=20,
+                what="a question to the registry",
+            )
+            trial.produce_raw("eu", [(b"k", trial.value(3000 + n), 1 + n % 2) for n in range(20)])
+            known += 20
+            arrivals["eu"].reach(known + new, timeout=20)
+            print(fault, keeps_flowing(arrivals["us"], produced, "us", for_s=4))
+            assert arrivals["eu"].count() == known + new, "a record passed one that can not be decoded yet"
+            registry.fault = None
+            new += 2
+            print(f"{fault}: recovered in {arrivals['eu'].reach(known + new, timeout=RECOVERY_S)} s")
+    epochs.central.publish(plan.epoch)
+    outcome = running.outcome()
+    assert (outcome.result, outcome.holds) == ("stopped", ())
+    epochs.close()
+    assert trial.letters() == []
+    first = [offset for partition, _, offset in trial.origins("eu") if partition == 0]
+    assert first == list(range(16)), "lost, doubled or reordered in the flow that was held"

@@ -1,0 +1,40 @@
+"""Mixed faults, drawn by a seed: `make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md`; one trial without these."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.mixed import MixedTrial
+from tests.chaos.table import HEAD, page, recoveries, row
+
+TRIALS = int(os.environ.get("TRIALS") or 1)
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600 * TRIALS)]
+
+
+@pytest.mark.ci
+def test_what_topics_go_through(clusters, lines, tmp_path):
+    """Faults 10, 14, 15 and 16 under traffic (I1, I2, I4, I6): recreated, widened, truncated, poisoned; all named."""
+    faults = ("recreate topic", "add partition", "truncate, accept", "poison")
+    outcome = MixedTrial(clusters, lines, tmp_path / "topics", 1, faults).run()
+    print(row(outcome))
+    assert outcome.verdict.clean
+    assert (outcome.verdict.dead, outcome.verdict.gap > 0) == (20, True)
+
+
+def test_mixed_faults(clusters, lines, tmp_path):
+    """I1, I2, I4, I6, I8 after any mix of faults; each trial's seed is printed, and replays its draw."""
+    first = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**32))
+    outcomes = []
+    for line in HEAD:
+        print(line)
+    for seed in range(first, first + TRIALS):
+        print(f"SEED={seed}", flush=True)
+        outcomes.append(MixedTrial(clusters, lines, tmp_path / str(seed), seed).run())
+        print(row(outcomes[-1]), flush=True)
+        if table := os.environ.get("TABLE"):
+            Path(table).write_text(page(outcomes))
+    for line in recoveries(outcomes):
+        print(line)
+    assert not [outcome for outcome in outcomes if not outcome.verdict.clean]
