@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos lint clean lock
+.PHONY: help setup demo test simulation chaos lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -11,7 +11,7 @@ UV     := uv==0.13.8
 ARGS   ?=
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing is done twice
 	@$(BIN)/aggregator sandbox fetch
@@ -22,6 +22,9 @@ demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 
 test: setup ## every test that runs on each change, real brokers included
 	@$(BIN)/pytest --numprocesses 3 --dist loadgroup $(ARGS)
+
+simulation: setup ## 5,000 drawn schedules of the protocol; `make test` draws 1,000
+	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation -k holds $(ARGS)
 
 # As in: make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md
 export TRIALS SEED TABLE

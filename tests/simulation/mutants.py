@@ -81,6 +81,7 @@ MUTANTS = [
     Mutant(
         "to its end: reading to the last stable offset",
         [(LOG, "targets = log_end()", "targets = stable_end()")],
+        situation="recreation",
     ),
     Mutant(
         "D: the larger offset wins instead of the higher epoch",
