@@ -97,7 +97,8 @@ class MixedTrial:
         self.hub = Supervised(self.trial)
         self.hub.start()
         try:
-            self._recover("start")
+            wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="the first orders")
+            self._recover("start")  # a fault that hits before a flow has a position is another trial
             for name in self.outcome.faults:
                 healed = FAULTS[name](self, self.rng.choice(EDGES))
                 self.outcome.recovered_s.append((name, self._recover(name, healed)))
