@@ -97,7 +97,7 @@ class MixedTrial:
         self.hub = Supervised(self.trial)
         self.hub.start()
         try:
-            wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="the first orders")
+            wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="orders")
             self._recover("start")  # a fault that hits before a flow has a position is another trial
             for name in self.outcome.faults:
                 healed = FAULTS[name](self, self.rng.choice(EDGES))
