@@ -7,14 +7,6 @@ from tests.epochs import Epochs
 from tests.trial import Trial
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items):
-    """Tests on real brokers follow one another in two processes with clusters of their own; all others run beside."""
-    for item in items:
-        if item.get_closest_marker("brokers"):
-            item.add_marker(pytest.mark.xdist_group("slots" if "epochs" in item.fixturenames else "hubs"))
-
-
 @pytest.fixture(scope="session")
 def clusters(tmp_path_factory):
     """Two edges and central."""

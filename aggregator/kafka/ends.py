@@ -25,18 +25,21 @@ _ELECTING = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._NOENT,  # noqa: SLF001 - librdkafka's public code for "no leaders found" has this name
     }
 )
-# What a leader answers to an epoch that is not its own: the client's picture of the cluster is from before a restart.
-_OUTDATED = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
+# The client's picture of the cluster is from before a restart, or from before the topic: a leader that answers to an
+# epoch not its own, or "no leaders found", which librdkafka says only when the whole time-out is over.
+_OUTDATED = frozenset(
+    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._NOENT}  # noqa: SLF001 - public code
+)
+_ELECTION_TIMEOUTS = 3
 
 
 def _listed(
     cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
 ) -> dict[Partition, Any]:
-    """One answer per partition; a leader that is just being elected is waited for."""
-    deadline = time.monotonic() + timeout_s
+    """One answer per partition; a leader that is just being elected is waited for, up to three time-outs."""
+    deadline = time.monotonic() + _ELECTION_TIMEOUTS * timeout_s
     while partitions:
         futures = clients.admin(cluster).list_offsets(
             {TopicPartition(topic, partition): spec for topic, partition in partitions},
