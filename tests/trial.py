@@ -284,6 +284,8 @@ class Trial:
         if self.lake_version() < 0:
             return []
         files = DeltaTable(str(self.folder / "lake" / self.topic)).file_uris()
+        if not files:  # its first commit makes the table, without records
+            return []
         with duckdb.connect() as connection:
             return connection.sql(f"select {columns} from read_parquet({files!r}, union_by_name=true)").fetchall()
 

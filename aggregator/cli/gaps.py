@@ -89,9 +89,9 @@ def accept(
 
 
 def _known(config: HubConfig) -> "tuple[KnownGap, ...]":
-    from aggregator.observe.status import hub_gaps  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.survey import survey  # noqa: PLC0415 - `--help` needs none of its imports
 
-    return hub_gaps(config, now_ms=int(time.time() * 1000))
+    return survey(config, now_ms=int(time.time() * 1000)).gaps
 
 
 def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:

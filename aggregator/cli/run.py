@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -182,15 +181,13 @@ def exit_code(report: "Report", *, lake_held: bool) -> int:
 
 def _totals(config: HubConfig) -> Iterator[str]:
     """What each edge has delivered since the hub's first start; the ledger's own counters."""
-    from aggregator.kafka.ledger import read_ledger  # noqa: PLC0415 - as above
+    from aggregator.kafka.ledger import read_ledger, totals  # noqa: PLC0415 - as above
 
     ledger = read_ledger(config.central, HubNames(config.hub))
     for edge in config.edges:
-        entries = [entry for source, entry in ledger.items() if source.edge == edge]
-        delivered, dead, suppressed = (
-            sum(getattr(entry, name) for entry in entries) for name in ("delivered", "dead", "suppressed")
-        )
-        yield f"{edge}: {delivered:,} delivered, {dead:,} dead letters, {suppressed:,} suppressed since the first start"
+        sums = totals(ledger, edge)
+        counted = f"{sums.delivered:,} delivered, {sums.dead:,} dead letters, {sums.suppressed:,} suppressed"
+        yield f"{edge}: {counted} since the first start"
 
 
 def _sentences(report: "Report") -> Iterator[str]:
@@ -206,8 +203,9 @@ def _sentences(report: "Report") -> Iterator[str]:
 
 def _policies(config: HubConfig) -> "Mapping[Path, Policy]":
     from aggregator.privacy.agreement import read_policies  # noqa: PLC0415 - as above
+    from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
-    return read_policies(config, datetime.now(UTC).date())
+    return read_policies(config, utc_today())
 
 
 class _LakeThread(threading.Thread):

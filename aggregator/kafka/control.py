@@ -7,12 +7,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
-
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import clients
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.tail import LogTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +85,14 @@ class ControlWatch:
     """Follows the control topic without waiting; a look, not a proof."""
 
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
-        self._reader = clients.consumer(cluster)
-        self._reader.assign([TopicPartition(names.control, 0, OFFSET_BEGINNING)])
+        self._tail = LogTail(cluster, names.control)
         self.state = ControlState()
 
     def look(self) -> ControlState:
         """Fold in what has arrived since; never blocks."""
-        try:
-            arrived = [
-                LogRecord(0, message.offset(), (message.key() or b"").decode(), message.value())
-                for message in self._reader.consume(1000, 0)
-                if message.error() is None
-            ]
-        except KafkaException:
-            return self.state
-        self.state = fold(self.state, arrived)
+        self.state = fold(self.state, self._tail.arrived())
         return self.state
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._reader.close()
+        self._tail.close()

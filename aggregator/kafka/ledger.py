@@ -6,8 +6,9 @@ epoch, last in log order, wins; a damaged record is refused by name, never skipp
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
@@ -95,6 +96,21 @@ def winners(records: Iterable[LogRecord], topic: str) -> dict[EdgePartition, Led
         if flow not in best or entry.epoch >= best[flow].epoch:
             best[flow] = entry
     return best
+
+
+class Totals(NamedTuple):
+    """Counters of several flows, added up."""
+
+    delivered: int
+    dead: int
+    suppressed: int
+    stripped: int
+
+
+def totals(ledger: Mapping[EdgePartition, LedgerRecord], edge: str) -> Totals:
+    """What became of an edge's records since the hub's first start."""
+    entries = [entry for source, entry in ledger.items() if source.edge == edge]
+    return Totals(*(sum(getattr(entry, name) for entry in entries) for name in Totals._fields))
 
 
 def read_ledger(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[EdgePartition, LedgerRecord]:

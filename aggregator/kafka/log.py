@@ -69,6 +69,31 @@ def stable_ends(
         sleep(_POLL_S)
 
 
+def decided_ranges(
+    cluster: ClusterConfig, partitions: Collection[ends.Partition], *, bound_s: float = END_BOUND_S
+) -> dict[ends.Partition, OffsetRange]:
+    """From the first offset to everything that is in the logs now, once open transactions are decided.
+
+    Args:
+        cluster: Central.
+        partitions: Topics and partitions.
+        bound_s: Seconds until a stuck end is an error.
+
+    Raises:
+        Failed: the last stable offset did not reach the end within the bound.
+        Unreachable: no answer.
+    """
+    upto = stable_ends(
+        lambda: ends.log_end_offsets(cluster, partitions),
+        lambda: ends.stable_end_offsets(cluster, partitions),
+        bound_s=bound_s,
+        now=time.monotonic,
+        sleep=time.sleep,
+    )
+    starts = ends.start_offsets(cluster, partitions)
+    return {at: OffsetRange(starts[at], end) for at, end in upto.items()}
+
+
 def read_to_end(
     cluster: ClusterConfig, topic: str, partitions: Collection[int], *, bound_s: float = END_BOUND_S
 ) -> list[LogRecord]:
@@ -88,16 +113,8 @@ def read_to_end(
         Unreachable: central does not answer.
     """
     deadline = time.monotonic() + bound_s
-    wanted = [(topic, partition) for partition in partitions]
-    targets = stable_ends(
-        lambda: ends.log_end_offsets(cluster, wanted),
-        lambda: ends.stable_end_offsets(cluster, wanted),
-        bound_s=bound_s,
-        now=time.monotonic,
-        sleep=time.sleep,
-    )
-    begin = ends.start_offsets(cluster, wanted)
-    pending = {at: OffsetRange(begin[at], end) for at, end in targets.items() if end > begin[at]}
+    decided = decided_ranges(cluster, [(topic, partition) for partition in partitions], bound_s=bound_s)
+    pending = {at: offsets for at, offsets in decided.items() if offsets.end > offsets.start}
     return _read(cluster, pending, deadline) if pending else []
 
 

@@ -8,8 +8,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
-
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed, Unreachable
@@ -17,6 +15,7 @@ from aggregator.kafka import clients, topics
 from aggregator.kafka.gap import Decision, Gap
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.tail import LogTail
 
 VERSION = 1
 _GAPS = "gap/"
@@ -108,8 +107,7 @@ class RequestWatch:
 
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
         self._topic = names.requests
-        self._reader = clients.consumer(cluster)
-        self._reader.assign([TopicPartition(names.requests, 0, OFFSET_BEGINNING)])
+        self._tail = LogTail(cluster, names.requests)
 
     def look(self) -> tuple[Decision, ...]:
         """Decisions that arrived since the last look; never blocks.
@@ -117,16 +115,8 @@ class RequestWatch:
         Raises:
             Failed: a damaged request.
         """
-        try:
-            arrived = [
-                LogRecord(0, message.offset(), (message.key() or b"").decode(), message.value())
-                for message in self._reader.consume(1000, 0)
-                if message.error() is None
-            ]
-        except KafkaException:
-            return ()
-        return tuple(fold(arrived, self._topic).values())
+        return tuple(fold(self._tail.arrived(), self._topic).values())
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._reader.close()
+        self._tail.close()

@@ -11,13 +11,12 @@ from dataclasses import replace
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HEARTBEATS, HubNames
-from aggregator.kafka.requests import by_flow, read_decisions
+from aggregator.kafka.requests import by_flow
 from aggregator.observe.comparison import Books, Comparison
-from aggregator.observe.gaps import GapState, KnownGap, known_gaps
+from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.records import read_letters
-from aggregator.observe.status import gaps_now, look_at_edges
+from aggregator.observe.survey import survey
 from aggregator.observe.tally import Finding, ranges_of
 from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
 
@@ -34,17 +33,14 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int) -> Audit:
         Unreachable: central does not answer.
         Failed: the ledger or a request is damaged, or a transaction at central stays open.
     """
-    names = HubNames(config.hub)
-    ledger = read_ledger(config.central, names)
-    decisions = read_decisions(config.central, names)
-    letters = read_letters(config.central, names)
-    looked = look_at_edges(config, ledger, now_ms=now_ms)
-    gaps = known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
+    found = survey(config, now_ms=now_ms)
+    ledger, gaps = found.ledger, found.gaps
+    letters = read_letters(config.central, HubNames(config.hub))
     groups: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for source in sorted(ledger):
         if source.edge in config.edges and source.topic != HEARTBEATS and selection.takes(source):
             groups[source.edge, source.topic].append(source)
-    books = Books(config, ledger, by_flow(decisions), letters, now_ms)
+    books = Books(config, ledger, by_flow(found.decisions), letters, now_ms)
     flows: list[FlowAudit] = []
     for (edge, topic), sources in groups.items():
         rule = rule_for(config, edge, topic)

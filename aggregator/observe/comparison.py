@@ -18,10 +18,11 @@ from aggregator.kafka.committed import central_partitions
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Decision, GapKind
 from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import central_topic
 from aggregator.lake.origins import row_origins
 from aggregator.lake.tables.formats import open_tables
-from aggregator.observe.records import Letters, committed, decided_ranges
+from aggregator.observe.records import Letters, committed
 from aggregator.observe.tally import Finding, Rules, Segment, Sums, Tally, compare, ranges, ranges_of, segments
 from aggregator.observe.verdicts import FlowAudit, Selection
 from aggregator.replicate.planning import target

@@ -19,6 +19,8 @@ from aggregator.kafka import topics
 from aggregator.kafka.ledger import LedgerRecord, read_ledger
 from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.observe.plan_schemas import (
+    NOTHING,
+    REFUSED,
     FieldRoute,
     SchemaStep,
     fields_of,
@@ -35,7 +37,7 @@ from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.replicate.world import internal_topics
 
-CREATE, WIDEN, NOTHING, REFUSED = "create", "add partitions", "none", "refused"
+CREATE, WIDEN = "create", "add partitions"
 
 
 @dataclass(frozen=True, slots=True)

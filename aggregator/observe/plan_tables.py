@@ -15,8 +15,9 @@ from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
+from aggregator.observe.plan_schemas import NOTHING, REFUSED
 
-CREATE, WIDEN, NOTHING, REFUSED = "create", "add columns", "none", "refused"
+CREATE, WIDEN = "create", "add columns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,43 +4,24 @@ Invariant: committed records only, up to an end that was fixed before; values ar
 """
 
 import json
-import time
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed, HoldError
-from aggregator.kafka import ends, topics
+from aggregator.kafka import topics
 from aggregator.kafka.committed import Committed, CommittedReader
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.log import END_BOUND_S, stable_ends
+from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import HubNames
 from aggregator.observe.tally import Offsets
 
 _PIECE_BYTES = 8 * 1024 * 1024
 Letters = Mapping[tuple[EdgePartition, int], Offsets]
-
-
-def decided_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, OffsetRange]:
-    """From the first offset to everything that is in the log now, once open transactions are decided.
-
-    Raises:
-        Failed: a transaction stays open.
-        Unreachable: no answer.
-    """
-    upto = stable_ends(
-        lambda: ends.log_end_offsets(cluster, partitions),
-        lambda: ends.stable_end_offsets(cluster, partitions),
-        bound_s=END_BOUND_S,
-        now=time.monotonic,
-        sleep=time.sleep,
-    )
-    starts = ends.start_offsets(cluster, partitions)
-    return {at: OffsetRange(starts[at], end) for at, end in upto.items()}
 
 
 def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], what: str) -> Iterator[Committed]:

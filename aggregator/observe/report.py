@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.ledger import LedgerRecord, totals
 from aggregator.observe.fields import FieldSum, TopicFields
 
 NOTICE = "Pseudonymised and encrypted data is still personal data."
@@ -181,17 +181,14 @@ _NAMES = {"schema_id", "path", "type", "operator"}
 
 
 def _totals(edge: str, ledger: Mapping[EdgePartition, LedgerRecord]) -> EdgeTotals:
-    entries = [entry for source, entry in ledger.items() if source.edge == edge]
-    delivered, dead, suppressed, stripped = (
-        sum(getattr(entry, name) for entry in entries) for name in ("delivered", "dead", "suppressed", "stripped")
-    )
+    sums = totals(ledger, edge)
     return EdgeTotals(
         edge=edge,
-        consumed=delivered + dead + suppressed,
-        delivered=delivered,
-        dead=dead,
-        suppressed=suppressed,
-        stripped_values=stripped,
+        consumed=sums.delivered + sums.dead + sums.suppressed,
+        delivered=sums.delivered,
+        dead=sums.dead,
+        suppressed=sums.suppressed,
+        stripped_values=sums.stripped,
     )
 
 

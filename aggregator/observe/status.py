@@ -4,8 +4,6 @@ Invariant: reads only; an edge that does not answer costs its time-out once, bes
 still shown from the ledger.
 """
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,12 +12,12 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, judge
 from aggregator.kafka import ends, topics
 from aggregator.kafka.gap import Gap
-from aggregator.kafka.ledger import LedgerRecord, read_ledger
-from aggregator.kafka.names import HubNames, central_heartbeats
-from aggregator.kafka.requests import read_decisions
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import central_heartbeats
 from aggregator.lake.status import TableStatus, lake_status
-from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
-from aggregator.observe.look import EdgeLook, gap_of, look
+from aggregator.observe.gaps import KnownGap, unsettled
+from aggregator.observe.look import EdgeLook
+from aggregator.observe.survey import survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +114,10 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         Unreachable: central does not answer.
         Failed: the ledger is damaged.
     """
-    names = HubNames(config.hub)
-    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
+    found = survey(config, now_ms=now_ms)
+    ledger, looked, holds = found.ledger, found.looked, tuple(unsettled(found.gaps))
     beats = _heartbeats(config)
-    looked = look_at_edges(config, ledger, now_ms=now_ms)
-    known = known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
-    holding = {gap.source: gap.gap for gap in unsettled(known)}
+    holding = {gap.source: gap.gap for gap in holds}
     flows = {
         edge: [
             _flow(source, ledger[source], seen, holding.get(source), now_ms)
@@ -138,50 +134,9 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         config.hub,
         edges,
         tuple(flow for shown in flows.values() for flow in shown),
-        tuple(unsettled(known)),
+        holds,
         tuple(lake_status(config)) if config.lake else (),
     )
-
-
-def hub_gaps(config: HubConfig, *, now_ms: int) -> tuple[KnownGap, ...]:
-    """Every gap of the hub, open or decided.
-
-    Raises:
-        Unreachable: central does not answer.
-        Failed: the ledger or a request is damaged.
-    """
-    names = HubNames(config.hub)
-    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
-    looked = look_at_edges(config, ledger, now_ms=now_ms)
-    return known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
-
-
-def look_at_edges(
-    config: HubConfig, ledger: Mapping[EdgePartition, LedgerRecord], *, now_ms: int
-) -> dict[str, EdgeLook]:
-    """Look at every edge, side by side."""
-
-    def one(edge: str) -> EdgeLook:
-        return look(config, edge, {s: entry for s, entry in ledger.items() if s.edge == edge}, now_ms=now_ms)
-
-    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        return dict(zip(config.edges, pool.map(one, config.edges), strict=True))
-
-
-def gaps_now(
-    config: HubConfig,
-    ledger: Mapping[EdgePartition, LedgerRecord],
-    looked: Mapping[str, EdgeLook],
-    *,
-    now_ms: int,
-) -> dict[EdgePartition, Gap]:
-    """What the edges no longer have of what is to be read, decided or not."""
-    found = {
-        source: gap_of(config, source, entry, looked[source.edge], now_ms=now_ms)
-        for source, entry in ledger.items()
-        if source.edge in looked
-    }
-    return {source: lost for source, lost in found.items() if lost is not None}
 
 
 def _heartbeats(config: HubConfig) -> dict[str, int]:

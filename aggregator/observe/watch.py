@@ -11,12 +11,9 @@ from collections.abc import Collection, Mapping
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
-from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.requests import read_decisions
-from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
+from aggregator.observe.gaps import KnownGap, unsettled
 from aggregator.observe.look import EdgeLook
-from aggregator.observe.status import gaps_now, look_at_edges
+from aggregator.observe.survey import survey
 from aggregator.replicate.gaps import sentence
 
 EVERY_S = 15.0
@@ -51,12 +48,9 @@ class LossWatch(threading.Thread):
             said = set(found)
 
     def _look(self) -> dict[str, str]:
-        config, names, now_ms = self._config, HubNames(self._config.hub), int(time.time() * 1000)
-        ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
-        looked = look_at_edges(config, ledger, now_ms=now_ms)
-        known = known_gaps(ledger, gaps_now(config, ledger, looked, now_ms=now_ms), decisions)
-        warning_ms = int(config.replication.retention_warning.total_seconds() * 1000)
-        return warnings(looked, list(unsettled(known)), warning_ms=warning_ms)
+        found = survey(self._config, now_ms=int(time.time() * 1000))
+        warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
+        return warnings(found.looked, list(unsettled(found.gaps)), warning_ms=warning_ms)
 
 
 def warnings(looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], *, warning_ms: int) -> dict[str, str]:

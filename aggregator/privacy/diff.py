@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from aggregator.config.patterns import full_matches
 from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plan import Action, Plan, PlanNode
 from aggregator.privacy.policy import Policy, TopicPolicy
 from aggregator.privacy.precedence import key_scope, value_scope
@@ -21,7 +22,6 @@ from aggregator.privacy.strictness import Verdict, compared, together
 from aggregator.schema.avro import Kind
 
 POLICY = "policy"
-_KEY = "@key"
 _LONGEST_PARAMETER = 40
 _PASSES = ("dropped", "passes")
 # What is compared part by part under a topic's pattern.
@@ -98,7 +98,7 @@ def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]
             before, after = (" or ".join(sorted({_told(pair[side]) for pair in pairs})) for side in (0, 1))
             told[place].append((day, before, after, together(compared(*pair) for pair in pairs)))
     for (path, _), over in told.items():
-        inside = path if schema.part == "value" else _KEY if path == "." else f"{_KEY}.{path}"
+        inside = path if schema.part == "value" else key_path(path)
         yield _over_days(schema.topic, inside, over)
 
 

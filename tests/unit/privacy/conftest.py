@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import sys
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -18,6 +19,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame, split
 from tests.unit.privacy.corpus import unwrapped
+from tests.unit.privacy.foreign import install
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 TODAY = date(2026, 11, 1)
@@ -102,3 +104,13 @@ def both(lab, request):
 def lab(tmp_path):
     (tmp_path / "key").write_text(KEY)
     return Lab(tmp_path, {"customer": key_ring(f"file:{tmp_path / 'key'}")})
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """Custom operators that fail are installed."""
+    folder = str(install(tmp_path_factory.mktemp("foreign")))
+    sys.path.append(folder)
+    yield
+    sys.path.remove(folder)
+    sys.modules.pop("failing_operators", None)

@@ -4,7 +4,6 @@ Every cell of the matrix goes through strip and delivery, and so does what is wr
 """
 
 import logging
-import sys
 
 import pytest
 
@@ -15,21 +14,12 @@ from tests.canary import recognised
 from tests.unit.privacy.cells import CELLS, FIELDS, KEYS, RAW, TEXT, encoded, good, record
 from tests.unit.privacy.delivered import FIRST, SOURCE, deliver
 from tests.unit.privacy.exposure import TRACES, topic
-from tests.unit.privacy.foreign import install
 from tests.unit.privacy.kernel.drawing import MemoryRegistry
 from tests.unit.privacy.scenarios import TOKEN
 
+pytestmark = pytest.mark.usefixtures("foreign")
+
 IMPLEMENTATIONS = pytest.mark.parametrize("made", [KernelStrip, ReferenceStrip])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def foreign(tmp_path_factory):
-    """Custom operators that fail are installed."""
-    folder = str(install(tmp_path_factory.mktemp("foreign")))
-    sys.path.append(folder)
-    yield
-    sys.path.remove(folder)
-    sys.modules.pop("failing_operators", None)
 
 
 def _strip(registry, policy, made, **more):

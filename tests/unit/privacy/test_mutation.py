@@ -1,25 +1,14 @@
 """Each rule of the strip is needed: removed from the real code, the search or another named check finds it."""
 
-import sys
-
 import pytest
 
 from tests.unit.privacy.checks import CHECKS, first_finding
-from tests.unit.privacy.foreign import install
 from tests.unit.privacy.mutants import MUTANTS
 from tests.unit.privacy.mutation import without
 
+pytestmark = pytest.mark.usefixtures("foreign")
+
 FOUND = {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def foreign(tmp_path_factory):
-    """Custom operators that fail are installed."""
-    folder = str(install(tmp_path_factory.mktemp("foreign")))
-    sys.path.append(folder)
-    yield
-    sys.path.remove(folder)
-    sys.modules.pop("failing_operators", None)
 
 
 @pytest.mark.parametrize("name", CHECKS)

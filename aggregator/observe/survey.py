@@ -1,0 +1,63 @@
+"""A survey: the ledger, what every edge shows beside it, and every gap that follows from the two.
+
+Invariant: reads only, the ledger before the edges, which are looked at side by side; an edge that does not answer costs
+its time-out once.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka.gap import Decision
+from aggregator.kafka.ledger import LedgerRecord, read_ledger
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.requests import read_decisions
+from aggregator.observe.gaps import KnownGap, known_gaps
+from aggregator.observe.look import EdgeLook, gap_of, look
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found.
+
+    Attributes:
+        ledger: Winning records.
+        decisions: All that were made about gaps.
+        looked: What each edge showed.
+        gaps: Every gap, open or decided.
+    """
+
+    ledger: Mapping[EdgePartition, LedgerRecord]
+    decisions: tuple[Decision, ...]
+    looked: Mapping[str, EdgeLook]
+    gaps: tuple[KnownGap, ...]
+
+
+def survey(config: HubConfig, *, now_ms: int) -> Survey:
+    """Look at central and at every edge once.
+
+    Args:
+        config: The hub.
+        now_ms: The reader's present, in ms.
+
+    Raises:
+        Unreachable: central does not answer.
+        Failed: the ledger or a request is damaged.
+    """
+    names = HubNames(config.hub)
+    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
+
+    def one(edge: str) -> EdgeLook:
+        return look(config, edge, {s: entry for s, entry in ledger.items() if s.edge == edge}, now_ms=now_ms)
+
+    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
+        looked = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+    lacking = {
+        source: gap_of(config, source, entry, looked[source.edge], now_ms=now_ms)
+        for source, entry in ledger.items()
+        if source.edge in looked
+    }
+    present = {source: lost for source, lost in lacking.items() if lost is not None}
+    return Survey(ledger, decisions, looked, known_gaps(ledger, present, decisions))
