@@ -307,7 +307,7 @@ class Trial:
         """I1, I2, I4: numbers 0…produced-1 once each at central, in order per partition, and the same in the lake."""
         numbers = Counter(self.numbers(edge))
         assert not [n for n, times in numbers.items() if times > 1], "duplicates at central"
-        assert set(numbers) == set(range(produced)), "lost or invented at central"
+        assert set(numbers) == set(range(produced)), f"lost or invented: {sorted(set(numbers) ^ set(range(produced)))[:20]}"
         origins = self.origins(edge)
         for partition in {p for p, _, _ in origins}:
             offsets = [(i, o) for p, i, o in origins if p == partition]

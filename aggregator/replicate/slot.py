@@ -165,8 +165,8 @@ class _Turn:
         for edge, positions in wanted.items():
             if edge not in self._readers:
                 self._readers[edge] = self._world.reader(edge)
-                self._heard[edge] = self._world.now()
             self._readers[edge].assign(positions, epochs.get(edge))
+            self._heard[edge] = self._world.now()  # an edge's silence counts from when it was asked
 
     def _loop(self) -> SlotOutcome:
         while True:

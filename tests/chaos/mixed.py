@@ -33,13 +33,20 @@ class Outcome:
         seed: Draws the same faults again.
         faults: What was injected, in order.
         recovered_s: Seconds from healing until everything acknowledged before was at central, by fault.
-        verdict: What was left.
+        verdict: What was left; None where it did not come to that.
+        failure: Why it did not: something did not recover, or a fault did not hit.
     """
 
     seed: int
     faults: list[str]
     recovered_s: list[tuple[str, float]] = field(default_factory=list)
     verdict: Verdict | None = None
+    failure: str = ""
+
+    @property
+    def clean(self) -> bool:
+        """Whether every invariant holds."""
+        return self.verdict is not None and self.verdict.clean
 
 
 class Feed:
@@ -91,7 +98,7 @@ class MixedTrial:
         self.outcome = Outcome(seed, list(faults) or drawn)
 
     def run(self) -> Outcome:
-        """Inject, heal, drain, judge."""
+        """Inject, heal, settle, judge."""
         self.feeds = {edge: Feed(self.trial, edge) for edge in EDGES}
         self.arrivals = {edge: Arrivals(self.trial, edge) for edge in EDGES}
         self.hub = Supervised(self.trial)
@@ -102,6 +109,12 @@ class MixedTrial:
             for name in self.outcome.faults:
                 healed = FAULTS[name](self, self.rng.choice(EDGES))
                 self.outcome.recovered_s.append((name, self._recover(name, healed)))
+            for feed in self.feeds.values():
+                feed.stop()
+            self._recover("end")
+            for edge in EDGES:
+                self.truth.absorb(edge)
+            self._await_lake()
         finally:
             self.trial.sandbox.central.thaw()
             self.lines.heal()
@@ -111,9 +124,6 @@ class MixedTrial:
             for one in self.arrivals.values():
                 one.close()
         assert {code for code, _ in self.hub.ends} <= {-9, 1, 6}, self.hub.ends
-        self.trial.drain()
-        for edge in EDGES:
-            self.truth.absorb(edge)
         self.outcome.verdict = self.truth.judge(self.gaps)
         return self.outcome
 
@@ -124,6 +134,14 @@ class MixedTrial:
             goal = self.feeds[edge].acknowledged - sum(at[0] == edge for at in self.gaps)
             self.arrivals[edge].reach(goal, timeout=RECOVERY_S)
         return round(time.monotonic() - began, 1)
+
+    def _await_lake(self) -> None:
+        """Give the table the time for a last commit; what it lacks after that is for the judge."""
+        deadline = time.monotonic() + RECOVERY_S
+        while time.monotonic() < deadline:
+            if len(self.trial.lake()) >= sum(len(self.trial.central_records(edge)) for edge in EDGES):
+                return
+            time.sleep(1)
 
     def kill_hub(self, _edge: str) -> float:
         """SIGKILL of the driver, its JVM and its workers."""

@@ -1,4 +1,4 @@
-"""The disk below the lake is full: central goes on, the lake says what to do, and goes on when there is space."""
+"""A full disk below the lake, below central's log, and below the hub itself: named, nothing lost, and it goes on."""
 
 import contextlib
 import os
@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.trial import wait_for
+from aggregator.sandbox.sandbox import Sandbox
+from tests.chaos.flowing import Arrivals
+from tests.chaos.supervisor import supervised
+from tests.processes import environment
+from tests.trial import Trial, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
-SIZE = 6 * 1024 * 1024
+LAKE_SIZE = 6 * 1024 * 1024
+# Kafka keeps 20 MB of index for each partition's newest segment, as holes; what is written is a few MB.
+BROKER_SIZE = 256 * 1024 * 1024
 
 
 class SmallDisk:
@@ -39,17 +45,25 @@ class SmallDisk:
         self._ballast.unlink()
 
 
-@pytest.fixture
-def small_disk(trial):
-    """The lake's folder on a disk of its own."""
-    folder = trial.folder / "lake"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+@contextlib.contextmanager
+def mounted(folder: Path, size: int):
+    """The folder on a disk of its own."""
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"a disk of a few MB needs the right to mount: {done.stderr.strip()}")
-    yield SmallDisk(folder)
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def small_disk(trial):
+    """The lake's folder on a disk of its own."""
+    with mounted(trial.folder / "lake", LAKE_SIZE) as disk:
+        yield disk
 
 
 def test_the_lake_s_disk_is_full(trial, arrivals, small_disk):
@@ -73,3 +87,49 @@ def test_the_lake_s_disk_is_full(trial, arrivals, small_disk):
     trial.drain()
     for edge in ("eu", "us"):
         trial.check_exactly_once(edge, produced[edge])
+
+
+def test_central_s_disk_is_full(tmp_path):
+    """Fault 7 (I1-I4, I8): the broker ends; the hub waits, or ends with 1 and a next step; with space all is there."""
+    with mounted(tmp_path / "clusters" / "central", BROKER_SIZE) as disk:
+        sandbox = Sandbox.up(tmp_path / "clusters", ("eu", "us"))
+        try:
+            trial = Trial(sandbox, tmp_path)
+            for edge in sandbox.edges:
+                trial.create(edge)
+            arrivals = Arrivals(trial, "eu")
+            with supervised(trial) as hub, trial.traffic("eu", "us") as produced:
+                arrivals.reach(500, timeout=120)
+                disk.fill()
+                wait_for(lambda: sandbox.central.pid is None, timeout=90, what="the broker's end on a full disk")
+                before = produced["eu"]
+                disk.clear()
+                sandbox.central.start()
+                took = arrivals.reach(before + 500, timeout=120)
+            print(f"recovered in {took} s, ends {hub.ends}")
+            assert {code for code, _ in hub.ends} <= {1}
+            assert all("next:" in words for _, words in hub.ends)
+            arrivals.close()
+            trial.drain()
+            for edge in sandbox.edges:
+                trial.check_exactly_once(edge, produced[edge])
+        finally:
+            sandbox.down()
+
+
+def test_the_hub_s_own_disk_is_full(trial, monkeypatch):
+    """Fault 7 (I1, I8): a full scratch disk ends a run with 1 and one sentence that names the folder; then it runs."""
+    trial.produce("eu", 500)
+    with mounted(trial.folder / "scratch", LAKE_SIZE) as disk:
+        for name in ("TMPDIR", "SPARK_LOCAL_DIRS"):
+            monkeypatch.setenv(name, str(trial.folder / "scratch"))
+        assert environment()["TMPDIR"] == str(trial.folder / "scratch")
+        disk.fill()
+        done = trial.run("run", "--drain")
+        assert done.returncode == 1, done.stderr[-3000:]
+        assert str(trial.folder / "scratch") in done.stderr
+        assert "next:" in done.stderr
+        assert "Traceback" not in done.stderr
+        disk.clear()
+        trial.drain()
+        trial.check_exactly_once("eu", 500)

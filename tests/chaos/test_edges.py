@@ -104,3 +104,18 @@ def test_an_edge_broker_is_killed_while_it_is_read(trial, arrivals):
     trial.drain("--only", "replicate")
     trial.check_exactly_once("eu", total, lake=False)
     trial.check_exactly_once("us", produced["us"], lake=False)
+
+
+def test_an_edge_whose_name_is_not_known(trial, arrivals):
+    """Fault 5 (I7, I8): a name that no resolver knows is an edge that is away; the other edge flows."""
+    trial.settings["edges"]["eu"]["bootstrap_servers"] = "edge.invalid:9092"
+    trial.write()
+    with trial.running("--only", "replicate") as hub, trial.traffic("us") as produced:
+        arrivals["us"].reach(1, hub=hub, timeout=120)
+        flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
+        state, took_s = state_of(trial, "eu")
+    print(f"named in {took_s} s, the other edge {flowed}")
+    assert state == "UNREACHABLE"
+    assert took_s < NAMED_S
+    trial.drain("--only", "replicate", expect=4)
+    trial.check_exactly_once("us", produced["us"], lake=False)

@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed, Fenced, OutcomeUnknown
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka import ends, writer
 from aggregator.kafka.control import ControlState, Epoch
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import read_to_end
+from aggregator.kafka.reader import EdgeReader, Polled
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
 from aggregator.replicate import slot as slots
@@ -76,6 +77,47 @@ def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
     assert [(letter["partition"], letter["offset"]) for letter in trial.letters()] == [(2, 0)]
     counted = {flow: (body["delivered"], body["dead"]) for flow, body in trial.ledger().items()}
     assert [counted["eu", p] for p in range(3)] == [(1, 0), (1, 0), (0, 1)]
+
+
+def test_the_time_of_a_refusal_is_not_an_edge_s_silence(epochs):
+    """Rule F: a drain whose transaction was refused for longer than its patience reads the edge again."""
+    trial = epochs.trial
+
+    class RefusedOnce(TransactionalWriter):
+        commits = 0
+
+        def commit(self):
+            RefusedOnce.commits += 1
+            if RefusedOnce.commits == 2:  # the first holds the first positions
+                raise TransactionAborted("the test refuses")
+            super().commit()
+
+    class SlowToAnswer(EdgeReader):
+        def assign(self, *positions):
+            super().assign(*positions)
+            self.polls = 0
+
+        def poll(self, most, wait_s):
+            self.polls += 1
+            return super().poll(most, wait_s) if self.polls > 3 else Polled()
+
+    class World(world_of(RefusedOnce)):
+        slept = 0.0
+
+        def reader(self, edge):
+            return SlowToAnswer(epochs.config.edges[edge], buffer_bytes=1_000_000)
+
+        def now(self):
+            return super().now() + self.slept
+
+        def sleep(self, _seconds):
+            self.slept += 60
+
+    trial.produce("eu", 3)
+    (plan,) = epochs.plans()
+    assert epochs.run(plan, World).result == "drained"
+    assert RefusedOnce.commits > 2
+    trial.check_exactly_once("eu", 3, lake=False)
 
 
 def test_rule_b_an_epoch_opens_in_order(epochs):
