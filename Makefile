@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulation chaos lint clean lock
+.PHONY: help setup demo test simulation chaos bench lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -23,13 +23,16 @@ demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 test: setup ## every test that runs on each change, real brokers included
 	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-simulation: setup ## 5,000 drawn schedules of the protocol; `make test` draws 1,000
+simulation: setup ## 5,000 drawn schedules of the protocol; `make test` draws 500
 	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation -k holds $(ARGS)
 
 # As in: make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md
 export TRIALS SEED TABLE
 chaos: setup ## every fault on real brokers; TRIALS=n SEED=s for more mixed ones
 	@$(BIN)/pytest tests/chaos $(ARGS)
+
+bench: setup ## beside MirrorMaker 2, half an hour; ARGS="--rounds 1 --records 400000" for five minutes
+	@$(BIN)/python -m tests.bench.beside_mm2 -o json $(ARGS)
 
 lint: setup ## ruff, formatting, mypy
 	@$(BIN)/ruff check .

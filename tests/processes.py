@@ -42,3 +42,12 @@ def kill_all(process: subprocess.Popen) -> None:
         signal_all(process, signal.SIGKILL)
         time.sleep(0.02)
     process.wait(20)
+
+
+def freeze(broker) -> None:
+    """SIGSTOP of a sandbox's broker; returns when it stands, for a commit is answered in less than that takes."""
+    broker.freeze()
+    deadline = time.monotonic() + 5
+    while broker.daemon.find().status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline, "the broker does not stop"
+        time.sleep(0.001)

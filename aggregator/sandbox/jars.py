@@ -1,4 +1,4 @@
-"""Kafka's own jars: fetched once from Maven Central by the Ivy that ships in pyspark, and cached outside the checkout.
+"""Kafka's own jars, fetched once from Maven Central by the Ivy that ships in pyspark, and cached outside the checkout.
 
 Invariant: a classpath is handed out only for a folder that holds exactly the pinned jars, each with its pinned SHA-512.
 The folder appears by rename, so that a killed or a second process never sees half of it. Refuses: any other jar.
@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,16 +30,38 @@ def silent(_line: str) -> None:
     """Say nothing."""
 
 
-def pinned() -> dict[str, str]:
-    """Jar name to SHA-512, from the list that is committed beside this module."""
-    lines = files(__package__).joinpath("jars.sha512").read_text(encoding="utf-8").splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A part of Kafka's release: one module and everything that it needs.
+
+    Attributes:
+        name: What it is called on disk and on the terminal.
+        module: Name at Maven Central, of the group org.apache.kafka.
+        size: What is fetched, in words.
+        pins: Jar name to SHA-512.
+    """
+
+    name: str
+    module: str
+    size: str
+    pins: Mapping[str, str]
 
 
-def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
+def pins_of(text: str) -> dict[str, str]:
+    """Jar name to SHA-512, from the lines of `sha512sum`."""
+    return {name: digest for digest, name in (line.split() for line in text.splitlines())}
+
+
+def kafka() -> Distribution:
+    """The broker; its pins are committed beside this module."""
+    pins = pins_of(files(__package__).joinpath("jars.sha512").read_text(encoding="utf-8"))
+    return Distribution("kafka", f"kafka_{SCALA_LINE}", "44 MB", pins)
+
+
+def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka") -> Path:
     """Where the jars are kept: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
     root = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "aggregator" / f"kafka-{KAFKA_VERSION}"
+    return Path(root) / "aggregator" / f"{name}-{KAFKA_VERSION}"
 
 
 def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
@@ -51,23 +74,25 @@ def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
     ]
 
 
-def ensure_jars(say: Say = silent, environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the verified Kafka jars, fetched now if they are not there. Two processes at once are safe.
+def ensure_jars(
+    say: Say = silent, environ: Mapping[str, str] = os.environ, distribution: Distribution | None = None
+) -> Path:
+    """Folder of the verified jars, by default the broker's, fetched now if need be. Two processes at once are safe.
 
     Raises:
         Failed: no Java, no network, or jars that are not the pinned ones.
     """
-    folder = cache_dir(environ)
-    pins = pinned()
-    if not faults(folder, pins):
+    wanted = distribution or kafka()
+    folder = cache_dir(environ, wanted.name)
+    if not faults(folder, wanted.pins):
         return folder
     try:
         with exclusive(
             folder.with_name(f".{folder.name}.lock"), lambda: say("waiting for another process that fetches Kafka …")
         ):
-            wrong = faults(folder, pins)
+            wrong = faults(folder, wanted.pins)
             if wrong:
-                _replace(folder, pins, wrong, say, environ)
+                _replace(folder, wanted, wrong, say, environ)
     except OSError as error:
         raise Failed(
             f"the jar cache {folder} can not be written: {error.strerror}",
@@ -76,18 +101,19 @@ def ensure_jars(say: Say = silent, environ: Mapping[str, str] = os.environ) -> P
     return folder
 
 
-def _replace(folder: Path, pins: Mapping[str, str], wrong: list[str], say: Say, environ: Mapping[str, str]) -> None:
+def _replace(folder: Path, wanted: Distribution, wrong: list[str], say: Say, environ: Mapping[str, str]) -> None:
     if folder.exists():
-        say(f"Kafka's jars in {folder} are not usable ({wrong[0]}); fetching them again")
-    say(f"fetching Kafka {KAFKA_VERSION} ({len(pins)} jars, 44 MB) into {folder}; about half a minute, once …")
+        say(f"the jars in {folder} are not usable ({wrong[0]}); fetching them again")
+    what = f"{wanted.name} {KAFKA_VERSION} ({len(wanted.pins)} jars, {wanted.size})"
+    say(f"fetching {what} into {folder}; about half a minute, once …")
     with tempfile.TemporaryDirectory(prefix=".kafka-", dir=folder.parent) as temporary:
         fresh = Path(temporary) / "jars"
         fresh.mkdir()
-        _fetch(fresh, Path(temporary) / "ivy", folder.with_name("fetch.log"), environ)
-        wrong = faults(fresh, pins)
+        _fetch(wanted, fresh, Path(temporary) / "ivy", folder.with_name("fetch.log"), environ)
+        wrong = faults(fresh, wanted.pins)
         if wrong:
             raise Failed(
-                f"the fetched Kafka is not the pinned one: {'; '.join(wrong[:3])}",
+                f"the fetched {wanted.name} is not the pinned one: {'; '.join(wrong[:3])}",
                 hint="check what stands between this machine and Maven Central; nothing was kept",
             )
         if folder.exists():
@@ -95,7 +121,7 @@ def _replace(folder: Path, pins: Mapping[str, str], wrong: list[str], say: Say, 
         fresh.rename(folder)
 
 
-def _fetch(into: Path, ivy_cache: Path, log: Path, environ: Mapping[str, str]) -> None:
+def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ: Mapping[str, str]) -> None:
     code = run_java(
         find_java(environ),
         [
@@ -106,7 +132,7 @@ def _fetch(into: Path, ivy_cache: Path, log: Path, environ: Mapping[str, str]) -
                 "org.apache.ivy.Main",
             ),
             *("-m2compatible", "-confs", "default", "-cache", ivy_cache),
-            *("-dependency", "org.apache.kafka", f"kafka_{SCALA_LINE}", KAFKA_VERSION),
+            *("-dependency", "org.apache.kafka", wanted.module, KAFKA_VERSION),
             *("-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"),
         ],
         log=log,
@@ -114,7 +140,7 @@ def _fetch(into: Path, ivy_cache: Path, log: Path, environ: Mapping[str, str]) -
     )
     if code != 0:
         raise Failed(
-            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central",
+            f"{wanted.name} {KAFKA_VERSION} could not be fetched from Maven Central",
             hint=f"check the network (a proxy is set with JAVA_TOOL_OPTIONS); the whole story is in {log}",
         )
 

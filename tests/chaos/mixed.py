@@ -12,12 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import psutil
-
 from tests.chaos.flowing import Arrivals
 from tests.chaos.supervisor import Supervised
 from tests.chaos.truth import POISON, Truth, Verdict
-from tests.processes import signal_all
+from tests.processes import freeze, signal_all
 from tests.trial import Trial, wait_for
 
 EDGES = ("eu", "us")
@@ -170,8 +168,7 @@ class MixedTrial:
     def freeze_central(self, _edge: str) -> float:
         """SIGSTOP of the central broker, at times for longer than a transaction may last."""
         central = self.trial.sandbox.central
-        central.freeze()
-        wait_for(lambda: central.daemon.find().status() == psutil.STATUS_STOPPED, timeout=5, what="the stop of central")
+        freeze(central)
         time.sleep(self.rng.choice((2, 6, 18)))
         central.thaw()
         return time.monotonic()

@@ -11,6 +11,7 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka.writer import COMMIT_TIMEOUT_S, TransactionalWriter
 from aggregator.replicate.world import KafkaSlotWorld
 from tests.chaos.supervisor import supervised
+from tests.processes import freeze
 from tests.trial import seeded, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
@@ -44,7 +45,7 @@ class Killer:
         if point == "open":
             self._kill()
         elif point in {"unanswered", "unknown"}:
-            self._broker.freeze()
+            freeze(self._broker)
             self._later(0.3, down_s=COMMIT_TIMEOUT_S + 1 if point == "unknown" else 0)
         else:
             self._later(self._rng.uniform(0, 0.008))

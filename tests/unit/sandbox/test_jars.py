@@ -8,7 +8,7 @@ from aggregator.sandbox import jars
 
 def test_every_pin_is_a_sha512_of_a_jar():
     """The committed list holds a full SHA-512 for each jar, Kafka's own among them."""
-    pins = jars.pinned()
+    pins = jars.kafka().pins
     assert len(pins) == 45
     assert f"kafka_2.13-{jars.KAFKA_VERSION}.jar" in pins
     assert all(name.endswith(".jar") and len(bytes.fromhex(digest)) == 64 for name, digest in pins.items())
