@@ -40,6 +40,13 @@ class OffsetRange(NamedTuple):
         return max(0, self.end - self.start)
 
 
+class Segment(NamedTuple):
+    """Offsets of an edge's log that belong to one incarnation."""
+
+    incarnation: int
+    offsets: OffsetRange
+
+
 class Position(NamedTuple):
     """Next offset to read, within one life of an edge topic.
 

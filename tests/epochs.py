@@ -9,7 +9,7 @@ import threading
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka import topics
-from aggregator.kafka.names import HubNames
+from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.policy import load_policy
 from aggregator.replicate.cadence import Cadence
@@ -54,11 +54,19 @@ class Epochs:
         writer.open()
         return writer
 
-    def plans(self, *, central=None, slots: int | None = None, drain: bool = True, cadence: Cadence = BRISK):
+    def plans(
+        self,
+        *,
+        central=None,
+        slots: int | None = None,
+        drain: bool = True,
+        cadence: Cadence = BRISK,
+        beats: bool = False,
+    ):
         """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
-        count = slots or self.slots
+        count, wanted = slots or self.slots, {self.trial.topic, *([HEARTBEATS] if beats else [])}
         shown = {
-            edge: {name: topic for name, topic in snapshot(self.config, edge, {}).items() if name == self.trial.topic}
+            edge: {name: topic for name, topic in snapshot(self.config, edge, {}).items() if name in wanted}
             for edge in self.config.edges
         }
         specs = central_topics(self.config, shown)
@@ -66,7 +74,7 @@ class Epochs:
         settings = topics.settings(self.config.central, [spec.name for spec in specs])
         self.written = frozenset(settings)
         epoch, ledger = open_epoch(central or self.central, slots=count, driver="test")
-        decisions = (central or self.central).decisions()
+        decisions = (central or self.central).requests().decisions
         flows = plan_flows(
             self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS, decisions=decisions
         )

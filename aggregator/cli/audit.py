@@ -105,6 +105,12 @@ def _text(answer: "Audit") -> Iterator[str]:
             yield f"{finding.kind}: {flow.source} {_where(finding)}"
         if flow.suppressed:
             yield f"suppressed: {flow.source}: {flow.suppressed} absent records are explained by their number only"
+        for restate in flow.restates:
+            ranges = ", ".join(f"{start}-{end - 1}" for _, (start, end) in restate.segments[:_RANGES_SHOWN])
+            yield f"restated: {flow.source}: {ranges} by backfill {restate.backfill}, {restate.removed} rows taken out"
+        if flow.sums.never_read:
+            what = f"{flow.sums.never_read} records lie before its start, or behind a gap that came back"
+            yield f"never read: {flow.source}: {what}; aggregator backfill plan shows them"
         if flow.sums.expired or flow.sums.compacted:
             gone = f"{flow.sums.expired} expired, {flow.sums.compacted} compacted"
             yield f"central's own cleanup: {flow.source}: {gone}; whether they had arrived can not be told any more"

@@ -32,7 +32,7 @@ COMMANDS = {
     "run": Lazy(
         "aggregator.cli.run:run",
         "Run the hub: edges to central, central to the lake.",
-        ("aggregator run", "aggregator run --drain", "aggregator run --for 60s --only replicate"),
+        ("aggregator run", "aggregator run --drain", "aggregator run --only lake", "aggregator run --report reports"),
     ),
     "plan": Lazy(
         "aggregator.cli.plan:plan",
@@ -48,12 +48,45 @@ COMMANDS = {
     "status": Lazy(
         "aggregator.cli.status:status",
         "Show edges, flows, lag, dead letters and the lake.",
-        ("aggregator status", "aggregator status -o json"),
+        ("aggregator status", "aggregator status -o json", "aggregator status --exit-when-healthy"),
+    ),
+    "top": Lazy(
+        "aggregator.cli.top:top",
+        "Show what flows now, the busiest first.",
+        ("aggregator top", "aggregator top -o json"),
+    ),
+    "edge": Lazy(
+        "aggregator.cli.edge:edge",
+        "How available each edge is, and letting one rest.",
+        ("aggregator edge list", 'aggregator edge pause eu --reason "brokers are moved tonight"'),
+    ),
+    "heartbeat": Lazy(
+        "aggregator.cli.heartbeat:heartbeat",
+        "Write an edge's heartbeats from near it, and see them come through.",
+        ("aggregator heartbeat emit --edge eu", "aggregator heartbeat status"),
+    ),
+    "lake": Lazy(
+        "aggregator.cli.lake:lake",
+        "Where the lake's tables stand, and their upkeep.",
+        ("aggregator lake status", "aggregator lake compact", "aggregator lake vacuum --keep 7d"),
     ),
     "gaps": Lazy(
         "aggregator.cli.gaps:gaps",
         "What edges lost before it was read, and going on without it.",
         ("aggregator gaps list", 'aggregator gaps accept --edge eu --topic orders --reason "known outage" --yes'),
+    ),
+    "backfill": Lazy(
+        "aggregator.cli.backfill:backfill",
+        "Read a past window of an edge again, beside the live flows.",
+        (
+            "aggregator backfill plan --edge eu --topic orders --from P1D",
+            "aggregator backfill run --topic orders --into v2",
+        ),
+    ),
+    "dlq": Lazy(
+        "aggregator.cli.dlq:dlq",
+        "Dead letters: list, show, replay, export.",
+        ("aggregator dlq list --reason unknown_schema", "aggregator dlq replay --edge eu --topic orders --yes"),
     ),
     "audit": Lazy(
         "aggregator.cli.audit:audit",

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from aggregator.cli.catchup import CatchUp
 from aggregator.cli.output import config_option, progress
+from aggregator.config.fields import listen_address
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.config.units import duration
@@ -60,6 +63,7 @@ class RunOptions:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep report.json and report.html of this run here.",
 )
+@click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here; a port alone is one of loopback.")
 def run(
     config: Path,
     *,
@@ -70,16 +74,9 @@ def run(
     standby: bool,
     take_over: bool,
     report: Path | None,
+    metrics: str | None,
 ) -> None:
-    r"""Run the hub: edges to central, central to the lake.
-
-    \b
-    Examples:
-      aggregator run                      until SIGTERM or Ctrl-C
-      aggregator run --drain              everything that is there now, then stop
-      aggregator run --only lake          a second process for the lake
-      aggregator run --report reports     and what became of every field, in reports/report.html
-    """
+    """Run the hub: edges to central, central to the lake."""
     if standby and take_over:
         raise click.UsageError("--standby waits and --take-over does not: choose one")
     if report and only == "lake":
@@ -88,7 +85,13 @@ def run(
         for_s = duration(for_).total_seconds() if for_ else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
+    try:
+        listen = listen_address(metrics) if metrics else None
+    except ValueError as error:
+        raise click.BadParameter(f"it {error}", param_hint="--metrics") from None
     hub = load_config(config, os.environ)
+    if listen:
+        hub = hub.model_copy(update={"metrics": hub.metrics.model_copy(update={"listen": listen})})
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
     raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report)))
@@ -110,13 +113,13 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
     from aggregator.kafka.topics import topic_names  # noqa: PLC0415 - as above
 
-    policies = _policies(config)
+    policies = checked_policies(config)
     for name, ring in config.keys.items():
         for version, _ in ring.versions:
             ring.material(name, version)
     topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
     stop = threading.Event()
-    with _signals(stop):
+    with stopping_on_signals(stop):
         spark = open_session(config, f"aggregator {config.hub}")
         try:
             return _run(config, options, spark, policies, stop)
@@ -133,13 +136,16 @@ def _run(
 ) -> int:
     from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
     from aggregator.observe.report_writer import ReportWriter  # noqa: PLC0415
-    from aggregator.observe.watch import LossWatch  # noqa: PLC0415
+    from aggregator.observe.watching import Watching  # noqa: PLC0415
     from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
 
-    lake = LakeDriver(config, spark, HubNames(config.hub)) if config.lake and options.only != "replicate" else None
+    catch_up = CatchUp(sys.stderr)
+    with_lake = config.lake and options.only != "replicate"
+    lake = LakeDriver(config, spark, HubNames(config.hub), told=catch_up) if with_lake else None
     beside = _LakeThread(lake, stop) if lake and not options.drain else None
     report = Report()
     written = ReportWriter(config, options.report)
+    watching = Watching(config, stop, wanted=options.only != "lake" and not options.drain)
     clock = threading.Timer(options.for_s or 0.0, stop.set)
     clock.daemon = True
 
@@ -149,8 +155,7 @@ def _run(
         written.begin()
         if beside:
             beside.start()
-        if options.only != "lake" and not options.drain:
-            LossWatch(config, stop).start()
+        watching.begin()
 
     if options.only == "lake":
         leading()
@@ -162,10 +167,12 @@ def _run(
         finally:
             if beside:
                 stop.set()
+            watching.finish()
             written.finish()
     if beside and beside.ident is not None:
         beside.finish()
     held = lake.drain(stop=stop).held if lake and options.drain else ()
+    catch_up.end()
     totals = _totals(config) if options.drain else ()
     for line in (*totals, *_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
         progress(line)
@@ -201,7 +208,12 @@ def _sentences(report: "Report") -> Iterator[str]:
         yield f"edge {edge} never answered; its flows go on where they were when it does"
 
 
-def _policies(config: HubConfig) -> "Mapping[Path, Policy]":
+def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
+    """Policies of the rules, by path.
+
+    Raises:
+        ConfigError: one can not be used.
+    """
     from aggregator.privacy.agreement import read_policies  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
@@ -230,7 +242,9 @@ class _LakeThread(threading.Thread):
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
+def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`, for as long as the block lasts."""
+
     def end(_signal: int, _frame: object) -> None:
         stop.set()
 

@@ -1,11 +1,15 @@
-"""`aggregator status`: edges, flows, dead letters and the lake, once.
+"""`aggregator status`: edges, flows, dead letters and the lake, once or as they change.
 
 Invariant: reads only; the JSON names are a contract.
 """
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,55 +17,137 @@ import click
 
 from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
-    from aggregator.observe.status import HubStatus
+    from aggregator.observe.monitor import Monitor
+    from aggregator.observe.standing import HubStatus
+
+_WAIT_S = 5.0
 
 
 @click.command()
 @config_option
+@click.option("--watch", is_flag=True, help="Show it again whenever it changed, until Ctrl-C.")
+@click.option("--exit-when-healthy", is_flag=True, help="Watch until every edge is UP and no gap is open, then stop.")
 @output_option
-def status(config: Path, output: str) -> None:
+def status(config: Path, *, watch: bool, exit_when_healthy: bool, output: str) -> None:
     """Show edges, flows, lag, dead letters and the lake."""
     from aggregator.observe.status import hub_status  # noqa: PLC0415 - `--help` needs none of its imports
 
-    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    hub = load_config(config, os.environ)
+    if watch or exit_when_healthy:
+        _watch(hub, output, until_healthy=exit_when_healthy)
+        return
+    seen = hub_status(hub, now_ms=int(time.time() * 1000))
     emit(seen.plain(), output, lambda: _text(seen))
 
 
+def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
+    """A screen on a terminal; elsewhere one answer per change of a state."""
+    screen = sys.stdout.isatty() and output == "text"
+    before: list[tuple[str, str]] = []
+    with monitoring(hub) as monitor:
+        number = -1
+        while True:
+            taken = monitor.after(number, _WAIT_S)
+            if taken is None:
+                continue
+            number, seen = taken.number, taken.status
+            states = [(edge.edge, edge.state) for edge in seen.edges]
+            if screen:
+                click.clear()
+            if screen or states != before:
+                emit(seen.plain(), output, partial(_text, seen))
+            before = states
+            if until_healthy and seen.healthy:
+                return
+
+
+@contextmanager
+def monitoring(hub: HubConfig) -> "Iterator[Monitor]":
+    """A monitor that only reads, while the block lasts.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    from aggregator.observe.monitor import Monitor  # noqa: PLC0415 - as above
+
+    stop = threading.Event()
+    monitor = Monitor(hub, stop, publish=False)
+    monitor.start()
+    try:
+        yield monitor
+    finally:
+        stop.set()
+        monitor.join()
+
+
 def _text(seen: "HubStatus") -> Iterator[str]:
+    if not seen.watched:
+        yield "no hub watches these edges: states are those of this one look"
+        yield ""
     yield from table(
-        ("edge", "state", "last beat", "lag records", "lag", "dead", "why"),
+        ("edge", "state", "for", "last beat", "lag records", "lag", "keeps", "24h", "dead", "why"),
         [
-            (e.edge, e.state, _ago(e.heartbeat_age_ms), e.lag_records, _ago(e.lag_ms), e.dead, e.reason)
+            (
+                e.edge,
+                e.state + (" (maintenance)" if e.maintenance else ""),
+                ago(None if e.since_ms is None else max(0, seen.at_ms - e.since_ms)),
+                ago(e.heartbeat_age_ms),
+                e.lag_records,
+                ago(e.lag_ms),
+                ago(e.retention_margin_ms),
+                share(e.availability["24h"].available),
+                e.dead,
+                e.reason,
+            )
             for e in seen.edges
         ],
     )
     yield ""
     yield from table(
-        ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "gap"),
+        ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "why it stands"),
         [
             (
                 f"{f.edge}/{f.topic}/{f.partition}",
                 f.next_offset,
                 f.end_offset,
                 f.lag_records,
-                _ago(f.lag_ms),
-                _ago(f.retention_margin_ms),
+                ago(f.lag_ms),
+                ago(f.retention_margin_ms),
                 f.delivered,
                 f.dead,
                 f.suppressed,
-                f"{f.gap.kind} {f.gap}" if f.gap else "",
+                f"{f.gap.kind} {f.gap}" if f.gap else f.trouble.partition("\n")[0],
             )
             for f in seen.flows
         ],
     )
-    yield from gap_lines(seen.gaps)
+    yield from _waiting_lines(seen)
     if seen.lake:
         yield ""
-        rows = [(t.table, t.version, t.rows, t.lag_records) for t in seen.lake]
-        yield from table(("lake table", "version", "rows", "lag records"), rows)
+        yield from _tables(seen)
+
+
+def _tables(seen: "HubStatus") -> list[str]:
+    return table(
+        ("lake table", "version", "rows", "lag records", "behind", "verdict", "quarantined", "problem"),
+        [
+            (
+                t.table,
+                t.version,
+                t.rows,
+                t.lag_records,
+                ago(t.freshness_ms(seen.at_ms)),
+                t.verdict or None,
+                t.quarantined,
+                t.problem,
+            )
+            for t in seen.lake
+        ],
+    )
 
 
 def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
@@ -88,5 +174,25 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
         )
 
 
-def _ago(milliseconds: int | None) -> str:
-    return "-" if milliseconds is None else f"{milliseconds / 1000:.1f}s"
+def ago(milliseconds: int | None) -> str:
+    """A duration in its largest sensible unit; `-` for None."""
+    if milliseconds is None:
+        return "-"
+    seconds = abs(milliseconds) / 1000
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{milliseconds / 1000 / size:.1f}{name}"
+    return f"{milliseconds / 1000:.1f}s"
+
+
+def share(value: float | None) -> str:
+    """A share as percent, rounded towards the bad side; `-` for None."""
+    return "-" if value is None else f"{int(value * 100_000) / 1000:.3f}%"
+
+
+def _waiting_lines(seen: "HubStatus") -> Iterator[str]:
+    """What waits for a person, or for a backfill to go on."""
+    yield from gap_lines(seen.gaps)
+    for one in seen.backfills:
+        yield ""
+        yield f"backfill {one.plan.id}: {one.behind:,} of {one.offsets:,} offsets; aggregator backfill list"

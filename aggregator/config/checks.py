@@ -3,7 +3,8 @@
 Invariant: a fault elsewhere in the file does not keep these from being told, so that one run names everything.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +13,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
-from aggregator.config.model import EdgeName, HubName, TopicRule
+from aggregator.config.model import EdgeName, HubName, TableConfig, TopicRule
+from aggregator.config.patterns import full_matches
+from aggregator.config.suites import SuiteFaults, load_suite
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 _RULE: TypeAdapter[TopicRule] = TypeAdapter(TopicRule)
+_TABLE: TypeAdapter[TableConfig] = TypeAdapter(TableConfig)
+# What the quality gate keeps beside a table.
+_BESIDE = ("__quality", "__quarantine")
+_CURRENT = "__current"
 T = TypeVar("T")
 
 
@@ -32,6 +39,8 @@ class Parts:
         schemas: Whether central has a registry.
         idle: Places of `schemas_client` beside a registry that is no address.
         lake: Whether there is a lake section.
+        tables: Lake name to what is said of that table, where it is valid in itself.
+        idle_catalog: Whether the lake has a catalogue that its format does not use.
     """
 
     hub: str | None
@@ -41,6 +50,8 @@ class Parts:
     schemas: bool
     idle: tuple[Place, ...]
     lake: bool
+    tables: Mapping[str, TableConfig]
+    idle_catalog: bool
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Parts":
@@ -61,7 +72,22 @@ class Parts:
             schemas=bool(data.get("schemas")),
             idle=tuple(_idle(data)),
             lake=bool(data.get("lake")),
+            tables={name: table for name, draft in _tables(data) if (table := _valid(_TABLE, draft))},
+            idle_catalog=_idle_catalog(data.get("lake")),
         )
+
+
+def _idle_catalog(lake: object) -> bool:
+    if not isinstance(lake, dict) or lake.get("format", "delta") != "delta":
+        return False
+    catalog = lake.get("catalog")
+    return isinstance(catalog, dict) and bool(catalog.get("options"))
+
+
+def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    lake = data.get("lake")
+    tables = lake.get("tables") if isinstance(lake, dict) else None
+    return tables.items() if isinstance(tables, dict) else ()
 
 
 def _idle(data: Mapping[str, Any]) -> Iterator[Place]:
@@ -89,7 +115,7 @@ def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
         parts: What could be read.
         folder: What relative policy paths are relative to.
     """
-    return [*_registries(parts), *_rules(parts, folder), *_names(parts)]
+    return [*_registries(parts), *_rules(parts, folder), *_names(parts), *_quality(parts, folder), *_lake(parts)]
 
 
 def _registries(parts: Parts) -> Iterator[Fault]:
@@ -159,3 +185,53 @@ def _names(parts: Parts) -> Iterator[Fault]:
                 ("topics", target.rule, "central"),
                 f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",
             )
+
+
+def _lake(parts: Parts) -> Iterator[Fault]:
+    """Settings of the lake that would do nothing, and tables that would meet another's."""
+    if parts.idle_catalog:
+        yield Fault(("lake", "catalog"), "is for `format: iceberg`; Delta tables are registered nowhere")
+    for index, rule in parts.rules.items():
+        if rule.lake is not None and rule.lake.endswith(_CURRENT):
+            yield Fault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")
+    if len(parts.rules) < len(parts.drafts):
+        return
+    for name, table in parts.tables.items():
+        if not table.quality and not any(map(_feeds(name), parts.rules.values())):
+            yield Fault(("lake", "tables", name), "is a table that no rule under `topics` feeds")
+
+
+def _quality(parts: Parts, folder: Path) -> Iterator[Fault]:
+    """Suites that can not be used, and suites that would never be."""
+    for index, rule in parts.rules.items():
+        if rule.lake is not None and rule.lake.endswith(_BESIDE):
+            yield Fault(("topics", index, "lake"), f"ends in {' or '.join(_BESIDE)}: the quality gate writes those")
+    for name, table in parts.tables.items():
+        place: Place = ("lake", "tables", name, "quality")
+        if table.quality and len(parts.rules) == len(parts.drafts) and not any(map(_feeds(name), parts.rules.values())):
+            yield Fault(place, "is of a table that no rule under `topics` feeds: nothing would be audited")
+        names: set[str] = set()
+        views: dict[str, str] = {}
+        for index, one in enumerate(table.quality):
+            try:
+                suite = load_suite(folder / one.suite, one.on_failure)
+            except SuiteFaults as error:
+                yield from (Fault((*place, index, "suite"), fault) for fault in error.faults)
+                continue
+            if suite.name in names:
+                yield Fault((*place, index, "suite"), f"has the name of another one of this table, {suite.name}")
+            if any(views.get(view, path) != path for view, path in suite.views.items()):
+                yield Fault((*place, index, "suite"), "gives a view another path than an earlier suite of this table")
+            names.add(suite.name)
+            views |= suite.views
+
+
+def _feeds(table: str) -> Callable[[TopicRule], bool]:
+    """Whether a rule's topics could go into this table."""
+
+    def feeds(rule: TopicRule) -> bool:
+        pattern = re.escape(rule.lake or "").replace(r"\{topic\}", "(?P<topic>.+)").replace(r"\{edge\}", "[a-z0-9-]+")
+        found = re.fullmatch(pattern, table)
+        return found is not None and ("topic" not in found.groupdict() or full_matches(rule.match, [found["topic"]])[0])
+
+    return feeds

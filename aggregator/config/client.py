@@ -49,6 +49,7 @@ _SECRET_WORDS = re.compile(
     r"|token(?!\.endpoint)",
     re.IGNORECASE,
 )
+_USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
 
 def is_secret_property(name: str) -> bool:
@@ -90,6 +91,15 @@ def registry_refusal(name: str, value: str | SecretRef) -> str | None:
     return refusal(name, value)
 
 
+def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
+    """Why an option of a table catalogue can not be set so; None when it can. The text never holds the value."""
+    if is_secret_property(name) and isinstance(value, str):
+        return "is a secret: write a reference, `env:NAME` or `file:path`"
+    if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
+        return "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
+    return None
+
+
 def checked_client_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
     """Refuse what the protocol owns, and secrets in clear.
 
@@ -106,6 +116,15 @@ def checked_registry_options(options: dict[str, str | SecretRef]) -> dict[str, s
         ValidationError: one entry per refused property, at its own place, with the reason.
     """
     return _checked(options, registry_refusal)
+
+
+def checked_catalog_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
+    """Refuse secrets in clear; everything else is the catalogue library's own matter.
+
+    Raises:
+        ValidationError: one entry per refused option, at its own place, with the reason.
+    """
+    return _checked(options, catalog_refusal)
 
 
 def _checked(

@@ -82,10 +82,26 @@ def lake_path(value: object) -> object:
 
 
 def lake_format(value: object) -> object:
-    """Delta for now."""
-    if value != "delta":
-        raise ValueError("is `delta`")
+    """The formats that there are."""
+    if value not in ("delta", "iceberg"):
+        raise ValueError("is `delta` or `iceberg`")
     return value
+
+
+def partition_columns(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of the table, each once; `day` stands for the day of `_timestamp`."""
+    if len({name.casefold() for name in value}) != len(value) or not all(value):
+        raise ValueError("names each column once; `day` is the day of `_timestamp`")
+    return value
+
+
+def listen_address(value: str) -> str:
+    """`host:port`, or a port alone, which is one of loopback."""
+    found = value if ":" in value else f"127.0.0.1:{value}"
+    host, _, port = found.rpartition(":")
+    if not host or not re.fullmatch(r"\d{1,5}", port) or int(port) > HIGHEST_PORT:
+        raise ValueError("is `host:port`, as 127.0.0.1:9464; a port alone is one of loopback")
+    return found
 
 
 def broker_count(value: int) -> int:

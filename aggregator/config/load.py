@@ -5,7 +5,7 @@ value. Paths in the result are absolute, so that a worker with another working d
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from aggregator.config.checks import Parts, cross_faults
 from aggregator.config.document import Document, Fault, Place, read_document, show_place
 from aggregator.config.interpolation import interpolate
-from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TopicRule
+from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.errors import ConfigError
 
@@ -133,13 +133,21 @@ def _unknown(place: Place) -> str:
 
 
 def _section(place: Place) -> type[BaseModel]:
-    if not place:
-        return HubConfig
-    if place[0] in ("edges", "topics"):
-        return EdgeConfig if place[0] == "edges" else TopicRule
-    field = HubConfig.model_fields[str(place[0])]
-    kinds = (field.annotation, *getattr(field.annotation, "__args__", ()))
-    return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    """The model of a section; below a section of names the user chooses, the model of its entries."""
+    section: type[BaseModel] = HubConfig
+    if place and place[0] in ("edges", "topics"):
+        section, place = (EdgeConfig if place[0] == "edges" else TopicRule), place[2:]
+    for step in place:
+        if str(step) in section.model_fields:
+            section = next(_models(section.model_fields[str(step)].annotation))
+    return section
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in getattr(annotation, "__args__", ()):
+        yield from _models(part)
 
 
 def _anchored(config: HubConfig, folder: Path) -> HubConfig:
@@ -165,12 +173,22 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
         "keys": keys,
     }
     if config.lake:
-        changes["lake"] = config.lake.model_copy(update={"path": folder / config.lake.path})
+        catalog = config.lake.catalog
+        catalog = catalog.model_copy(update={"options": _options(catalog.options, folder)})
+        tables = {name: _table(table, folder) for name, table in config.lake.tables.items()}
+        changes["lake"] = config.lake.model_copy(
+            update={"path": folder / config.lake.path, "catalog": catalog, "tables": tables}
+        )
     return config.model_copy(update=changes)
 
 
 def _cluster(cluster: Cluster, folder: Path) -> Cluster:
     return cluster.model_copy(update={"client": _options(cluster.client, folder)})
+
+
+def _table(table: TableConfig, folder: Path) -> TableConfig:
+    quality = tuple(one.model_copy(update={"suite": folder / one.suite}) for one in table.quality)
+    return table.model_copy(update={"quality": quality})
 
 
 def _options(options: Mapping[str, str | SecretRef], folder: Path) -> dict[str, str | SecretRef]:

@@ -5,24 +5,32 @@ Invariant: unknown keys are refused at every level, secrets are references, and 
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from aggregator.config.client import ClientOption, checked_client_options, checked_registry_options
+from aggregator.config.client import (
+    ClientOption,
+    checked_catalog_options,
+    checked_client_options,
+    checked_registry_options,
+)
 from aggregator.config.fields import (
     broker_count,
     central_pattern,
     lake_format,
     lake_path,
     lake_pattern,
+    listen_address,
+    partition_columns,
     registry_reference,
     servers,
     spark_conf,
     topic_pattern,
 )
 from aggregator.config.secrets import KeyRing, key_ring
-from aggregator.config.units import duration, size_bytes, start_position
+from aggregator.config.suites import Action
+from aggregator.config.units import duration, moment, size_bytes, start_position
 
 # The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
 _WORD = {"type": ["string", "number", "boolean"]}
@@ -50,6 +58,9 @@ Start = Annotated[
     BeforeValidator(start_position),
     WithJsonSchema({"type": "string", "examples": ["earliest", "latest", "2026-11-01T00:00Z"]}),
 ]
+Moment = Annotated[
+    datetime, BeforeValidator(moment), WithJsonSchema({"type": "string", "examples": ["2026-11-01T02:00Z"]})
+]
 Key = Annotated[KeyRing, BeforeValidator(key_ring), WithJsonSchema(_KEY)]
 Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
 Text = Annotated[str, WithJsonSchema(_WORD)]
@@ -72,16 +83,38 @@ class ClusterConfig(Model):
     client: Annotated[dict[str, Option], AfterValidator(checked_client_options)] = {}
 
 
+class MaintenanceWindow(Model):
+    """A time at which an edge may be away: no alert, and none of its objective is spent.
+
+    Attributes:
+        start: When it begins, the first time.
+        lasts: How long.
+        every: How often it comes again; None: never.
+    """
+
+    start: Moment
+    lasts: Duration
+    every: Duration | None = None
+
+    @model_validator(mode="after")
+    def _comes_to_an_end(self) -> Self:
+        if self.every is not None and self.every <= self.lasts:
+            raise ValueError("lasts as long as it takes to come again: the edge would always be in maintenance")
+        return self
+
+
 class EdgeConfig(ClusterConfig):
     """One regional cluster.
 
     Attributes:
         schemas: Its registry: `directory:<path>` or an http(s) address.
         schemas_client: How to connect to an address: `basic.auth.user.info` (a reference) and `ssl.*`.
+        maintenance: Times at which it may be away.
     """
 
     schemas: RegistryReference | None = None
     schemas_client: RegistryOptions = {}
+    maintenance: tuple[MaintenanceWindow, ...] = ()
 
 
 class TopicRule(Model):
@@ -111,12 +144,65 @@ class TopicRule(Model):
     on_gap: Literal["hold", "skip"] = "hold"
 
 
+class CatalogConfig(Model):
+    """Where Iceberg tables are registered.
+
+    Attributes:
+        name: The catalogue's name, which a SQL catalogue keeps beside each table.
+        namespace: Namespace of the hub's tables.
+        options: pyiceberg's own (`type`, `uri`, `credential`, …); without any, a SQLite file in the lake's folder.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
+    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
+    options: Annotated[dict[str, Option], AfterValidator(checked_catalog_options)] = {}
+
+
+class SuiteConfig(Model):
+    """Rules that the records of a commit pass before anybody can read them.
+
+    Attributes:
+        suite: JSON file, as Great Expectations writes it.
+        on_failure: What a failed rule asks for: `hold` the commit, `divert` the failing records to
+            `<table>__quarantine`, or publish and `warn`. A rule that could not be evaluated always holds.
+    """
+
+    suite: Path
+    on_failure: Action = "hold"
+
+
+class TableConfig(Model):
+    """What one lake table has of its own.
+
+    Attributes:
+        partition_by: Columns of the stripped records, or `day`; how the table is divided from its creation on.
+        current_state: Keep `<table>__current` beside it: the latest row per key.
+        quality: Suites that every commit is audited with.
+    """
+
+    partition_by: Annotated[tuple[str, ...], AfterValidator(partition_columns)] = ()
+    current_state: bool = False
+    quality: tuple[SuiteConfig, ...] = ()
+
+
 class LakeConfig(Model):
-    """The lake: tables lie at `<path>/<lake name>`."""
+    """The lake: tables lie at `<path>/<lake name>`.
+
+    Attributes:
+        path: A folder that every executor and every reader reaches.
+        format: `delta` or `iceberg`.
+        commit_interval: Longest time that committed records of central wait for the lake.
+        commit_records: As many waiting records are committed sooner.
+        catalog: For Iceberg.
+        tables: By lake name.
+    """
 
     path: Annotated[Path, BeforeValidator(lake_path)]
-    format: Annotated[Literal["delta"], BeforeValidator(lake_format)] = "delta"
+    format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
     commit_interval: Duration = timedelta(seconds=30)
+    commit_records: Annotated[int, Field(ge=1)] = 1_000_000
+    catalog: CatalogConfig = CatalogConfig()
+    tables: dict[str, TableConfig] = {}
 
 
 class SparkConfig(Model):
@@ -148,10 +234,34 @@ class ReplicationConfig(Model):
 
 
 class HeartbeatConfig(Model):
-    """Beats that the hub writes to every edge."""
+    """Beats of the edges.
+
+    Attributes:
+        emit: The hub writes them to every edge; else `aggregator heartbeat emit` may, near an edge. Where nobody does,
+            an edge is judged by its answers and by how its offsets move.
+        interval: Time between two beats, whoever writes them.
+    """
 
     emit: bool = True
     interval: Duration = timedelta(seconds=1)
+
+
+class AvailabilityConfig(Model):
+    """What is expected of the edges: percent of the time in which records come through."""
+
+    objective: Annotated[float, Field(gt=0, lt=100)] = 99.9
+
+
+class MetricsConfig(Model):
+    """Prometheus metrics of a running hub.
+
+    Attributes:
+        listen: Where they are served, as `127.0.0.1:9464`; None: nowhere.
+        partitions: One series per partition instead of per topic.
+    """
+
+    listen: Annotated[str, AfterValidator(listen_address)] | None = None
+    partitions: bool = False
 
 
 class HubConfig(Model):
@@ -168,4 +278,6 @@ class HubConfig(Model):
     replication_factor: Annotated[int, AfterValidator(broker_count)] = -1
     replication: ReplicationConfig = ReplicationConfig()
     heartbeats: HeartbeatConfig = HeartbeatConfig()
+    availability: AvailabilityConfig = AvailabilityConfig()
+    metrics: MetricsConfig = MetricsConfig()
     spark: SparkConfig = SparkConfig()

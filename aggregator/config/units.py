@@ -71,11 +71,30 @@ def start_position(value: object) -> object:
     """
     if value in ("earliest", "latest"):
         return value
+    found = _time(value)
+    if found is None:
+        raise ValueError("is `earliest`, `latest` or an ISO 8601 time such as 2026-11-01T00:00Z")
+    return found
+
+
+def moment(value: object) -> datetime:
+    """Read an ISO 8601 time (UTC where it names no zone).
+
+    Raises:
+        ValueError: anything else.
+    """
+    found = _time(value)
+    if found is None:
+        raise ValueError("is an ISO 8601 time such as 2026-11-01T00:00Z")
+    return found
+
+
+def _time(value: object) -> datetime | None:
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            value = None
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    raise ValueError("is `earliest`, `latest` or an ISO 8601 time such as 2026-11-01T00:00Z")
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo else value.replace(tzinfo=UTC)

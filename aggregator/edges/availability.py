@@ -1,57 +1,208 @@
-"""Availability: the state of one edge from what was observed, with the reason in words.
+"""Availability: the state of one edge from what was observed, with the reason in words, and when it may change.
 
-Invariant: pure. Arrival at central decides, never the edge's clock; the worst finding wins.
+Invariants: pure. Arrival at central and the watcher's own clock decide, never the edge's clock; the worst finding wins
+and counts at once, because its evidence took its time already; a better one counts after it has lasted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import isfinite
+from typing import NamedTuple, Self
 
-# Three beats of one second and two seconds for the way.
-BEAT_PATIENCE_MS = 5_000
-LAGGING_MS = 60_000
+from aggregator.edges.movement import NOTHING_WAITS, Movement
 
 
 class State(StrEnum):
-    """How an edge is, best to worst."""
+    """How an edge is, best to worst; a pause is somebody's decision and hides the rest."""
 
     UP = "UP"
     LAGGING = "LAGGING"
     STALLED = "STALLED"
     UNREACHABLE = "UNREACHABLE"
     LOSING_DATA = "LOSING_DATA"
+    PAUSED = "PAUSED"
+
+
+BADNESS = {state: place for place, state in enumerate(State)}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long silence and recovery last before they count.
+
+    Attributes:
+        beat_s: Seconds between two heartbeats.
+        first_beat_s: The hub's own start: Spark's, the first epoch's, the first transaction's.
+        settle_s: How long a better finding lasts before it becomes the state.
+    """
+
+    beat_s: float = 1.0
+    first_beat_s: float = 30.0
+    settle_s: float = 5.0
+
+    @property
+    def silent_s(self) -> float:
+        """No beat and no answer: three beats, and one second of the two that the way may take; the rest is telling."""
+        return 3 * self.beat_s + 1.0
+
+    @property
+    def stalled_s(self) -> float:
+        """No beat from an edge that answers; a change of epoch takes a second or two of it."""
+        return 3 * self.beat_s + 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of an edge at one moment.
+    """What was seen of an edge at one moment; every age is in seconds of the watcher's clock.
 
     Attributes:
-        answers: Whether its brokers answered.
-        heartbeat_age_ms: Central's time since the last beat arrived; None before the first.
-        lag_ms: Age of the oldest record that is not yet at central; None where it is unknown.
-        gaps: Flows whose position the edge no longer has.
+        watched_s: Since the watching began.
+        answered_s: Since the edge last answered a question; None: not once.
+        beat_s: Since the last beat arrived at central; None: none that is known.
+        beat_came: One has arrived since the watching began.
+        beats: Whether somebody is expected to write beats; without them the answers decide alone.
+        movement: Of the flows that are not held.
+        gaps: Flows that want offsets which the edge no longer has, and about which nobody has decided.
+        doomed: Flows whose unread records the edge will delete before they are read, at the speed of the window.
+        left_s: Until the first of those is deleted.
+        trouble: What the edge's last error said.
+        paused: Who paused the edge and why; empty: nobody.
     """
 
-    answers: bool
-    heartbeat_age_ms: int | None
-    lag_ms: int | None
-    gaps: int
+    watched_s: float
+    answered_s: float | None
+    beat_s: float | None
+    beat_came: bool = True
+    beats: bool = True
+    movement: Movement = NOTHING_WAITS
+    gaps: int = 0
+    doomed: int = 0
+    left_s: float = 0.0
+    trouble: str = ""
+    paused: str = ""
 
 
-def judge(seen: Observation) -> tuple[State, str]:
-    """Decide an edge's state.
+class Finding(NamedTuple):
+    """A state and the sentence that says why."""
 
-    Returns:
-        The state and one sentence that says why.
-    """
+    state: State
+    reason: str
+
+
+def judge(seen: Observation, patience: Patience) -> Finding:
+    """Decide what one observation means by itself."""
+    if seen.paused:
+        return Finding(State.PAUSED, seen.paused)
     if seen.gaps:
-        return State.LOSING_DATA, f"{seen.gaps} flows want offsets that the edge no longer has"
-    if not seen.answers:
-        return State.UNREACHABLE, "no broker of the edge answers"
-    if seen.heartbeat_age_ms is None:
-        return State.STALLED, "no heartbeat has arrived yet: is the hub running?"
-    if seen.heartbeat_age_ms > BEAT_PATIENCE_MS:
-        return State.STALLED, f"the last heartbeat is {seen.heartbeat_age_ms / 1000:.0f} s old: is the hub running?"
-    if seen.lag_ms is not None and seen.lag_ms > LAGGING_MS:
-        return State.LAGGING, f"the oldest waiting record is {seen.lag_ms / 1000:.0f} s old"
-    return State.UP, "heartbeats arrive"
+        return Finding(State.LOSING_DATA, f"{_flows(seen.gaps)} wanted offsets that the edge no longer has")
+    if seen.doomed:
+        when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
+        return Finding(
+            State.LOSING_DATA,
+            f"the edge deletes unread records of {_flows(seen.doomed)}, the first {when}, sooner than they are read",
+        )
+    return _contact(seen, patience) or _progress(seen)
+
+
+def _contact(seen: Observation, patience: Patience) -> Finding | None:
+    """Whether the edge is silent: to questions and in beats, or in beats alone."""
+    unanswered_s = min(seen.watched_s, _age(seen.answered_s))
+    unbeaten_s = min(seen.watched_s, _age(seen.beat_s))
+    silent_s = min(unanswered_s, unbeaten_s) if seen.beats else unanswered_s
+    if silent_s > patience.silent_s:
+        nothing = "neither a heartbeat nor an answer" if seen.beats else "no answer"
+        since = f" for {_seconds(silent_s)}" if isfinite(silent_s) else ""
+        return Finding(State.UNREACHABLE, f"{nothing}{since}{_because(seen.trouble)}")
+    if not seen.beats or (seen.beat_came and unbeaten_s <= patience.stalled_s):
+        return None
+    if not seen.beat_came and unbeaten_s <= patience.first_beat_s:
+        return Finding(State.LAGGING, "its first heartbeat since the hub's start, or the end of a pause, is awaited")
+    since = "has arrived yet" if seen.beat_s is None else f"has arrived for {_seconds(seen.beat_s)}"
+    return Finding(
+        State.STALLED,
+        f"the edge answers, but no heartbeat {since}: does its slot run, and may `heartbeats` be written?",
+    )
+
+
+def _progress(seen: Observation) -> Finding:
+    moved = seen.movement
+    if moved.stuck:
+        return Finding(
+            State.STALLED,
+            f"{_flows(moved.stuck)} wait and have not moved for {_seconds(moved.waited_s)}{_because(seen.trouble)}",
+        )
+    if moved.behind:
+        waits = f"{moved.lag_records:,} records wait, the oldest for {_seconds(moved.waited_s)} at least"
+        if moved.gained_per_s > 0:
+            left = _seconds(moved.lag_records / moved.gained_per_s)
+            return Finding(State.LAGGING, f"{waits}; catching up, about {left} to go")
+        return Finding(State.LAGGING, f"{waits}; more arrive than are delivered")
+    return Finding(State.UP, "heartbeats arrive" if seen.beats else "it answers; nobody writes heartbeats")
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """The state of an edge, and what it may become.
+
+    Attributes:
+        state: As it is shown; None before the first finding.
+        reason: Why, in words.
+        since_ms: When it began, by central's clock.
+        better: The worst finding since everything was better than the state.
+        better_since_s: Since when, on the watcher's clock.
+    """
+
+    state: State | None = None
+    reason: str = ""
+    since_ms: int = 0
+    better: State | None = None
+    better_since_s: float = 0.0
+
+    def after(self, finding: Finding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
+        """The availability after one more finding.
+
+        Args:
+            finding: What was found now.
+            now_s: Seconds on the watcher's clock, which only goes forward.
+            now_ms: Central's present.
+            settle_s: How long a better finding must last.
+        """
+        found, reason = finding
+        if found is self.state:
+            return replace(self, reason=reason, better=None)
+        if self.state is None or State.PAUSED in (found, self.state) or BADNESS[found] > BADNESS[self.state]:
+            return type(self)(found, reason, now_ms)
+        if self.better is None:
+            return replace(self, reason=_recovering(self.reason), better=found, better_since_s=now_s)
+        worst = max(self.better, found, key=BADNESS.__getitem__)
+        if now_s - self.better_since_s < settle_s:
+            return replace(self, better=worst)
+        if worst is found:
+            return type(self)(found, reason, now_ms)
+        return type(self)(worst, reason, now_ms, found, now_s)
+
+
+_RECOVERS = "recovering; it was: "
+
+
+def _recovering(reason: str) -> str:
+    return f"{_RECOVERS}{reason.removeprefix(_RECOVERS)}"
+
+
+def _age(seconds: float | None) -> float:
+    return float("inf") if seconds is None else seconds
+
+
+def _flows(count: int) -> str:
+    return "1 flow" if count == 1 else f"{count} flows"
+
+
+def _because(trouble: str) -> str:
+    return f" ({trouble})" if trouble else ""
+
+
+def _seconds(seconds: float) -> str:
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -70,10 +70,13 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **
     )
 
 
-def transactional_producer(cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int) -> Producer:
+def transactional_producer(
+    cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int, **options: Any
+) -> Producer:
     """A producer with a fencing identity; the caller runs `init_transactions`."""
     return Producer(
         connection_options(cluster)
+        | options
         | {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,

@@ -123,26 +123,24 @@ class CommittedReader:
         """
         ends = {at: offsets.end for at, offsets in ranges.items() if len(offsets)}
         self._consumer.assign([TopicPartition(*at, ranges[at].start) for at in ends])
+        sole = next(iter(ends)) if len(ends) == 1 else None
         pieces: dict[Partition, Committed] = {}
         size, quiet_since, trouble = 0, time.monotonic(), "nothing"
         while ends:
-            taken = 0
-            for message in self._poll():
-                at = (message.topic(), message.partition())
-                end = ends.get(at)
-                if end is None:
+            before = size
+            for at, messages in _runs(self._poll(), sole):
+                if at not in ends:
                     continue
-                piece = pieces.get(at) or pieces.setdefault(at, Committed(*at))
-                error = message.error()
-                if error is None and message.offset() < end:
-                    taken += _append(piece, message)
-                elif _ends(piece, message, end):
+                piece = pieces.get(at)
+                if piece is None:
+                    piece = pieces[at] = Committed(*at)
+                taken = _take(piece, messages, ends[at])
+                size += taken.size
+                trouble = taken.trouble or trouble
+                if taken.ended:
                     del ends[at]
                     self._consumer.incremental_unassign([TopicPartition(*at)])
-                elif error is not None:
-                    trouble = error.name()
-            size += taken
-            if taken:
+            if size > before:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > self._patience_s:
                 raise _silent(ends, trouble, self._patience_s)
@@ -182,16 +180,60 @@ def _silent(ends: Mapping[Partition, int], trouble: str, patience_s: float) -> U
     )
 
 
-def _append(piece: Committed, message: Message) -> int:
-    """Take a record over and tell its bytes, at least one."""
-    key, value = message.key(), message.value()
-    piece.offsets.append(message.offset())
-    piece.timestamps_ms.append(message.timestamp()[1])
-    piece.keys.append(key)
-    piece.values.append(value)
+class _Taken(NamedTuple):
+    """What messages brought: bytes, whether nothing before the end comes after them, the last error's name."""
+
+    size: int
+    ended: bool = False
+    trouble: str = ""
+
+
+def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Partition, list[Message]]]:
+    """Consecutive messages of one partition, in order; `sole` where there is no other."""
+    if sole is not None:
+        if messages:
+            yield sole, messages
+        return
+    start, places = 0, [(message.topic(), message.partition()) for message in messages]
+    while start < len(messages):
+        at = places[start]
+        end = start + 1
+        while end < len(messages) and places[end] == at:
+            end += 1
+        yield at, messages[start:end]
+        start = end
+
+
+def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
+    """Take over what lies before `end`."""
+    errors = [message.error() for message in messages]
+    if messages[-1].offset() < end and not any(errors):  # by truth: a KafkaError can not be compared with None
+        return _Taken(_extend(piece, messages))
+    size, trouble = 0, ""
+    for message, error in zip(messages, errors, strict=True):
+        if error is None and message.offset() < end:
+            size += _extend(piece, [message])
+        elif _ends(piece, message, end):
+            return _Taken(size, ended=True, trouble=trouble)
+        elif error is not None:
+            trouble = error.name()
+    return _Taken(size, trouble=trouble)
+
+
+def _extend(piece: Committed, messages: list[Message]) -> int:
+    """Take records over and tell their bytes, at least one each; column by column, because this is every record."""
+    keys, values = [message.key() for message in messages], [message.value() for message in messages]
+    piece.offsets += [message.offset() for message in messages]
+    piece.timestamps_ms += [message.timestamp()[1] for message in messages]
+    piece.keys += keys
+    piece.values += values
+    piece.origins += [_origin(message.headers() or ()) for message in messages]
+    return len(messages) + sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+
+
+def _origin(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
     origin = None
-    for name, content in message.headers() or ():
+    for name, content in headers:
         if name == ORIGIN_HEADER:
             origin = content
-    piece.origins.append(origin)
-    return 1 + (len(key) if key else 0) + (len(value) if value else 0)
+    return origin

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.gap import Gap
@@ -42,6 +42,7 @@ class LedgerRecord:
     stripped: int = 0
     gap: Gap | None = None
     leader_epoch: int | None = None
+    unread: tuple[Segment, ...] = ()
 
     @property
     def position(self) -> Position:
@@ -51,8 +52,8 @@ class LedgerRecord:
     def encode(self) -> bytes:
         """JSON with a CRC-32 over itself: against accident, not against malice."""
         body = {"v": VERSION} | asdict(self)
-        for optional in ("gap", "leader_epoch"):
-            if body[optional] is None:
+        for optional in ("gap", "leader_epoch", "unread"):
+            if not body[optional] and body[optional] != 0:
                 del body[optional]
         return _dump(body | {"crc": zlib.crc32(_dump(body))})
 
@@ -73,7 +74,8 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
         if crc == zlib.crc32(_dump(body)) and version == VERSION:
             del body["v"]
             lost = body.pop("gap", None)
-            return LedgerRecord(**body, gap=Gap.of(lost) if lost else None)
+            unread = tuple(Segment(at, OffsetRange(*offsets)) for at, offsets in body.pop("unread", ()))
+            return LedgerRecord(**body, gap=Gap.of(lost) if lost else None, unread=unread)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise Failed(
@@ -82,17 +84,28 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     )
 
 
-def winners(records: Iterable[LogRecord], topic: str) -> dict[EdgePartition, LedgerRecord]:
+def flow_key(source: EdgePartition, backfill: str = "") -> str:
+    """Key of a flow's record; each backfill has flows of its own in the ledger of all backfills."""
+    return f"{source}/{backfill}" if backfill else str(source)
+
+
+def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
     """For each flow the record of the highest epoch, last in log order.
+
+    Args:
+        records: In log order within each partition.
+        topic: For the sentence about a damaged one.
+        backfill: Whose flows, in the ledger of all backfills; those of others are passed over.
 
     Raises:
         Failed: a damaged record.
     """
+    tail = f"/{backfill}" if backfill else ""
     best: dict[EdgePartition, LedgerRecord] = {}
     for record in records:
-        if record.value is None:
+        if record.value is None or not record.key.endswith(tail):
             continue
-        flow, entry = EdgePartition.parse(record.key), decode(record, topic)
+        flow, entry = EdgePartition.parse(record.key.removesuffix(tail)), decode(record, topic)
         if flow not in best or entry.epoch >= best[flow].epoch:
             best[flow] = entry
     return best
@@ -113,17 +126,25 @@ def totals(ledger: Mapping[EdgePartition, LedgerRecord], edge: str) -> Totals:
     return Totals(*(sum(getattr(entry, name) for entry in entries) for name in Totals._fields))
 
 
-def read_ledger(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[EdgePartition, LedgerRecord]:
+def read_ledger(
+    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0, backfill: str = ""
+) -> dict[EdgePartition, LedgerRecord]:
     """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
 
     Args:
         cluster: Central.
         names: The hub's names.
         partitions: How many are known to exist: stale metadata that shows fewer is an error, not an empty ledger.
+        backfill: Whose flows, in the ledger of all backfills.
 
     Raises:
         Failed: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
+    return winners(ledger_log(cluster, names, partitions=partitions), names.ledger, backfill=backfill)
+
+
+def ledger_log(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> list[LogRecord]:
+    """Every record of every ledger partition, read to its end; arguments and errors as `read_ledger`."""
     count = max(partitions, topics.partition_count(cluster, names.ledger))
-    return winners(read_to_end(cluster, names.ledger, range(count)), names.ledger) if count else {}
+    return read_to_end(cluster, names.ledger, range(count)) if count else []

@@ -23,12 +23,13 @@ _POLL_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of an internal topic."""
+    """One record of an internal topic; `timestamp_ms` is central's stamp where the topic has its own."""
 
     partition: int
     offset: int
     key: str
     value: bytes | None
+    timestamp_ms: int = 0
 
 
 def stable_ends(
@@ -118,6 +119,24 @@ def read_to_end(
     return _read(cluster, pending, deadline) if pending else []
 
 
+def read_last(cluster: ClusterConfig, topic: str, most: int, *, bound_s: float = END_BOUND_S) -> list[LogRecord]:
+    """Read the newest records of an internal topic that has one partition.
+
+    Args:
+        cluster: Central.
+        topic: An internal topic.
+        most: Offsets before its end.
+        bound_s: See `read_to_end`.
+
+    Raises:
+        Failed: the last stable offset did not reach the end within the bound.
+        Unreachable: central does not answer.
+    """
+    deadline = time.monotonic() + bound_s
+    start, end = decided_ranges(cluster, [(topic, 0)], bound_s=bound_s)[topic, 0]
+    return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []
+
+
 def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], deadline: float) -> list[LogRecord]:
     # The end is known to be there: end-of-partition should not wait for more.
     reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 5})
@@ -137,7 +156,7 @@ def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], dea
                 error = message.error()
                 if error is None:
                     key, value = message.key() or b"", message.value()
-                    records.append(LogRecord(at[1], message.offset(), key.decode(), value))
+                    records.append(LogRecord(at[1], message.offset(), key.decode(), value, message.timestamp()[1]))
                     reached = message.offset() + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public code has this name
                     reached = message.offset()

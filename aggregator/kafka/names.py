@@ -39,6 +39,10 @@ class HubNames:
         """One JSON per slot and second, kept for an hour, not transactional."""
         return f"{self.hub}.telemetry"
 
+    def backfills(self) -> "HubNames":
+        """The protocol's second instance: all backfills of the hub."""
+        return HubNames(f"{self.hub}.backfill")
+
     @property
     def driver_id(self) -> str:
         """Transactional id of the driver."""

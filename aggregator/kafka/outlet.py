@@ -15,7 +15,7 @@ class Outlet:
     def __init__(self, cluster: ClusterConfig) -> None:
         self._producer = clients.plain_producer(cluster)
 
-    def offer(self, topic: str, value: bytes, *, key: bytes | None = None, partition: int = 0) -> None:
+    def offer(self, topic: str, value: bytes | None, *, key: bytes | None = None, partition: int = 0) -> None:
         """Queue one record."""
         with contextlib.suppress(BufferError):
             self._producer.produce(topic, value, key, partition)

@@ -1,17 +1,20 @@
-"""Peeking: the timestamp of the first record at or after an offset, for lag in time.
+"""Peeking: the timestamp of the first record at or after an offset, for lag in time; and the newest stamped record.
 
-Invariant: reads a record's coordinates and timestamp only; bounded in time, and missing is an answer.
+Invariant: bounded in time, and missing is an answer.
 """
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka import clients
+from aggregator.kafka import clients, ends
 from aggregator.kafka.ends import Partition
+
+_NEWEST = 20
 
 
 def timestamps_at(
@@ -30,10 +33,47 @@ def timestamps_at(
     Raises:
         Unreachable: the client could not be used at all.
     """
+    return {at: message.timestamp()[1] for at, message in _first_at(cluster, positions, patience_s).items()}
+
+
+class Stamped(NamedTuple):
+    """A record with the time at which its cluster took it, by that cluster's clock."""
+
+    key: bytes | None
+    value: bytes | None
+    stamp_ms: int
+
+
+def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> Stamped | None:
+    """One of the newest records of a topic's first partition, if the cluster stamps the topic itself.
+
+    Args:
+        cluster: Where to look.
+        topic: Its name.
+        patience_s: Seconds for each of the questions.
+
+    Raises:
+        Unreachable: the cluster does not answer, or has no such topic.
+    """
+    at = (topic, 0)
+    start = ends.start_offsets(cluster, [at], timeout_s=patience_s)[at]
+    end = ends.stable_end_offsets(cluster, [at], timeout_s=patience_s)[at]
+    if end <= start:
+        return None
+    message = _first_at(cluster, {at: max(start, end - _NEWEST)}, patience_s).get(at)
+    if message is None or message.timestamp()[0] != TIMESTAMP_LOG_APPEND_TIME:
+        return None
+    return Stamped(message.key(), message.value(), message.timestamp()[1])
+
+
+def _first_at(
+    cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float
+) -> dict[Partition, Message]:
+    """The first committed record at or after each position, as far as they come in time."""
     if not positions:
         return {}
     reader = clients.consumer(cluster, **{"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1})
-    found: dict[Partition, int] = {}
+    found: dict[Partition, Message] = {}
     asked = set(positions)
     deadline = time.monotonic() + patience_s
     try:
@@ -44,7 +84,7 @@ def timestamps_at(
                 if at in asked:
                     asked.discard(at)
                     if message.error() is None:
-                        found[at] = message.timestamp()[1]
+                        found[at] = message
     except KafkaException as failure:
         raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
     finally:

@@ -4,6 +4,7 @@ Invariant: a position moves past markers and aborted records only by end-of-part
 longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time.
 """
 
+import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.ends import Partition
+from aggregator.kafka.statistics import ClientStatistics
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
 _LOST = frozenset(
@@ -46,6 +48,19 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def within(self, offsets: OffsetRange) -> "Chunk":
+        """The records at these offsets; of which leader epoch their last one is, nobody knows."""
+        part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
+        return Chunk(
+            self.topic,
+            self.partition,
+            self.keys[part],
+            self.values[part],
+            self.headers[part],
+            self.timestamps_ms[part],
+            self.offsets[part],
+        )
+
 
 class Fault(NamedTuple):
     """Why a partition can not be read on: `position_lost`, `topic_gone` or `denied`."""
@@ -75,7 +90,8 @@ class EdgeReader:
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
-        self._consumer: Consumer = clients.consumer(cluster, buffer_bytes=buffer_bytes)
+        self.statistics = ClientStatistics()
+        self._consumer: Consumer = clients.consumer(cluster, buffer_bytes=buffer_bytes, **self.statistics.options)
 
     def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
         """Read from these positions on; drops whatever was prefetched, so it is also the rewind.

@@ -1,12 +1,13 @@
 """The requests topic: what people (and rules, in their stead) have decided, which the driver carries out.
 
-Invariant: a decision is never changed or withdrawn, its key is its gap; readers pass over keys that are no gaps, and
-refuse a damaged decision by name. What a rule decides is written by the slot, in the transaction that goes on.
+Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by the next
+word about its edge. A damaged request is refused by name. What a rule decides is written by the slot, in the
+transaction that goes on.
 """
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
@@ -15,6 +16,7 @@ from aggregator.kafka import clients, topics
 from aggregator.kafka.gap import Decision, Gap
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.pauses import Pause, fold_pauses
 from aggregator.kafka.tail import LogTail
 
 VERSION = 1
@@ -65,28 +67,48 @@ def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decis
     return found
 
 
-def read_decisions(cluster: ClusterConfig, names: HubNames) -> tuple[Decision, ...]:
-    """Every decision about a gap, the topic read to its end; none before the hub's first run.
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What the topic says: every decision about a gap, and the newest word about each edge that ever was paused."""
+
+    decisions: tuple[Decision, ...] = ()
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+
+
+def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
+    """Every request, the topic read to its end; none before the hub's first run.
 
     Raises:
         Failed: a damaged request, or an end that stays stuck.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.requests):
-        return ()
-    return tuple(fold(read_to_end(cluster, names.requests, [0]), names.requests).values())
+        return Requests()
+    return _requests(read_to_end(cluster, names.requests, [0]), names.requests)
 
 
-def submit(cluster: ClusterConfig, names: HubNames, decisions: Collection[Decision]) -> None:
-    """Write decisions and wait until central has them.
+def _requests(records: Collection[LogRecord], topic: str) -> Requests:
+    return Requests(tuple(fold(records, topic).values()), fold_pauses(records, topic))
+
+
+def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:
+    """Write decisions and pauses, and wait until central has them.
 
     Raises:
         Unreachable: central did not take all of them; submitting again does no harm.
     """
+    write(cluster, names, (one.encode() if isinstance(one, Pause) else encode(one) for one in asked))
+
+
+def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str, bytes | None]]) -> None:
+    """Write any requests, by key and value, and wait until central has them.
+
+    Raises:
+        Unreachable: central did not take all of them; writing them again does no harm.
+    """
     refused: list[str] = []
     producer = clients.plain_producer(cluster)
-    for decision in decisions:
-        key, value = encode(decision)
+    for key, value in requests:
         producer.produce(
             names.requests,
             value,
@@ -98,7 +120,7 @@ def submit(cluster: ClusterConfig, names: HubNames, decisions: Collection[Decisi
         why = refused[0] if refused else "no answer"
         raise Unreachable(
             f"{names.requests} at {cluster.bootstrap_servers} did not take the request: {why}",
-            hint="check the broker and the principal's right to write this topic, then accept again",
+            hint="check the broker and the principal's right to write this topic, then ask again",
         )
 
 
@@ -109,13 +131,13 @@ class RequestWatch:
         self._topic = names.requests
         self._tail = LogTail(cluster, names.requests)
 
-    def look(self) -> tuple[Decision, ...]:
-        """Decisions that arrived since the last look; never blocks.
+    def look(self) -> Requests:
+        """Requests that arrived since the last look, all of them at the first; never blocks.
 
         Raises:
             Failed: a damaged request.
         """
-        return tuple(fold(self._tail.arrived(), self._topic).values())
+        return _requests(self._tail.arrived(), self._topic)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -1,35 +1,119 @@
-"""The tail of a compacted internal topic: what has arrived in its one partition since the last look.
+"""Tails: what has arrived in topics at central since the last look.
 
 Invariant: never blocks and proves nothing; whoever needs a proof reads the log to its end.
 """
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import clients
+from aggregator.kafka import clients, ends
 from aggregator.kafka.log import LogRecord
 
 _MOST = 1000
+# One look takes a backlog of so many batches; the rest is there at the next one.
+_BATCHES = 50
+# A compacted topic ends in markers, so that its newest record is some offsets before its end.
+_NEWEST = 20
+_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001 - public codes
 
 
 class LogTail:
-    """Follows partition 0 of a topic from its beginning."""
+    """Follows partitions of an internal topic.
 
-    def __init__(self, cluster: ClusterConfig, topic: str) -> None:
+    Args:
+        cluster: Central.
+        topic: The topic.
+        starts: First offset by partition; by default all of partition 0.
+    """
+
+    def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
         self._reader = clients.consumer(cluster)
-        self._reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        begin = {0: OFFSET_BEGINNING} if starts is None else starts
+        self._reader.assign([TopicPartition(topic, partition, offset) for partition, offset in begin.items()])
 
     def arrived(self) -> list[LogRecord]:
-        """Committed records since the last look, in log order; none while the cluster is away."""
-        try:
-            return [
-                LogRecord(0, message.offset(), (message.key() or b"").decode(), message.value())
-                for message in self._reader.consume(_MOST, 0)
-                if message.error() is None
-            ]
-        except KafkaException:
-            return []
+        """Committed records since the last look, in log order of each partition; none while the cluster is away."""
+        return [
+            LogRecord(
+                message.partition() or 0,
+                message.offset() or 0,
+                (message.key() or b"").decode(),
+                message.value(),
+                message.timestamp()[1],
+            )
+            for message in _queued(self._reader)
+            if message.error() is None
+        ]
 
     def close(self) -> None:
         """Leave the cluster."""
         self._reader.close()
+
+
+class Arrival(NamedTuple):
+    """A record that came in, with central's stamp."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    stamp_ms: int
+
+
+class ArrivalTail:
+    """Follows the first partition of many topics, each from its newest records on.
+
+    Args:
+        cluster: Central.
+    """
+
+    def __init__(self, cluster: ClusterConfig) -> None:
+        self._cluster = cluster
+        self._reader = clients.consumer(cluster)
+        self._followed: set[str] = set()
+
+    def follow(self, topics: Collection[str]) -> None:
+        """Follow these, too, as far as they exist.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        fresh = [(topic, 0) for topic in sorted(set(topics) - self._followed)]
+        if not fresh:
+            return
+        starts, stable = ends.start_offsets(self._cluster, fresh), ends.stable_end_offsets(self._cluster, fresh)
+        self._reader.incremental_assign(
+            [TopicPartition(*at, max(starts[at], stable[at] - _NEWEST)) for at in fresh],
+        )
+        self._followed |= {topic for topic, _ in fresh}
+
+    def arrived(self) -> list[Arrival]:
+        """Committed records since the last look; none while the cluster is away."""
+        found = []
+        for message in _queued(self._reader):
+            topic, error = message.topic() or "", message.error()
+            if error is None:
+                found.append(Arrival(topic, message.key(), message.value(), message.timestamp()[1]))
+            elif error.code() in _LOST and topic in self._followed:  # deleted and created again, or all of it compacted
+                self._reader.incremental_unassign([TopicPartition(topic, 0)])
+                self._followed.discard(topic)
+        return found
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._reader.close()
+
+
+def _queued(reader: Consumer) -> list[Message]:
+    found: list[Message] = []
+    for _ in range(_BATCHES):
+        try:
+            some = reader.consume(_MOST, 0)
+        except KafkaException:
+            break
+        found += some
+        if len(some) < _MOST:
+            break
+    return found

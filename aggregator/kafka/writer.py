@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import clients
+from aggregator.kafka.statistics import ClientStatistics
 
 Headers = Sequence[tuple[str, bytes | None]]
 # Key, value, timestamp in ms, headers.
@@ -38,7 +39,10 @@ class TransactionalWriter:
     def __init__(self, cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int = 1_000_000) -> None:
         self._cluster = cluster
         self._id = transactional_id
-        self._producer: Producer = clients.transactional_producer(cluster, transactional_id, batch_bytes=batch_bytes)
+        self.statistics = ClientStatistics()
+        self._producer: Producer = clients.transactional_producer(
+            cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
+        )
 
     def open(self) -> None:
         """Take the id and fence whoever had it; waits until an open transaction of the predecessor is aborted.
@@ -72,6 +76,7 @@ class TransactionalWriter:
             OutcomeUnknown: the producer is in no state to go on.
         """
         try:
+            self._producer.poll(0)  # takes the client's statistics, when they are due
             self._producer.begin_transaction()
         except KafkaException as failure:
             self._refuse(failure)

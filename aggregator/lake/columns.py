@@ -4,6 +4,7 @@ Invariant: every table has the fixed columns, a field never takes one's name, an
 schema that asks for another is refused with the difference.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ FIXED_COLUMNS = pa.schema(
         ("_central_offset", pa.int64()),
     ]
 )
+DAY_COLUMN = "_day"  # of a table that is divided by day: the UTC date of `_timestamp`
 _FIXED_NAMES = frozenset(name.casefold() for name in FIXED_COLUMNS.names)
 # Avro's own promotions, and what decoded values of the narrower type may be written as.
 _WIDER = {
@@ -36,6 +38,9 @@ _WIDER = {
     (pa.float32(), pa.float64()),
     (pa.string(), pa.binary()),
 }
+
+
+Promotes = Callable[[pa.DataType, pa.DataType], bool]
 
 
 class Column(NamedTuple):
@@ -87,18 +92,31 @@ def arrow_schema(schema: str) -> pa.Schema:
     return pa.schema([*FIXED_COLUMNS, *fields])
 
 
-def merged(table: pa.Schema, other: pa.Schema) -> pa.Schema:
+def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether every value of the narrow type is one of the wide type, as Avro promotes its types."""
+    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
+        return bool(narrow.scale == wide.scale and narrow.precision < wide.precision)
+    return (narrow, wide) in _WIDER
+
+
+def never(narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG001 - a `Promotes`
+    """No column changes its type."""
+    return False
+
+
+def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa.Schema:
     """The table's schema widened by what another schema adds: new columns, and new fields inside of nested ones.
 
     Args:
-        table: What the table holds; its types stay.
+        table: What the table holds.
         other: What is to be written.
+        promotes: Whether a column of one type can become one of another; all others keep their types.
 
     Raises:
         HoldError: a column changed its type in a way that the table can not hold; the message is the difference.
     """
     conflicts: list[str] = []
-    fields = _merged_fields(list(table), list(other), "", conflicts)
+    fields = _Merge(promotes, conflicts).fields(list(table), list(other), "")
     if conflicts:
         raise HoldError(
             "the schema does not fit the table: " + "; ".join(conflicts),
@@ -107,35 +125,40 @@ def merged(table: pa.Schema, other: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _merged_fields(ours: list[pa.Field], theirs: list[pa.Field], place: str, conflicts: list[str]) -> list[pa.Field]:
-    incoming = {field.name: field for field in theirs}
-    spelled = {field.name.casefold(): field.name for field in ours}
-    fields = [
-        pa.field(field.name, _merged_type(field.type, incoming[field.name].type, f"{place}{field.name}", conflicts))
-        if field.name in incoming
-        else field
-        for field in ours
-    ]
-    for name, field in incoming.items():
-        spelling = spelled.get(name.casefold())
-        if spelling is None:
-            fields.append(pa.field(name, field.type))
-        elif spelling != name:
-            conflicts.append(f"{place}{name} differs from {place}{spelling} in case only")
-    return fields
+class _Merge(NamedTuple):
+    promotes: Promotes
+    conflicts: list[str]
 
+    def fields(self, ours: list[pa.Field], theirs: list[pa.Field], place: str) -> list[pa.Field]:
+        incoming = {field.name: field for field in theirs}
+        spelled = {field.name.casefold(): field.name for field in ours}
+        fields = [
+            pa.field(field.name, self.type(field.type, incoming[field.name].type, f"{place}{field.name}"))
+            if field.name in incoming
+            else field
+            for field in ours
+        ]
+        for name, field in incoming.items():
+            spelling = spelled.get(name.casefold())
+            if spelling is None:
+                fields.append(pa.field(name, field.type))
+            elif spelling != name:
+                self.conflicts.append(f"{place}{name} differs from {place}{spelling} in case only")
+        return fields
 
-def _merged_type(ours: pa.DataType, theirs: pa.DataType, place: str, conflicts: list[str]) -> pa.DataType:
-    if ours == theirs or (theirs, ours) in _WIDER:
+    def type(self, ours: pa.DataType, theirs: pa.DataType, place: str) -> pa.DataType:
+        if ours == theirs or fits(theirs, ours):
+            return ours
+        if self.promotes(ours, theirs):
+            return theirs
+        if pa.types.is_struct(ours) and pa.types.is_struct(theirs):
+            return pa.struct(self.fields(list(ours), list(theirs), f"{place}."))
+        if pa.types.is_list(ours) and pa.types.is_list(theirs):
+            return pa.list_(self.type(ours.value_type, theirs.value_type, f"{place}[]"))
+        if pa.types.is_map(ours) and pa.types.is_map(theirs):
+            return pa.map_(pa.string(), self.type(ours.item_type, theirs.item_type, f"{place}{{}}"))
+        self.conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema")
         return ours
-    if pa.types.is_struct(ours) and pa.types.is_struct(theirs):
-        return pa.struct(_merged_fields(list(ours), list(theirs), f"{place}.", conflicts))
-    if pa.types.is_list(ours) and pa.types.is_list(theirs):
-        return pa.list_(_merged_type(ours.value_type, theirs.value_type, f"{place}[]", conflicts))
-    if pa.types.is_map(ours) and pa.types.is_map(theirs):
-        return pa.map_(pa.string(), _merged_type(ours.item_type, theirs.item_type, f"{place}{{}}", conflicts))
-    conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema")
-    return ours
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

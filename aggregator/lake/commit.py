@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import CentralPartition
-from aggregator.lake.columns import FIXED_COLUMNS, merged
+from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.ranges import Held, Outcome, Settlement, settle
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 
@@ -46,12 +46,14 @@ class Commit:
         name: Table name.
         outcomes: In the order of the plan.
         force: Commit positions that moved over nothing but markers, too.
+        behind: The table may lie behind where the outcomes begin: it had no part in what came before.
     """
 
     tables: Tables
     name: str
     outcomes: Sequence[Outcome]
     force: bool = False
+    behind: bool = False
     attempts: int = field(default=0)
 
     def run(self, handle: TableHandle | None) -> CommitResult:
@@ -77,8 +79,10 @@ class Commit:
         """Take one step; None when the table was created or widened and the next handle must be opened."""
         partitions = {one.span.partition for outcome in self.outcomes for one in outcome.reached}
         schema = handle.schema() if handle else self.tables.narrowed(FIXED_COLUMNS)
-        wider, fitting, held = _fitting(schema, self.outcomes)
-        positions = handle.positions(partitions) if handle else {}
+        wider, fitting, held = fitted(schema, self.outcomes, self.tables.promotes)
+        positions: Mapping[CentralPartition, int] = handle.positions(partitions) if handle else {}
+        if self.behind:
+            positions = _brought_up(positions, self.outcomes)
         settled = settle(fitting, positions)
         if not settled.positions or not (self.force or settled.worth_a_commit()):
             return CommitResult(None, positions, settled, held)
@@ -92,17 +96,36 @@ class Commit:
         return CommitResult(version, {**positions, **settled.positions}, settled, held)
 
 
-def _fitting(schema: pa.Schema, outcomes: Sequence[Outcome]) -> tuple[pa.Schema, list[Outcome], tuple[Held, ...]]:
-    """The schema that holds the table and what fits it, what fits, and why the rest does not."""
+def fitted(
+    schema: pa.Schema, outcomes: Sequence[Outcome], promotes: Promotes
+) -> tuple[pa.Schema, list[Outcome], tuple[Held, ...]]:
+    """The schema that holds the table and what fits it, what fits, and why the rest does not.
+
+    Args:
+        schema: The table's.
+        outcomes: In the order of the plan.
+        promotes: Which types its columns can change to.
+    """
     fitting: list[Outcome] = []
     held: list[Held] = []
     for outcome in outcomes:
         try:
             for file in outcome.files:
-                schema = merged(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)))
+                schema = merged(schema, pa.ipc.read_schema(pa.py_buffer(file.schema)), promotes)
         except HoldError as error:
             partitions = [one.span.partition for one in outcome.reached]
             held += [Held(one, f"central {one.topic}-{one.partition}: {error}") for one in partitions]
         else:
             fitting.append(outcome)
     return schema, fitting, tuple(held)
+
+
+def _brought_up(
+    positions: Mapping[CentralPartition, int], outcomes: Sequence[Outcome]
+) -> Mapping[CentralPartition, int]:
+    """Positions that lie before the first of the outcomes, moved to where it begins."""
+    starts: dict[CentralPartition, int] = {}
+    for outcome in outcomes:
+        for one in outcome.reached:
+            starts.setdefault(one.span.partition, one.span.offsets.start)
+    return {one: max(offset, starts.get(one, offset)) for one, offset in positions.items()}

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 import polars as pl
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.committed import Committed
-from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, merged
+from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.lift import lift
 from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.lake.shape import Nothing, Record, read_shape
@@ -68,7 +68,7 @@ class Decoder:
             Undecodable: one of them is not of this schema, or holds what its column can not.
         """
         frame = values[0][:HEADER_BYTES]
-        data = b"".join(values)[HEADER_BYTES:] + frame
+        data = b"".join([values[0][HEADER_BYTES:], *values[1:], frame])
         plain = (self._by_polars if self.engine == "polars" else self._by_fastavro)(data, len(values), frame)
         parts = [(index, f.shape) for index, f in enumerate(self.record.fields) if not isinstance(f.shape, Nothing)]
         try:
@@ -147,18 +147,16 @@ class Decoding:
             RecordHeld: a record does not decode; names topic, partition and offset.
             RetryError: the registry does not answer.
         """
+        fixed = _fixed_columns(batch)
+        frames = {value and value[:HEADER_BYTES] for value in batch.values}  # as quick as it gets: this is every record
+        if len(frames) == 1 and (frame := frames.pop()):
+            columns = self._group(batch, frame, range(len(batch)))
+            return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
         groups: dict[bytes, list[int]] = {}
         for index, value in enumerate(batch.values):
             if value is not None:
                 groups.setdefault(value[:HEADER_BYTES], []).append(index)
-        fixed = _fixed_columns(batch)
-        if not groups:
-            return fixed
-        if len(groups) == 1 and sum(map(len, groups.values())) == len(batch):
-            (frame,) = groups
-            columns = self._group(batch, frame, range(len(batch)))
-            return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
-        return self._woven(batch, groups, fixed)
+        return self._woven(batch, groups, fixed) if groups else fixed
 
     def _woven(self, batch: Committed, groups: dict[bytes, list[int]], fixed: pa.Table) -> pa.Table:
         """Several schemas, or tombstones between values: decode each group, then put the rows back in order."""
@@ -175,7 +173,9 @@ class Decoding:
 
     def _group(self, batch: Committed, frame: bytes, indices: Sequence[int]) -> pa.Table:
         decoder = self._decoder(batch, frame, indices[0])
-        values = [batch.values[index] or b"" for index in indices]
+        values = cast("Sequence[bytes]", batch.values)
+        if len(indices) < len(batch):
+            values = [values[index] for index in indices]
         try:
             return decoder.columns(values)
         except Undecodable:
@@ -219,12 +219,12 @@ def _held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld
 
 def _merged_at(schema: pa.Schema, other: pa.Schema, batch: Committed) -> pa.Schema:
     try:
-        return merged(schema, other)
+        return merged(schema, other, fits)  # the table decides whether it can follow
     except HoldError as error:
         raise _held(batch, 0, f"and its neighbours: {error.message}", error.hint) from None
 
 
-def _first_bad(decoder: Decoder, values: list[bytes], indices: Sequence[int]) -> int:
+def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:
     """Which record spoils its group; they are tried one by one, because this happens once and then holds."""
     for value, index in zip(values, indices, strict=True):
         try:
@@ -237,7 +237,7 @@ def _first_bad(decoder: Decoder, values: list[bytes], indices: Sequence[int]) ->
 def _fixed_columns(batch: Committed) -> pa.Table:
     """The fixed columns; without a readable `hub.origin` the origin's columns are null."""
     count = len(batch)
-    edge, topic, partition, offset, incarnation = _origins(batch.origins)
+    edge, topic, partition, offset, incarnation = origin_columns(batch.origins)
     arrays = [
         edge,
         topic,
@@ -254,9 +254,40 @@ def _fixed_columns(batch: Committed) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=FIXED_COLUMNS)
 
 
-def _origins(headers: list[bytes | None]) -> tuple[Any, ...]:
+def origin_columns(headers: Sequence[bytes | None]) -> tuple[Any, ...]:
     """Edge, topic, partition, offset, incarnation of `hub.origin` headers, as `coordinates.Origin` writes them."""
-    parts = pl.Series(headers, dtype=pl.Binary).cast(pl.String, strict=False).str.split("/")
+    try:
+        texts = pl.Series(headers, dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.PolarsError:  # not the hub's own: one is no UTF-8
+        texts = pl.Series([_text(header) for header in headers], dtype=pl.String)
+    return _alike(texts) or _each(texts)
+
+
+def _text(header: bytes | None) -> str | None:
+    try:
+        return None if header is None else header.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _alike(texts: pl.Series) -> tuple[Any, ...] | None:
+    """The columns of headers that differ in their offset only, as those of one edge partition do; else None."""
+    parts = (texts[0] or "").split("/") if len(texts) else []
+    if len(parts) != _ORIGIN_PARTS or texts.null_count():
+        return None
+    before, after = "/".join(parts[:4]) + "/", "/" + parts[5]
+    long_enough = texts.str.len_bytes() > len((before + after).encode())
+    if not (texts.str.starts_with(before) & texts.str.ends_with(after) & long_enough).all():
+        return None
+    offsets = texts.str.strip_prefix(before).str.strip_suffix(after).cast(pl.Int64, strict=False)
+    if offsets.null_count():
+        return None
+    edge, topic, partition, _, incarnation = (pa.repeat(column[0], len(texts)) for column in _each(texts[:1]))
+    return edge, topic, partition, offsets.to_arrow(), incarnation
+
+
+def _each(texts: pl.Series) -> tuple[Any, ...]:
+    parts = texts.str.split("/")
     whole = parts.list.len() == _ORIGIN_PARTS
     parts = pl.select(pl.when(whole).then(parts)).to_series()
 

@@ -18,19 +18,25 @@ from aggregator.kafka.committed import CentralPartition, central_partitions, off
 from aggregator.kafka.ends import log_end_offsets
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HubNames
-from aggregator.lake.commit import Commit, CommitResult
+from aggregator.lake.cadence import pause
+from aggregator.lake.commit import Commit
+from aggregator.lake.current import CurrentStates
 from aggregator.lake.files import remove
 from aggregator.lake.job import run_job
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.leftovers import KEEP, sweep
+from aggregator.lake.quality.publication import Published, complete
+from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import TableHandle
+from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from aggregator.lake.quality.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +68,7 @@ class LakeDriver:
         bounds: How much one cycle takes on.
         clock: Seconds since 1970; ages of staged files are judged by it.
         flows: What the hub replicates; by default the keys of its ledger.
+        told: Takes the report of every cycle.
 
     Raises:
         ConfigError: no lake, or no central registry.
@@ -76,6 +83,7 @@ class LakeDriver:
         bounds: LakeBounds | None = None,
         clock: Callable[[], float] = time.time,
         flows: Callable[[], Mapping[EdgePartition, object]] | None = None,
+        told: Callable[[CycleReport], None] = lambda _: None,
     ) -> None:
         if config.schemas is None:
             raise ConfigError("the lake needs central's registry", hint="add `schemas: directory:<path>`")
@@ -87,7 +95,11 @@ class LakeDriver:
         self._bounds = bounds or LakeBounds()
         self._clock = clock
         self._flows = flows or (lambda: read_ledger(config.central, names))
-        self._swept: set[str] = set()
+        self._told = told
+        self._states = CurrentStates(self._lake, self._tables)
+        self._swept: dict[str, float] = {}
+        self._gates = _gates(config, spark, self._tables, clock)
+        self._without_pending: set[str] = set()
 
     def cycle(self, *, force: bool = False) -> CycleReport:
         """Bring every table up to what is committed now, within the bounds.
@@ -102,16 +114,17 @@ class LakeDriver:
         return CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
 
     def run(self, stop: threading.Event) -> None:
-        """Cycle until `stop` is set: at once while there is a backlog, else once per commit interval."""
-        interval_s = self._lake.commit_interval.total_seconds()
+        """Cycle until `stop` is set: at once while there is a backlog, else by the commit interval or its records."""
         while not stop.is_set():
+            report = CycleReport()
             try:
-                behind = self.cycle().behind
+                report = self.cycle()
+                self._told(report)
+                self._states.refresh(report)
             except RetryError as error:
                 log.warning("the lake waits: %s", error)
-                behind = False
-            if not behind:
-                stop.wait(interval_s)
+            if not report.behind:
+                pause(self._config.central, self._lake, report, stop)
 
     def drain(
         self, until: Mapping[tuple[str, int], int] | None = None, *, stop: threading.Event | None = None
@@ -134,9 +147,11 @@ class LakeDriver:
         wanted = self._log_ends() if until is None else until
         while True:
             report = self.cycle(force=True)
+            self._told(report)
             moved = any(table.version is not None for table in report.tables)
             done = {table.table: table.added_to(done.get(table.table)) for table in report.tables}
             if (stop and stop.is_set()) or not any(table.short_of(wanted) for table in report.tables):
+                self._states.refresh(report, force=True)
                 return CycleReport(tuple(done.values()))
             if moved:
                 moved_at = time.monotonic()
@@ -166,19 +181,42 @@ class LakeDriver:
         handle = self._tables.open(name)
         self._sweep(name)
         positions = handle.positions(partitions) if handle else {}
-        todo = backlog(positions, limits, records=self._bounds.cycle_records)
+        decided = self._decided(name, positions, limits)
+        todo = backlog(positions, decided or limits, records=self._bounds.cycle_records)
         ends = {one: end for one, (_, end) in limits.items()}
         for held in todo.held:
             log.warning("table %s is held: %s", name, held.reason)
-        if not todo.spans:
-            return TableReport(name, next_offsets=_known(positions, limits), end_offsets=ends, held=todo.held)
+        gate = None if decided else self._gates.get(name)
+        standing = gate.standing(todo.spans) if gate else ()
+        if standing or not todo.spans:
+            known = _known(positions, limits)
+            return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *standing))
         outcomes = self._stage(name, handle, todo.spans)
         if set(central_partitions(self._config.central, topics)) != set(partitions):
             # A topic that was recreated meanwhile may have been read under its old id.
             self._discard(name, outcomes)
             raise RetryError(f"table {name}: central topics changed while they were read", hint="the next cycle reads")
-        result = self._commit(name, handle, outcomes, force=force)
-        return _report(name, result, todo, _known({**positions, **result.positions}, limits), ends)
+        if decided:
+            published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
+        elif gate:
+            published = gate.publish(handle, outcomes, force=force)
+        else:
+            published = self._plainly(name, handle, outcomes, force=force)
+        return _report(name, published, todo, _known({**positions, **published.result.positions}, limits), ends)
+
+    def _decided(
+        self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+    ) -> Mapping[CentralPartition, OffsetRange]:
+        """What a quarantine's commit decided and the table has not got; nobody but a gate leaves such a range."""
+        if name not in self._gates and name in self._without_pending:
+            return {}
+        pending = self._quarantine(name).pending(positions, limits)
+        if not pending:
+            self._without_pending.add(name)
+        return pending
+
+    def _quarantine(self, name: str) -> Quarantine:
+        return Quarantine(self._tables, self._lake.path, name)
 
     def _stage(self, name: str, handle: TableHandle | None, spans: tuple[Span, ...]) -> list[Outcome]:
         columns = handle.schema().serialize().to_pybytes() if handle else None
@@ -193,43 +231,76 @@ class LakeDriver:
             self._tables,
             columns,
             tuple(plan),
+            divided_by=handle.divided_by() if handle else self._tables.partitions.get(name, ()),
             registry_client=client,
         )
         return run_job(self._spark, task)
 
-    def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> CommitResult:
+    def _plainly(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
+        try:
+            return self._commit(name, handle, outcomes, force=force)
+        except HoldError:  # refused for certain, again and again: nothing may pile up
+            self._discard(name, outcomes)
+            raise
+
+    def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
+        begun = time.monotonic()
         result = Commit(self._tables, name, outcomes, force).run(handle)
         taken = result.settled.accepted if result.version is not None else ()
         self._discard(name, [outcome for outcome in outcomes if outcome not in taken])
-        return result
+        return Published(result, commit_s=time.monotonic() - begun)
 
     def _discard(self, name: str, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             remove(self._lake.path / name, outcome.files)
 
     def _sweep(self, name: str) -> None:
-        if name in self._swept:
+        if self._clock() < self._swept.get(name, 0.0) + KEEP.total_seconds():
             return
-        self._swept.add(name)
-        handle = self._tables.open(name)
-        sweep(self._lake.path / name, handle.files() if handle else (), now_s=self._clock())
+        self._swept[name] = self._clock()
+        for table in (name, self._quarantine(name).name):
+            sweep(self._lake.path / table, self._tables.open(table), now_s=self._clock())
+
+
+def _gates(
+    config: HubConfig, spark: "SparkSession", tables: Tables, clock: Callable[[], float]
+) -> "Mapping[str, Gate]":
+    """The gates of the tables that have suites; a lake without any imports nothing for them."""
+    if not any(table.quality for table in lake_config(config).tables.values()):
+        return {}
+    from aggregator.lake.quality.gate import open_gates  # noqa: PLC0415 - Great Expectations takes three seconds
+
+    return open_gates(config, spark, tables, clock=clock)
 
 
 def _report(
     name: str,
-    result: CommitResult,
+    published: Published,
     todo: Backlog,
     next_offsets: Mapping[CentralPartition, int],
     ends: Mapping[CentralPartition, int],
 ) -> TableReport:
+    result = published.result
     files = result.settled.files if result.version is not None else []
-    held = [*todo.held, *result.held]
+    held = [*todo.held, *result.held, *published.held]
     reached = [one for outcome in result.settled.accepted for one in outcome.reached]
     held += [Held(one.span.partition, one.held) for one in reached if one.held]
     for one in held[len(todo.held) :]:
         log.warning("table %s is held: %s", name, one.reason)
     rows = sum(file.rows for file in files)
-    return TableReport(name, rows, len(files), result.version, next_offsets, ends, tuple(held))
+    return TableReport(
+        name,
+        rows,
+        len(files),
+        result.version,
+        next_offsets,
+        ends,
+        tuple(held),
+        verdict="" if published.verdict is None else published.verdict.value,
+        diverted=published.diverted,
+        audit_s=published.audit_s,
+        commit_s=published.commit_s,
+    )
 
 
 def _known(

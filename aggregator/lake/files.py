@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aggregator.lake.columns import FIXED_COLUMNS, conformed, merged
+from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
+from aggregator.lake.division import Part, divided, with_day
+from aggregator.lake.encoding import COMPRESSION, dictionary_columns
 
 PREFIX = "hub-"
 SUFFIX = ".parquet"
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
+_OPEN_FILES = 32
 # Longer texts would make the table's log long; a reader prunes by prefixes at best.
 _STATISTICS_CHARACTERS = 32
 
@@ -34,6 +37,7 @@ class StagedFile(NamedTuple):
         rows: Records, tombstones included.
         stats: Delta's statistics as JSON.
         schema: Arrow schema, serialised.
+        partition: Columns that the table is divided by, and their value in this file as text.
     """
 
     path: str
@@ -41,20 +45,43 @@ class StagedFile(NamedTuple):
     rows: int
     stats: str
     schema: bytes
+    partition: Part = ()
+
+
+class _Open(NamedTuple):
+    name: str
+    writer: pq.ParquetWriter
 
 
 class Stage:
-    """Takes tables of rows and writes them into files of one schema each."""
+    """Takes tables of rows and writes them into files of one schema each.
+
+    Args:
+        folder: The table's.
+        schema: Its columns, None before the first commit.
+        promotes: Which types its columns can change to.
+        divided_by: Columns that the table is divided by.
+        file_bytes: A file is ended beyond this size.
+        group_bytes: Rows wait in memory up to this size, as Arrow counts them, and become one row group.
+    """
 
     def __init__(
-        self, folder: Path, schema: pa.Schema | None, *, file_bytes: int = _FILE_BYTES, group_bytes: int = _GROUP_BYTES
+        self,
+        folder: Path,
+        schema: pa.Schema | None,
+        *,
+        promotes: Promotes = never,
+        divided_by: tuple[str, ...] = (),
+        file_bytes: int = _FILE_BYTES,
+        group_bytes: int = _GROUP_BYTES,
     ) -> None:
         self._folder = folder
         self._schema = schema or FIXED_COLUMNS
+        self._promotes = promotes
+        self._divided_by = divided_by
         self._file_bytes = file_bytes
         self._group_bytes = group_bytes
-        self._name = ""
-        self._writer: pq.ParquetWriter | None = None
+        self._open: dict[Part, _Open] = {}
         self._waiting: list[pa.Table] = []
         self._staged: list[StagedFile] = []
 
@@ -65,7 +92,9 @@ class Stage:
             HoldError: the rows do not fit the table's columns.
             OSError: the folder can not be written.
         """
-        wanted = merged(self._schema, rows.schema)
+        if DAY_COLUMN in self._divided_by:
+            rows = with_day(rows)
+        wanted = merged(self._schema, rows.schema, self._promotes)
         if wanted != self._schema:
             self._finish()
             self._schema = wanted
@@ -76,16 +105,30 @@ class Stage:
     def _write(self) -> None:
         if not self._waiting:
             return
-        if self._writer is not None and (self._folder / self._name).stat().st_size > self._file_bytes:
-            self._end_file()
-        if self._writer is None:
-            self._name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(
-                self._folder / self._name, self._schema, compression="zstd", compression_level=1, write_statistics=True
-            )
         rows, self._waiting = pa.concat_tables(self._waiting), []
-        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        for part, part_rows in divided(rows, self._divided_by):
+            self._file(part, part_rows).write_table(part_rows, row_group_size=max(1, part_rows.num_rows))
+
+    def _file(self, part: Part, rows: pa.Table) -> pq.ParquetWriter:
+        """The open file of a part, which `rows` begin; a full one is ended, and the oldest where too many are open."""
+        found = self._open.get(part)
+        if found is not None and (self._folder / found.name).stat().st_size > self._file_bytes:
+            self._end_file(part)
+        elif found is not None:
+            return found.writer
+        if len(self._open) >= _OPEN_FILES:
+            self._end_file(next(iter(self._open)))
+        name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        writer = pq.ParquetWriter(
+            self._folder / name,
+            self._schema,
+            use_dictionary=dictionary_columns(rows),
+            write_statistics=True,
+            **COMPRESSION,
+        )
+        self._open[part] = _Open(name, writer)
+        return writer
 
     def close(self) -> tuple[StagedFile, ...]:
         """Finish the open file and tell what was staged.
@@ -99,27 +142,27 @@ class Stage:
     def abandon(self) -> None:
         """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
         with contextlib.suppress(OSError):  # the disk is full, or gone
-            if self._writer is not None:
-                (self._folder / self._name).unlink(missing_ok=True)
-                self._writer.close()
+            for name, writer in self._open.values():
+                (self._folder / name).unlink(missing_ok=True)
+                writer.close()
             remove(self._folder, self._staged)
-        self._writer = None
+        self._open.clear()
 
     def _finish(self) -> None:
         self._write()
-        self._end_file()
+        for part in list(self._open):
+            self._end_file(part)
 
-    def _end_file(self) -> None:
-        if self._writer is None:
-            return
-        self._writer.close()
-        self._writer = None
-        path = self._folder / self._name
+    def _end_file(self, part: Part) -> None:
+        name, writer = self._open[part]
+        writer.close()
+        del self._open[part]
+        path = self._folder / name
         _sync(path)
         _sync(self._folder)
         footer = pq.read_metadata(path)
         schema = self._schema.serialize().to_pybytes()
-        self._staged.append(StagedFile(self._name, path.stat().st_size, footer.num_rows, statistics(footer), schema))
+        self._staged.append(StagedFile(name, path.stat().st_size, footer.num_rows, statistics(footer), schema, part))
 
 
 def remove(folder: Path, files: list[StagedFile] | tuple[StagedFile, ...]) -> None:

@@ -24,6 +24,10 @@ class TableReport:
         end_offsets: Last stable offsets when the cycle began.
         held: Why some of it can not go on.
         failed: What did not answer; the next cycle tries again.
+        verdict: Of the quality gate; empty where nothing was audited.
+        diverted: Records that went into the quarantine.
+        audit_s: What the gate took, in seconds.
+        commit_s: What the commits took beside it.
     """
 
     table: str
@@ -34,6 +38,10 @@ class TableReport:
     end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
     failed: RetryError | None = None
+    verdict: str = ""
+    diverted: int = 0
+    audit_s: float = 0.0
+    commit_s: float = 0.0
 
     @property
     def lag_records(self) -> int:
@@ -55,11 +63,20 @@ class TableReport:
         )
 
     def added_to(self, before: "TableReport | None") -> "TableReport":
-        """This cycle's report with the rows and files of the ones before it."""
+        """This cycle's report with the sums of the ones before it."""
         if before is None:
             return self
         version = before.version if self.version is None else self.version
-        return replace(self, rows=before.rows + self.rows, files=before.files + self.files, version=version)
+        return replace(
+            self,
+            rows=before.rows + self.rows,
+            files=before.files + self.files,
+            version=version,
+            verdict=self.verdict or before.verdict,
+            diverted=before.diverted + self.diverted,
+            audit_s=before.audit_s + self.audit_s,
+            commit_s=before.commit_s + self.commit_s,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +104,4 @@ class CycleReport:
     def behind(self) -> bool:
         """Whether another cycle would find work that this one left by its bounds."""
         ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}
-        return any(table.rows > 0 and table.short_of(ends) for table in self.tables)
+        return any(table.rows + table.diverted > 0 and table.short_of(ends) for table in self.tables)

@@ -11,8 +11,11 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HubNames
+from aggregator.lake.compaction import bins
+from aggregator.lake.quality.history import read
+from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.sources import lake_sources
-from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import Tables
 
 
@@ -27,7 +30,13 @@ class TableStatus:
         next_offsets: Its position in each central partition.
         end_offsets: Last stable offsets of central.
         committed_ms: Time of the last commit, milliseconds since 1970.
+        files: Its data files.
+        small_files: Those that a compaction would rewrite.
+        size_bytes: Of all files.
         problem: Why the table could not be read, else empty.
+        verdict: The quality gate's last one; empty without a gate.
+        audited_ms: When that was.
+        quarantined: Records in `<table>__quarantine`.
     """
 
     table: str
@@ -36,12 +45,24 @@ class TableStatus:
     next_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
     end_offsets: Mapping[CentralPartition, int] = field(default_factory=dict)
     committed_ms: int | None = None
+    files: int = 0
+    small_files: int = 0
+    size_bytes: int = 0
     problem: str = ""
+    verdict: str = ""
+    audited_ms: int | None = None
+    quarantined: int = 0
 
     @property
     def lag_records(self) -> int:
         """Offsets that are committed at central and not in the table; an upper bound of records."""
         return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
+
+    def freshness_ms(self, now_ms: int) -> int | None:
+        """How old a reader's view is: nothing while the table has all of central; None before the first commit."""
+        if self.lag_records == 0:
+            return 0
+        return None if self.committed_ms is None else max(0, now_ms - self.committed_ms)
 
 
 def lake_status(config: HubConfig) -> list[TableStatus]:
@@ -65,6 +86,22 @@ def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]
         if handle is None:
             return TableStatus(name, next_offsets=firsts, end_offsets=ends)
         positions = firsts | handle.positions(limits)
-        return TableStatus(name, handle.version, handle.rows(), positions, ends, handle.committed_ms())
+        live = handle.live()
+        apart = tables.open(f"{name}{QUARANTINE}")
+        audited = read(lake_config(config).path, name, days=1)
+        return TableStatus(
+            name,
+            handle.version,
+            handle.rows(),
+            positions,
+            ends,
+            handle.committed_ms(),
+            files=len(live),
+            small_files=sum(map(len, bins(live))),
+            size_bytes=sum(file.size for file in live),
+            verdict=audited[-1].verdict.value if audited else "",
+            audited_ms=audited[-1].at_ms if audited else None,
+            quarantined=apart.rows() if apart else 0,
+        )
     except AggregatorError as error:
         return TableStatus(name, next_offsets=firsts, end_offsets=ends, problem=error.message)

@@ -6,9 +6,11 @@ names; what the first attempt left is in no commit.
 """
 
 import base64
+import gc
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ class StagingTask:
         tables: The format, for its types.
         columns: The table's Arrow schema, serialised; None before the first commit.
         plan: Spans of task 0, 1, …
+        divided_by: Columns that the table is divided by.
         registry_client: How to connect to the registry; secrets are references.
     """
 
@@ -51,6 +54,7 @@ class StagingTask:
     tables: Tables
     columns: bytes | None
     plan: tuple[tuple[Span, ...], ...]
+    divided_by: tuple[str, ...] = ()
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
@@ -63,9 +67,11 @@ class StagingTask:
         columns = None if self.columns is None else pa.ipc.read_schema(pa.py_buffer(self.columns))
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         registry = open_registry(self.registry, self.registry_client)
-        running = _Running(self, reader, Decoding(registry.schema), Stage(self.folder, columns))
+        stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
+        running = _Running(self, reader, Decoding(registry.schema), stage)
         try:
-            reached = running.read(self.plan[number])
+            with _without_collector():
+                reached = running.read(self.plan[number])
             return Outcome(reached, running.stage.close())
         except OSError as error:
             running.stage.abandon()
@@ -122,6 +128,18 @@ class _Running:
         self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's cycle collector walks through all lists of records again and again, a sixth of a task, for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: task numbers in, one JSON text per task out."""
     for batch in batches:
@@ -147,7 +165,7 @@ def encode_outcome(outcome: Outcome) -> str:
     return json.dumps(
         {
             "reached": [[*one.span.partition, *one.span.offsets, one.next_offset, one.held] for one in outcome.reached],
-            "files": [[*file[:-1], base64.b64encode(file.schema).decode()] for file in outcome.files],
+            "files": [file._asdict() | {"schema": base64.b64encode(file.schema).decode()} for file in outcome.files],
         }
     )
 
@@ -167,7 +185,13 @@ def decode_outcome(text: str) -> Outcome:
         for topic, topic_id, partition, start, end, next_offset, held in told["reached"]
     )
     files = tuple(
-        StagedFile(path, size, rows, stats, base64.b64decode(schema))
-        for path, size, rows, stats, schema in told["files"]
+        StagedFile(
+            **file
+            | {
+                "schema": base64.b64decode(file["schema"]),
+                "partition": tuple((name, value) for name, value in file["partition"]),
+            }
+        )
+        for file in told["files"]
     )
     return Outcome(reached, files)

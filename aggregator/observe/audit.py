@@ -8,6 +8,7 @@ The end is the ledger's position, read first, so that a running hub is never ahe
 from collections import defaultdict
 from dataclasses import replace
 
+from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -15,7 +16,8 @@ from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.kafka.requests import by_flow
 from aggregator.observe.comparison import Books, Comparison
 from aggregator.observe.gaps import GapState, KnownGap
-from aggregator.observe.records import read_letters
+from aggregator.observe.late import LateWork
+from aggregator.observe.records import letter_offsets
 from aggregator.observe.survey import survey
 from aggregator.observe.tally import Finding, ranges_of
 from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
@@ -35,12 +37,13 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int) -> Audit:
     """
     found = survey(config, now_ms=now_ms)
     ledger, gaps = found.ledger, found.gaps
-    letters = read_letters(config.central, HubNames(config.hub))
+    late = LateWork.of(read_backfills(config.central, HubNames(config.hub)).values())
+    letters = letter_offsets(config.central, HubNames(config.hub))
     groups: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for source in sorted(ledger):
         if source.edge in config.edges and source.topic != HEARTBEATS and selection.takes(source):
             groups[source.edge, source.topic].append(source)
-    books = Books(config, ledger, by_flow(found.decisions), letters, now_ms)
+    books = Books(config, ledger, by_flow(found.decisions), letters, late, now_ms)
     flows: list[FlowAudit] = []
     for (edge, topic), sources in groups.items():
         rule = rule_for(config, edge, topic)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import central_partitions
@@ -21,10 +21,13 @@ from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import central_topic
 from aggregator.lake.origins import row_origins
+from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.tables.formats import open_tables
+from aggregator.observe.late import LateWork, Restate, explained
 from aggregator.observe.records import Letters, committed
-from aggregator.observe.tally import Finding, Rules, Segment, Sums, Tally, compare, ranges, ranges_of, segments
+from aggregator.observe.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.observe.verdicts import FlowAudit, Selection
+from aggregator.replicate.gaps import segments
 from aggregator.replicate.planning import target
 
 # Offsets that are looked at in one pass; six bytes each.
@@ -40,6 +43,7 @@ class Books:
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: Mapping[EdgePartition, tuple[Decision, ...]]
     letters: Letters
+    late: LateWork
     now_ms: int
     strangers: dict[Partition, set[int]] = field(default_factory=dict)
 
@@ -52,6 +56,8 @@ class Flow:
     entry: LedgerRecord
     end: int
     segments: list[Segment]
+    late_suppressed: int = 0
+    restates: tuple[Restate, ...] = ()
     sums: Sums = field(default_factory=Sums)
     findings: list[Finding] = field(default_factory=list)
     absent: list[tuple[int, OffsetRange]] = field(default_factory=list)
@@ -60,9 +66,10 @@ class Flow:
     def closed(self, *, in_lake: bool) -> FlowAudit:
         """Weigh what is absent against what was suppressed, and put it all together."""
         suppressed = sum(len(offsets) for _, offsets in self.absent)
-        findings = list(self.findings)
-        if suppressed > self.entry.suppressed:
-            note = f"{self.entry.suppressed} of them may be suppressed records" if self.entry.suppressed else ""
+        findings, self.sums.restated = explained(self.findings, self.restates)
+        known = self.entry.suppressed + self.late_suppressed
+        if suppressed > known:
+            note = f"{known} of them may be suppressed records" if known else ""
             for incarnation in sorted({at for at, _ in self.absent}):
                 lost = tuple(offsets for at, offsets in self.absent if at == incarnation)
                 findings.append(Finding("missing", "central", incarnation, lost, note))
@@ -82,6 +89,7 @@ class Flow:
             suppressed,
             in_lake,
             findings=tuple(findings),
+            restates=self.restates,
         )
 
 
@@ -97,7 +105,7 @@ class Comparison:
         self._central = target(books.config, edge, topic)
         self._by_key = rule.partition_by == "key"
         self._table = central_topic(rule.lake, edge, topic) if rule.lake and books.config.lake else None
-        self._files: list[str] = []
+        self._files: dict[str, list[str]] = {}
         self._lake_positions: dict[Partition, int] = {}
         self._ranges: dict[Partition, OffsetRange] = {}
         self._ends: dict[Partition, int] = {}
@@ -143,7 +151,9 @@ class Comparison:
             begin, end = asked[source]
             comparable = OffsetRange(begin, min(end, cut, stable[place]))
             parts = [within(part, comparable) for part in segments(entry.position, starts[place], decisions)]
-            opened[source] = Flow(source, entry, stable[place], [part for part in parts if len(part.offsets)])
+            parts = [part for part in parts if len(part.offsets)]
+            late, restates = self._books.late.suppressed.get(source, 0), self._books.late.restates.get(source, ())
+            opened[source] = Flow(source, entry, stable[place], parts, late, tuple(restates))
         return opened
 
     def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
@@ -153,11 +163,16 @@ class Comparison:
         return {source: OffsetRange(begins.get(place, 0), stops.get(place, 2**62)) for source, place in at.items()}
 
     def _open_central(self) -> None:
-        """The lake's version first: rows that it has are then at central before the end that is read."""
+        """The lake's version first: rows that it has are then at central before the end that is read.
+
+        Records in the quarantine are delivered, too (I3).
+        """
         partitions = central_partitions(self._config.central, [self._central])
         if self._table is not None:
-            handle = open_tables(self._config).open(self._table)
-            self._files = handle.files() if handle else []
+            tables = open_tables(self._config)
+            handle, apart = tables.open(self._table), tables.open(f"{self._table}{QUARANTINE}")
+            self._files = {self._table: handle.files() if handle else []}
+            self._files[f"{self._table}{QUARANTINE}"] = apart.files() if apart else []
             positions = handle.positions(partitions) if handle else {}
             self._lake_positions = {(one.topic, one.partition): offset for one, offset in positions.items()}
         self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
@@ -201,6 +216,9 @@ class Comparison:
                 self._read_lake(flow, tally)
             findings, absent = compare(tally, self._rules)
             flow.findings += findings
+            never = absent & marks_of(flow.entry.unread, tally.segment)
+            flow.sums.never_read += int(np.count_nonzero(never))
+            absent &= ~never
             flow.sums.add(flow.source, tally)
             unread = (tally.edge > 0) & (tally.central == 0) & (tally.dead == 0)
             flow.sums.expired += int(np.count_nonzero(unread & tally.expired))
@@ -268,7 +286,8 @@ class Comparison:
         assert self._config.lake is not None
         assert self._table is not None
         end = self._ends[flow.source.topic, flow.source.partition]
-        for incarnations, offsets in row_origins(self._config.lake.path / self._table, self._files, flow.source):
+        rows = (row_origins(self._config.lake.path / name, files, flow.source) for name, files in self._files.items())
+        for incarnations, offsets in itertools.chain.from_iterable(rows):
             tally.count(tally.lake, offsets[incarnations == tally.segment.incarnation])
             present = flow.entry.incarnation
             strange = (incarnations > present) | ((incarnations == present) & (offsets >= end))

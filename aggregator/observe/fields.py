@@ -6,12 +6,15 @@ and replace each other; those of different lives add up.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.news import KIND
 
+_COUNTS = ("seen", "null", "transformed", "rejected")
+# In place of a life: all that are over.
+_PAST = ""
 _MARK = f'"{KIND}"'.encode()
 
 
@@ -77,6 +80,19 @@ class FieldFeed:
         if len(word.parts) == word.count:
             self._whole[place] = word
             self.since_ms = min(word.at_ms, self.since_ms or word.at_ms)
+
+    def settle(self, silent_ms: int) -> None:
+        """Make one of the lives that have said nothing for so long: a feed that is kept for days stays small."""
+        newest_ms = max((word.at_ms for word in self._whole.values()), default=0)
+        past: dict[tuple[str, str], list[_Word]] = {}
+        for (edge, topic, life), word in list(self._whole.items()):
+            if life == _PAST or word.at_ms < newest_ms - silent_ms:
+                past.setdefault((edge, topic), []).append(self._whole.pop((edge, topic, life)))
+        for (edge, topic), words in past.items():
+            last = max(words, key=lambda word: word.at_ms)
+            rows = [one.row._replace(**{name: getattr(one, name) for name in _COUNTS}) for one in _summed(words).fields]
+            self._whole[edge, topic, _PAST] = replace(last, count=1, parts={0: rows})
+        self._half = {at: word for at, word in self._half.items() if word.at_ms >= newest_ms - silent_ms}
 
     def topics(self) -> dict[tuple[str, str], TopicFields]:
         """Edge and topic to what is known of its fields."""

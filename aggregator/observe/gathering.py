@@ -14,6 +14,7 @@ from aggregator.coordinates import OffsetRange
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import CommittedReader
 from aggregator.kafka.ledger import read_ledger
+from aggregator.kafka.letters import is_resolution
 from aggregator.kafka.names import HubNames
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.report import Report, compose
@@ -92,6 +93,8 @@ def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
     """Whose dead letter it is, and why; a damaged one is told as such."""
     try:
         letter = json.loads(value or b"")
+        if is_resolution(letter):
+            return {}
         return {(str(letter["edge"]), str(letter["topic"]), str(letter["reason"])): 1}
     except (ValueError, KeyError, TypeError):
         return {("?", "?", "unreadable"): 1}

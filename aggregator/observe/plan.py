@@ -32,7 +32,7 @@ from aggregator.observe.plan_schemas import (
 )
 from aggregator.observe.plan_tables import TableStep, table_steps
 from aggregator.privacy.policy import Policy
-from aggregator.replicate.discovery import EdgeTopic, snapshot
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeTopic, snapshot
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.replicate.world import internal_topics
@@ -166,7 +166,7 @@ def _with_heartbeats(config: HubConfig, shown: Mapping[str, EdgeTopic]) -> dict[
 
 def _beats(seen: Snapshots, snapshots: Snapshots) -> list[TopicStep]:
     return [
-        TopicStep(edge, HEARTBEATS, CREATE, 1, {"cleanup.policy": "compact"})
+        TopicStep(edge, HEARTBEATS, CREATE, BEATS_AT_AN_EDGE.partitions, BEATS_AT_AN_EDGE.settings)
         for edge, shown in snapshots.items()
         if HEARTBEATS in shown and HEARTBEATS not in seen[edge]
     ]

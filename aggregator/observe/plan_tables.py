@@ -63,7 +63,7 @@ def _step(tables: Tables, name: str, sources: tuple[str, ...], texts: Sequence[s
         schema = handle.schema() if handle else None
         for text in texts:
             columns = tables.narrowed(arrow_schema(text))
-            schema = columns if schema is None else merged(schema, columns)
+            schema = columns if schema is None else merged(schema, columns, tables.promotes)
     except HoldError as error:
         return TableStep(name, REFUSED, (), sources, error.message)
     except AggregatorError as error:

@@ -3,7 +3,6 @@
 Invariant: committed records only, up to an end that was fixed before; values are never looked at.
 """
 
-import json
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -12,11 +11,10 @@ import numpy as np
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Failed, HoldError
-from aggregator.kafka import topics
+from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed, CommittedReader
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.log import decided_ranges
+from aggregator.kafka.letters import read_letters
 from aggregator.kafka.names import HubNames
 from aggregator.observe.tally import Offsets
 
@@ -46,22 +44,18 @@ def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], w
         reader.close()
 
 
-def read_letters(cluster: ClusterConfig, names: HubNames) -> Letters:
+def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
     """Offsets of the hub's dead letters by flow and incarnation.
+
+    One that a replay delivered is none any more: its record is due at central. One that a rule keeps at the edge by now
+    is a suppressed record like any other, known by its number.
 
     Raises:
         Failed: a dead letter is none.
         Unreachable: no answer.
     """
     found: dict[tuple[EdgePartition, int], array[int]] = defaultdict(lambda: array("q"))
-    count = topics.partition_count(cluster, names.dead_letters)
-    wanted = decided_ranges(cluster, [(names.dead_letters, partition) for partition in range(count)]) if count else {}
-    for piece in committed(cluster, wanted, "the dead letters"):
-        for at, value in zip(piece.offsets, piece.values, strict=True):
-            try:
-                body = json.loads(value or b"")
-                source = EdgePartition(body["edge"], body["topic"], body["partition"])
-                found[source, body["incarnation"]].append(body["offset"])
-            except (ValueError, KeyError, TypeError):
-                raise Failed(f"{names.dead_letters} offset {at} is no dead letter of ours") from None
+    for letter in read_letters(cluster, names.dead_letters):
+        if not letter.resolved_by:
+            found[letter.source, letter.incarnation].append(letter.offset)
     return {at: np.frombuffer(offsets, np.int64) for at, offsets in found.items()}

@@ -1,106 +1,32 @@
 """Status: edges, flows and the lake, composed from the ledger, the edges' ends and central's heartbeats.
 
 Invariant: reads only; an edge that does not answer costs its time-out once, beside the others, and its flows are
-still shown from the ledger.
+still shown from the ledger. The state of an edge is the one that the running hub told; without a hub, one look's.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
+from aggregator.backfill.store import State, read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.edges.availability import Observation, judge
+from aggregator.edges.availability import Observation, Patience, judge
+from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
+from aggregator.kafka.edge_status import EdgeState, Told, is_watched, read_told
 from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import central_heartbeats
-from aggregator.lake.status import TableStatus, lake_status
-from aggregator.observe.gaps import KnownGap, unsettled
+from aggregator.kafka.log import read_last
+from aggregator.kafka.names import HubNames, central_heartbeats
+from aggregator.kafka.pauses import Pause
+from aggregator.lake.status import lake_status
+from aggregator.observe.gaps import unsettled
+from aggregator.observe.history import told_spans
 from aggregator.observe.look import EdgeLook
+from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import survey
+from aggregator.observe.telemetry import SlotFeed, SlotWord
+from aggregator.observe.watch import troubles
 
-
-@dataclass(frozen=True, slots=True)
-class FlowStatus:
-    """One flow: `lag_records` is an upper bound, because markers and aborted records count; None: edge unreachable.
-
-    `retention_margin_ms` is the time until the edge deletes what is not yet read; None where nothing waits, nothing is
-    ever deleted, or nobody knows. `gap` is what holds the flow.
-    """
-
-    edge: str
-    topic: str
-    partition: int
-    incarnation: int
-    next_offset: int
-    end_offset: int | None
-    lag_records: int | None
-    lag_ms: int | None
-    delivered: int
-    dead: int
-    suppressed: int
-    stripped: int
-    retention_margin_ms: int | None
-    gap: Gap | None
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeStatus:
-    """One edge, judged."""
-
-    edge: str
-    state: str
-    reason: str
-    heartbeat_age_ms: int | None
-    lag_records: int | None
-    lag_ms: int | None
-    dead: int
-    flows: int
-
-
-@dataclass(frozen=True, slots=True)
-class HubStatus:
-    """Everything that `aggregator status` shows."""
-
-    hub: str
-    edges: tuple[EdgeStatus, ...]
-    flows: tuple[FlowStatus, ...]
-    gaps: tuple[KnownGap, ...]
-    lake: tuple[TableStatus, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """The contract of `-o json`."""
-        return {
-            "hub": self.hub,
-            "edges": [asdict(edge) for edge in self.edges],
-            "flows": [asdict(flow) | {"gap": _plain_gap(flow.gap)} for flow in self.flows],
-            "gaps": [gap.plain() for gap in self.gaps],
-            "lake": [_plain_table(table) for table in self.lake],
-        }
-
-
-def _plain_gap(lost: Gap | None) -> dict[str, int | None] | None:
-    return {"start": lost.start, "end": lost.end} if lost else None
-
-
-def _plain_table(table: TableStatus) -> dict[str, Any]:
-    return {
-        "table": table.table,
-        "version": table.version,
-        "rows": table.rows,
-        "lag_records": table.lag_records,
-        "committed_ms": table.committed_ms,
-        "problem": table.problem,
-        "positions": [
-            {
-                "topic": at.topic,
-                "partition": at.partition,
-                "next_offset": offset,
-                "end_offset": table.end_offsets.get(at),
-            }
-            for at, offset in sorted(table.next_offsets.items())
-        ],
-    }
+# Some seconds of many slots, fields included.
+_WORDS = 1000
 
 
 def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
@@ -115,28 +41,63 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         Failed: the ledger is damaged.
     """
     found = survey(config, now_ms=now_ms)
-    ledger, looked, holds = found.ledger, found.looked, tuple(unsettled(found.gaps))
-    beats = _heartbeats(config)
+    holds = tuple(unsettled(found.gaps))
     holding = {gap.source: gap.gap for gap in holds}
+    names = HubNames(config.hub)
+    beats, told = _heartbeats(config), read_told(config.central, names)
+    watched = is_watched(config.central, names, told, wall_ms=now_ms)
+    troubled = troubles(_slots(config, names)) if watched else {}
     flows = {
-        edge: [
-            _flow(source, ledger[source], seen, holding.get(source), now_ms)
-            for source in sorted(ledger)
+        edge: tuple(
+            flow_status(
+                source,
+                found.ledger[source],
+                seen,
+                holding.get(source),
+                trouble=troubled.get(str(source), ""),
+                now_ms=now_ms,
+            )
+            for source in sorted(found.ledger)
             if source.edge == edge
-        ]
-        for edge, seen in looked.items()
+        )
+        for edge, seen in found.looked.items()
     }
+    # While a hub pulses, central's own stamps tell the time, whatever this machine's clock says.
+    stamps = [*beats.values(), *([told.pulse_ms] if told.pulse_ms else [])]
+    central_ms = max(stamps) if watched else now_ms
     edges = tuple(
-        _edge(edge, flows[edge], answers=seen.answers, beat_ms=beats.get(edge), now_ms=now_ms)
-        for edge, seen in looked.items()
+        _edge(
+            config,
+            edge,
+            flows[edge],
+            told,
+            watched=watched,
+            answers=seen.answers,
+            beat_ms=beats.get(edge),
+            now_ms=central_ms,
+            pause=found.pauses.get(edge),
+        )
+        for edge, seen in found.looked.items()
     )
     return HubStatus(
         config.hub,
+        central_ms,
+        watched,
         edges,
         tuple(flow for shown in flows.values() for flow in shown),
         holds,
         tuple(lake_status(config)) if config.lake else (),
+        tuple(one for one in read_backfills(config.central, names).values() if one.state is State.UNFINISHED),
     )
+
+
+def _slots(config: HubConfig, names: HubNames) -> tuple[SlotWord, ...]:
+    """What the slots of the running hub said last, by central's stamps."""
+    feed, at_s = SlotFeed(), 0.0
+    for record in read_last(config.central, names.telemetry, _WORDS):
+        at_s = record.timestamp_ms / 1000
+        feed.take(record.value, at_s)
+    return feed.slots(at_s)
 
 
 def _heartbeats(config: HubConfig) -> dict[str, int]:
@@ -147,7 +108,10 @@ def _heartbeats(config: HubConfig) -> dict[str, int]:
     return {wanted[topic]: timestamp for (topic, _), timestamp in found.items()}
 
 
-def _flow(source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, lost: Gap | None, now_ms: int) -> FlowStatus:
+def flow_status(
+    source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, lost: Gap | None, *, now_ms: int, trouble: str = ""
+) -> FlowStatus:
+    """One flow, from its ledger record and one look at its edge."""
     log, margin = seen.logs.get(source), seen.margins.get(source)
     late = max(0, now_ms - seen.unread_ms[source]) if source in seen.unread_ms else 0
     return FlowStatus(
@@ -163,14 +127,49 @@ def _flow(source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, lost: Gap 
         stripped=entry.stripped,
         retention_margin_ms=margin.left_ms if margin else None,
         gap=lost,
+        trouble=trouble,
     )
 
 
-def _edge(edge: str, flows: list[FlowStatus], *, answers: bool, beat_ms: int | None, now_ms: int) -> EdgeStatus:
-    known = [flow.lag_records for flow in flows if flow.lag_records is not None]
-    late = [flow.lag_ms for flow in flows if flow.lag_ms is not None]
-    age = None if beat_ms is None else max(0, now_ms - beat_ms)
-    lag_ms = max(late) if late else None
-    state, reason = judge(Observation(answers, age, lag_ms, sum(flow.gap is not None for flow in flows)))
-    dead = sum(flow.dead for flow in flows)
-    return EdgeStatus(edge, state.value, reason, age, sum(known) if known else None, lag_ms, dead, len(flows))
+def _edge(
+    config: HubConfig,
+    edge: str,
+    flows: tuple[FlowStatus, ...],
+    told: Told,
+    *,
+    watched: bool,
+    answers: bool,
+    beat_ms: int | None,
+    now_ms: int,
+    pause: Pause | None,
+) -> EdgeStatus:
+    age_ms = None if beat_ms is None else max(0, now_ms - beat_ms)
+    state = told.states.get(edge) if watched else None
+    if state is None:
+        state = _unwatched(
+            config, answers=answers, age_ms=age_ms, gaps=sum(flow.gap is not None for flow in flows), pause=pause
+        )
+    objective = config.availability.objective / 100
+    spans = told_spans(told.days, edge)
+    return edge_status(
+        edge,
+        state,
+        flows,
+        uptimes(spans, now_ms=now_ms, objective=objective),
+        since_ms=state.since_ms if watched else None,
+        beat_age_ms=age_ms,
+    )
+
+
+def _unwatched(config: HubConfig, *, answers: bool, age_ms: int | None, gaps: int, pause: Pause | None) -> EdgeState:
+    """What one look can say of an edge that no hub watches."""
+    seen = Observation(
+        watched_s=float("inf"),
+        answered_s=0.0 if answers else None,
+        beat_s=None if age_ms is None else age_ms / 1000,
+        beats=config.heartbeats.emit or age_ms is not None,
+        gaps=gaps,
+        paused=pause.sentence if pause else "",
+    )
+    state, reason = judge(seen, Patience(beat_s=config.heartbeats.interval.total_seconds()))
+    return EdgeState(state.value, reason, 0)

@@ -13,7 +13,8 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, read_ledger
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.requests import read_decisions
+from aggregator.kafka.pauses import Pause
+from aggregator.kafka.requests import read_requests
 from aggregator.observe.gaps import KnownGap, known_gaps
 from aggregator.observe.look import EdgeLook, gap_of, look
 
@@ -27,12 +28,14 @@ class Survey:
         decisions: All that were made about gaps.
         looked: What each edge showed.
         gaps: Every gap, open or decided.
+        pauses: The newest word about each edge that ever was paused.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: tuple[Decision, ...]
     looked: Mapping[str, EdgeLook]
     gaps: tuple[KnownGap, ...]
+    pauses: Mapping[str, Pause]
 
 
 def survey(config: HubConfig, *, now_ms: int) -> Survey:
@@ -47,7 +50,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
         Failed: the ledger or a request is damaged.
     """
     names = HubNames(config.hub)
-    ledger, decisions = read_ledger(config.central, names), read_decisions(config.central, names)
+    ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)
 
     def one(edge: str) -> EdgeLook:
         return look(config, edge, {s: entry for s, entry in ledger.items() if s.edge == edge}, now_ms=now_ms)
@@ -60,4 +63,5 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
         if source.edge in looked
     }
     present = {source: lost for source, lost in lacking.items() if lost is not None}
-    return Survey(ledger, decisions, looked, known_gaps(ledger, present, decisions))
+    gaps = known_gaps(ledger, present, requests.decisions)
+    return Survey(ledger, requests.decisions, looked, gaps, requests.pauses)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.kafka.gap import Decision, GapKind
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 
 Offsets = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -21,38 +20,6 @@ _MOST = 255
 _MODULUS = 1 << 128
 # Counts that are Python numbers at a time.
 _AT_ONCE = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Offsets of an edge's log that belong to one incarnation."""
-
-    incarnation: int
-    offsets: OffsetRange
-
-
-def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
-    """Which incarnation each offset that was read belongs to, in the present life of the topic.
-
-    An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
-    recreated topic began at 0.
-
-    Args:
-        position: Where the flow stands.
-        log_start: First offset that the edge still has.
-        decisions: All of this flow.
-    """
-    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.SHRUNK}
-    found = []
-    incarnation, end = position
-    while end > log_start:
-        begin = max(log_start, min(end, rewinds.get(incarnation, 0)))
-        if begin < end:
-            found.append(Segment(incarnation, OffsetRange(begin, end)))
-        if incarnation not in rewinds:
-            break
-        incarnation, end = incarnation - 1, begin
-    return found[::-1]
 
 
 def ranges(marks: Marks, start: int) -> list[OffsetRange]:
@@ -135,6 +102,8 @@ class Sums:
     expired: int = 0
     compacted: int = 0
     not_in_lake_yet: int = 0
+    never_read: int = 0
+    restated: int = 0
     hashes: dict[str, int] = field(default_factory=lambda: {"edge": 0, "central": 0, "lake": 0})
 
     def add(self, source: EdgePartition, tally: Tally) -> None:
@@ -203,6 +172,16 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
         marks["unexplained", "lake"] = lake & ~central & (dead | (~edge & (not rules.edge_compacts)))
     found = [_finding(kind, place, tally.segment, marked) for (kind, place), marked in marks.items() if marked.any()]
     return found, absent & ~tally.expired
+
+
+def marks_of(parts: Iterable[Segment], segment: Segment) -> Marks:
+    """Which offsets of a segment lie in these parts."""
+    marks = np.zeros(len(segment.offsets), np.bool_)
+    for incarnation, (start, end) in parts:
+        if incarnation == segment.incarnation:
+            first = segment.offsets.start
+            marks[max(0, start - first) : max(0, end - first)] = True
+    return marks
 
 
 def _finding(kind: str, place: str, segment: Segment, marks: Marks) -> Finding:

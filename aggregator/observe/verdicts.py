@@ -11,6 +11,7 @@ from typing import Any
 
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.observe.gaps import KnownGap
+from aggregator.observe.late import Restate
 from aggregator.observe.tally import Finding, Sums
 
 EXIT_MISSING = 5
@@ -49,6 +50,7 @@ class FlowAudit:
         in_lake: Whether the flow feeds a table.
         gaps: Those of the flow, whatever became of them.
         findings: What is wrong.
+        restates: Of its rows in the lake.
         trouble: Why it could not be audited; empty otherwise.
     """
 
@@ -61,6 +63,7 @@ class FlowAudit:
     in_lake: bool = False
     gaps: tuple[KnownGap, ...] = ()
     findings: tuple[Finding, ...] = ()
+    restates: tuple[Restate, ...] = ()
     trouble: str = ""
 
     @property
@@ -92,7 +95,10 @@ class FlowAudit:
                 "suppressed": self.suppressed,
                 "expired_at_central": sums.expired,
                 "compacted_at_central": sums.compacted,
+                "never_read": sums.never_read,
+                "taken_out_by_restates": sums.restated,
             },
+            "restates": [one.plain() for one in self.restates],
             "gaps": [gap.plain() for gap in self.gaps],
             "findings": [plain_finding(finding) for finding in self.findings],
             "trouble": self.trouble or None,

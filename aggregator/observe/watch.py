@@ -1,64 +1,54 @@
-"""The watch for losses: while the hub runs it warns of what an edge is about to delete unread, and of what it has lost.
+"""Warnings: what an edge is about to delete unread, what it has lost, and why a flow is not read, in words for the log.
 
-Invariant: reads only, and never stops the hub: what does not answer is looked at again. A warning is said once, and
-again only after it was over.
+Invariant: a warning is said once, and again only after it was over.
 """
 
 import logging
-import threading
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError
-from aggregator.observe.gaps import KnownGap, unsettled
+from aggregator.observe.gaps import KnownGap
 from aggregator.observe.look import EdgeLook
-from aggregator.observe.survey import survey
+from aggregator.observe.telemetry import SlotWord
 from aggregator.replicate.gaps import sentence
 
-EVERY_S = 15.0
 log = logging.getLogger(__name__)
 
 
-class LossWatch(threading.Thread):
-    """Looks every few seconds until `stop` is set.
+class Warnings:
+    """Remembers what was said."""
 
-    Args:
-        config: The hub.
-        stop: Ends the watch.
-        every_s: Pause between two looks.
-    """
+    def __init__(self) -> None:
+        self._said: frozenset[str] = frozenset()
 
-    def __init__(self, config: HubConfig, stop: threading.Event, *, every_s: float = EVERY_S) -> None:
-        super().__init__(name="losses", daemon=True)
-        self._config = config
-        self._ended = stop
-        self._every_s = every_s
+    def say(self, found: Mapping[str, str]) -> None:
+        """Log what is new.
 
-    def run(self) -> None:
-        """Warn of what is new."""
-        said: set[str] = set()
-        while not self._ended.wait(self._every_s):
-            try:
-                found = self._look()
-            except AggregatorError:
-                continue
-            for key in found.keys() - said:
-                log.warning("%s", found[key])
-            said = set(found)
-
-    def _look(self) -> dict[str, str]:
-        found = survey(self._config, now_ms=int(time.time() * 1000))
-        warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
-        return warnings(found.looked, list(unsettled(found.gaps)), warning_ms=warning_ms)
+        Args:
+            found: Sentences by what they are about.
+        """
+        for key in found.keys() - self._said:
+            log.warning("%s", found[key])
+        self._said = frozenset(found)
 
 
-def warnings(looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], *, warning_ms: int) -> dict[str, str]:
+def troubles(slots: Iterable[SlotWord]) -> dict[str, str]:
+    """Why flows are not read, by flow, as their slots say; gaps are not among them, they have their own list."""
+    found: dict[str, str] = {}
+    for slot in slots:
+        found |= {source: f"held, {why.detail}" for source, why in slot.held.items() if why.reason != "gap"}
+        found |= {source: f"waits and tries again, {why}" for source, why in slot.waiting.items()}
+    return found
+
+
+def warnings(
+    looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
+) -> dict[str, str]:
     """What to warn of, by what it is about.
 
     Args:
         looked: What each edge showed.
         gaps: Those that hold flows.
+        troubled: See `troubles`.
         warning_ms: See `replication.retention_warning`.
     """
     found = {
@@ -71,4 +61,4 @@ def warnings(looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], *, warn
     for gap in gaps:
         why = sentence(gap.gap, gap.position.next_offset)
         found[f"gap {gap.source} {gap.position}"] = f"{gap.source} is held: {why}; see `aggregator gaps list`"
-    return found
+    return found | {f"trouble {source} {why}": f"{source}: {why}" for source, why in troubled.items()}

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from aggregator.coordinates import ORIGIN_HEADER, EdgePartition
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
+from aggregator.kafka.letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 from aggregator.kafka.reader import Chunk
-from aggregator.kafka.writer import Outgoing
+from aggregator.kafka.writer import Headers, Outgoing
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
@@ -35,12 +36,14 @@ class DeliveryPlan:
         dead_letters: Topic of the dead letters.
         written: Central topics of this hub; a record of ours found in an edge topic of such a name is a cycle.
         digest_key: Key of the dead letters' hash; None leaves the hash out.
+        backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
     """
 
     hub: str
     dead_letters: str
     written: frozenset[str]
     digest_key: bytes | None
+    backfill: str = ""
 
 
 class Delivery:
@@ -108,13 +111,15 @@ class Delivery:
         prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/".encode()
         suffix = b"/%d" % flow.incarnation
         sizes = _sizes(stripped)
+        late: Headers = [(BACKFILL_HEADER, self._plan.backfill.encode())] if self._plan.backfill else []
         limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(prefix) - len(suffix) - _OFFSET_BYTES
+        limit -= len(BACKFILL_HEADER) + len(self._plan.backfill) + _HEADER_OVERHEAD_BYTES if late else 0
         if max(sizes) > limit:
             kept = stripped.rejected.keys() | stripped.suppressed
             large = {index for index, size in enumerate(sizes) if size > limit} - kept
             stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
         records: Iterable[Outgoing] = (
-            (key, value, timestamp, [*headers, (ORIGIN_HEADER, b"%b%d%b" % (prefix, offset, suffix))])
+            (key, value, timestamp, [*headers, (ORIGIN_HEADER, b"%b%d%b" % (prefix, offset, suffix)), *late])
             for key, value, timestamp, headers, offset in zip(
                 stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, chunk.offsets, strict=True
             )
@@ -126,9 +131,19 @@ class Delivery:
         letters = 0
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
-            writer.produce(self._plan.dead_letters, f"{source}/{chunk.offsets[index]}/{flow.incarnation}", letter)
+            writer.produce(self._plan.dead_letters, letter_key(source, chunk.offsets[index], flow.incarnation), letter)
             letters += len(letter)
+        if plan.letters:
+            self._resolve(writer, flow, chunk, stripped)
         return sum(sizes) + letters
+
+    def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
+        """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""
+        for index, offset in enumerate(chunk.offsets):
+            if offset in flow.plan.letters and index not in stripped.rejected:
+                outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
+                key, value = encode_resolution(flow.plan.source, offset, flow.incarnation, self._plan.backfill, outcome)
+                writer.produce(self._plan.dead_letters, key, value)
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
         """Coordinates, reason, schema id, size and a keyed hash; never the payload."""

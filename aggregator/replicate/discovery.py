@@ -20,6 +20,10 @@ from aggregator.kafka.names import HEARTBEATS
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
+# Its own stamps show the edge's clock, and an edge whose clock is far behind ours takes our beats all the same.
+BEATS_AT_AN_EDGE = topics.TopicSpec(
+    HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
+)
 log = logging.getLogger(__name__)
 
 
@@ -150,9 +154,8 @@ class EdgeWatch:
 
     def _ensure_heartbeats(self) -> None:
         cluster = self._config.edges[self.edge]
-        spec = topics.TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact"})
         try:
-            topics.ensure(cluster, [spec])
+            topics.ensure(cluster, [BEATS_AT_AN_EDGE])
         except AggregatorError as error:
             topics.topic_names(cluster)  # an edge that does not answer is trouble; a missing right is not
             log.warning("edge %s: heartbeats can not be written: %s", self.edge, error.message)

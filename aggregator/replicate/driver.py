@@ -18,8 +18,6 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import (
-    AggregatorError,
-    AnotherHub,
     Failed,
     Fenced,
     OutcomeUnknown,
@@ -34,13 +32,12 @@ from aggregator.replicate.discovery import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.flow import Hold
 from aggregator.replicate.keeper import LeaseKeeper
-from aggregator.replicate.lease import Verdict, verdict
+from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
 _FAILURES_MOST = 5
-_TAKEN_OVER_S = 10.0
 log = logging.getLogger(__name__)
 
 
@@ -113,29 +110,12 @@ class Driver:
         central = KafkaDriverCentral(self._config, self._names)
         try:
             if not take_over:
-                self._await_lease(central, standby=standby)
+                hint = "stop it, wait for it with --standby, or replace it with --take-over"
+                what = f"another hub named {self._config.hub}"
+                await_turn(central, what, standby=standby, stop=self._stop, hint=hint)
             return Report() if self._stop.is_set() else self._lead(central)
         finally:
             central.close()
-
-    def _await_lease(self, central: KafkaDriverCentral, *, standby: bool) -> None:
-        first, began, told = central.control().lease, time.monotonic(), False
-        while not self._stop.is_set():
-            latest = central.control().lease
-            match verdict(first, latest, time.monotonic() - began):
-                case Verdict.FREE:
-                    return
-                case Verdict.HELD if standby:
-                    if not told:
-                        log.info("standing by: %s is running", latest.driver if latest else "another hub")
-                        told = True
-                    first, began = latest, time.monotonic()
-                case Verdict.HELD:
-                    raise AnotherHub(
-                        f"another hub named {self._config.hub} is running ({latest.driver if latest else ''})",
-                        hint="stop it, wait for it with --standby, or replace it with --take-over",
-                    )
-            self._stop.wait(_TICK_S)
 
     def _lead(self, central: KafkaDriverCentral) -> Report:
         before = central.control().newest
@@ -162,7 +142,8 @@ class Driver:
             result = self._epochs(runner, keeper)
             keeper.release()
         except (Fenced, OutcomeUnknown) as error:
-            raise self._overtaken(central, runner.opened.epoch if runner.opened else before, error) from None
+            newest = runner.opened.epoch if runner.opened else before
+            raise overtaken(central, newest, self._identity, error) from None
         finally:
             keeper.stop()
             emitter.stop()
@@ -170,21 +151,6 @@ class Driver:
                 watch.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         return Report(result.holds, undrained, tuple(self._unseen()))
-
-    def _overtaken(self, central: KafkaDriverCentral, newest: int, error: AggregatorError) -> AggregatorError:
-        """Fenced, or without an answer: look for whoever did it, for up to ten seconds; a time-out looks the same."""
-        deadline = time.monotonic() + _TAKEN_OVER_S
-        while time.monotonic() < deadline:
-            state = central.control()
-            epoch, lease = state.epoch, state.lease
-            other = lease.driver if lease else ""
-            if epoch and epoch.epoch > newest:
-                other = epoch.driver
-            if other not in ("", self._identity):
-                return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
-            time.sleep(0.2)
-        lost = "its transactional id" if isinstance(error, Fenced) else "touch with central"
-        return Failed(f"the driver lost {lost}: {error.message}", hint="start it again")
 
     def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
         began = time.monotonic()

@@ -3,12 +3,15 @@
 Invariant: the cursor is what the open transaction will commit; the committed entry is where an abort goes back to.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from aggregator.coordinates import EdgePartition, Position
-from aggregator.kafka.gap import Decision, Gap
+from aggregator.coordinates import EdgePartition, Position, Segment
+from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.replicate.gaps import after, sentence, skipped
+from aggregator.kafka.reader import Chunk
+from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.replicate.route import LEAP_OFFSETS, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,9 @@ class FlowPlan:
         skips: A gap does not hold the flow (`on_gap: skip`).
         decision: What a fresh entry goes on without, to be written with it.
         compacted: The central topic takes no record without a key.
+        segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
+        letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
+        backfill: Whose flow it is in the ledger of all backfills.
     """
 
     source: EdgePartition
@@ -38,6 +44,9 @@ class FlowPlan:
     skips: bool = False
     decision: Decision | None = None
     compacted: bool = False
+    segments: tuple[Segment, ...] = ()
+    letters: frozenset[int] = frozenset()
+    backfill: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,9 @@ class Flow:
         "persisted",
         "plan",
         "retry_at",
+        "route",
+        "trouble",
+        "unread",
         "waiting_since",
     )
 
@@ -76,6 +88,8 @@ class Flow:
         self.gap: Gap | None = None
         self.retry_at: float | None = None
         self.waiting_since: float | None = None
+        self.trouble = ""  # what it waits for
+        self.route = Route(plan.segments) if plan.segments else None
         self.rewind()
         if committed.gap is not None:
             self.stand_still(committed.gap)
@@ -84,6 +98,7 @@ class Flow:
         """Go back to what is committed."""
         self.incarnation, self.next_offset = self.committed.position
         self.leader_epoch = self.committed.leader_epoch
+        self.unread = self.committed.unread
         self.decisions: list[Decision] = []
         self.counts = [
             self.committed.delivered,
@@ -97,16 +112,45 @@ class Flow:
         self.gap = lost
         self.held = Hold(self.plan.source, "gap", sentence(lost, self.next_offset), lost)
 
+    def may_skip(self, lost: Gap) -> bool:
+        """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""
+        return self.plan.skips and (self.route is None or lost.kind is GapKind.TRUNCATED)
+
     def skip(self, lost: Gap) -> None:
         """Go on behind a gap; the open transaction will say so."""
         self.decisions.append(skipped(self.plan.source, self.position, lost, now_ms=lost.since_ms))
+        self.unread = grown(self.unread, passed_over(lost, self.position))
         self.incarnation, self.next_offset = after(lost, self.position)
+        self.reach(self.next_offset)
         self.leader_epoch = None
+
+    def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+        """What is to be delivered of a chunk; the cursor stands at each piece when it comes."""
+        if self.route is None:
+            yield chunk
+            return
+        for position, piece in self.route.pieces(chunk, self.next_offset):
+            self.incarnation, self.next_offset = position
+            yield piece
+
+    def reach(self, offset: int) -> bool:
+        """Move the cursor on: nothing is left before `offset`. Whether it leapt too far to read on from there."""
+        self.next_offset = max(self.next_offset, offset)
+        if self.route is None:
+            return False
+        before = self.next_offset
+        self.incarnation, self.next_offset = self.route.position(before)
+        return self.next_offset - before > LEAP_OFFSETS
+
+    @property
+    def done(self) -> bool:
+        """Whether a backfill has nothing left to read here."""
+        return self.route is not None and self.next_offset >= self.route.end
 
     @property
     def reading(self) -> bool:
         """Whether records of this flow may be taken now."""
-        return self.held is None and self.retry_at is None
+        return self.held is None and self.retry_at is None and not self.done
 
     @property
     def moved(self) -> bool:
@@ -136,4 +180,5 @@ class Flow:
             stripped=stripped,
             gap=self.gap,
             leader_epoch=self.leader_epoch,
+            unread=self.unread,
         )

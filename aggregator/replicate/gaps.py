@@ -8,7 +8,7 @@ is read twice is two records.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
@@ -16,6 +16,8 @@ from aggregator.kafka.ledger import LedgerRecord
 # Whose decisions the automatic ones are.
 SKIPPED = "on_gap: skip"
 NEW_LIFE = "the hub"
+# Parts that a ledger record lists at most; some 30 bytes each.
+_UNREAD_MOST = 100
 _READABLE_AFTER = frozenset({GapKind.TRUNCATED, GapKind.SHRUNK})
 
 
@@ -87,6 +89,27 @@ def after(lost: Gap, position: Position) -> Position:
             return position
 
 
+def passed_over(lost: Gap, position: Position) -> Segment | None:
+    """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
+    if lost.kind is not GapKind.TRUNCATED:
+        return None
+    return Segment(position.incarnation, OffsetRange(position.next_offset, after(lost, position).next_offset))
+
+
+def grown(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, ...]:
+    """What a flow has never read, with one part more; parts that touch become one.
+
+    Of very many parts the oldest are forgotten: a backfill then leaves them alone.
+    """
+    if more is None:
+        return unread
+    last = unread[-1] if unread else None
+    if last is not None and last.incarnation == more.incarnation and last.offsets.end == more.offsets.start:
+        joined = Segment(last.incarnation, OffsetRange(last.offsets.start, more.offsets.end))
+        return (*unread[:-1], joined)
+    return (*unread, more)[-_UNREAD_MOST:]
+
+
 def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     """A flow's entry after what was decided about exactly its position; unchanged where nothing was.
 
@@ -100,8 +123,9 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     if not found:
         return entry
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
-    incarnation, offset = max(after(lost, entry.position) for lost in found)
-    return replace(entry, incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None)
+    lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
+    unread = grown(entry.unread, passed_over(lost, entry.position))
+    return replace(entry, incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None, unread=unread)
 
 
 def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:
@@ -130,3 +154,27 @@ def sentence(lost: Gap, next_offset: int) -> str:
             )
         case GapKind.RECREATED:
             return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"
+
+
+def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
+    """Which incarnation each offset that was read belongs to, in the present life of the topic.
+
+    An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
+    recreated topic began at 0.
+
+    Args:
+        position: Where the flow stands.
+        log_start: First offset that the edge still has.
+        decisions: All of this flow.
+    """
+    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.SHRUNK}
+    found = []
+    incarnation, end = position
+    while end > log_start:
+        begin = max(log_start, min(end, rewinds.get(incarnation, 0)))
+        if begin < end:
+            found.append(Segment(incarnation, OffsetRange(begin, end)))
+        if incarnation not in rewinds:
+            break
+        incarnation, end = incarnation - 1, begin
+    return found[::-1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.kafka.gap import Decision, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
@@ -29,6 +29,9 @@ Ledger = Mapping[EdgePartition, LedgerRecord]
 
 # A flow costs something even when nothing waits: fetch requests, a position to keep.
 _FLOW_WEIGHT = 1000.0
+# A record keeps its time, and central takes it: a broker refuses what is an hour ahead of its clock unless it is told
+# otherwise, and a refused record aborts its slot's transaction for ever.
+_ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 
 
@@ -60,7 +63,8 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
             if rule is None:
                 settings = dict(_HEARTBEAT_SETTINGS)
             else:
-                settings = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")} | rule.central_config
+                policy = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")}
+                settings = policy | _ANY_TIME | rule.central_config
             known = specs.get(name)
             specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings)
     return list(specs.values())
@@ -93,13 +97,14 @@ def entry_of(
         return replace(moved, epoch=epoch, slot=slot), moved != found
     if found is not None:
         again = replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
-        return replace(again, epoch=epoch, slot=slot, gap=None, leader_epoch=None), True
-    grown = any(
+        return replace(again, epoch=epoch, slot=slot, gap=None, leader_epoch=None, unread=()), True
+    widened = any(
         flow.edge == source.edge and flow.topic == source.topic and entry.topic_id == topic.topic_id
         for flow, entry in ledger.items()
     )
-    offset = (topic.starts if grown else topic.firsts)[source.partition]
-    return LedgerRecord(0, topic.topic_id, offset, epoch, slot), True
+    offset = (topic.starts if widened else topic.firsts)[source.partition]
+    unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
+    return LedgerRecord(0, topic.topic_id, offset, epoch, slot, unread=unread), True
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,23 @@ def refusal(
     )
 
 
+def deleted_at_once(oldest_ms: int | None, keeps_ms: int, *, now_ms: int, central_name: str) -> str | None:
+    """Why a backfill must not write records of this age, or None: nobody promised them to central's readers.
+
+    Args:
+        oldest_ms: Timestamp of the first record.
+        keeps_ms: Central's retention; -1 for ever.
+        now_ms: Central's present.
+        central_name: For the sentence.
+    """
+    if oldest_ms is None or oldest_ms < 0 or keeps_ms < 0 or now_ms - oldest_ms <= keeps_ms:
+        return None
+    return (
+        f"the first record is {(now_ms - oldest_ms) // 86_400_000} days old, and {central_name} at central keeps"
+        f" records for {keeps_ms // 86_400_000} days: raise its retention.ms, or ask for a later beginning"
+    )
+
+
 class Margin(NamedTuple):
     """How long the edge still keeps what is not yet read, out of how long it keeps records; 0 is any moment."""
 

@@ -13,7 +13,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.ledger import LedgerRecord, flow_key
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Chunk, Fault, Polled
 from aggregator.kafka.requests import encode
@@ -22,6 +22,7 @@ from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow, FlowPlan, Hold
 from aggregator.replicate.gaps import cut_log, gap
 from aggregator.replicate.ports import Reader, SlotWorld, Writer
+from aggregator.replicate.throttle import Throttle
 
 POLL_RECORDS = 4000
 _LOOK_EVERY_S = 0.1
@@ -29,6 +30,21 @@ _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _RETRY_MOST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What makes the work of an epoch a backfill.
+
+    Attributes:
+        backfill: Its id: header of its records, end of its ledger keys.
+        dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
+        rate: Records that one slot takes a second; None: no bound.
+    """
+
+    backfill: str
+    dead_letters: str
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class SlotPlan:
     cadence: Cadence
     drain: bool
     patience_s: float
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,8 @@ class _Turn:
         self._last_commit = self._last_look = self._last_told = world.now()
         self._aborts = 0
         self._transactions = 0
+        self._ages_ms: dict[str, int] = {}
+        self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
 
     def run(self) -> SlotOutcome:
         try:
@@ -147,7 +166,10 @@ class _Turn:
 
     def _write_entry(self, flow: Flow) -> None:
         self._writer.produce(
-            self._plan.names.ledger, str(flow.plan.source), flow.entry().encode(), partition=self._plan.slot
+            self._plan.names.ledger,
+            flow_key(flow.plan.source, flow.plan.backfill),
+            flow.entry().encode(),
+            partition=self._plan.slot,
         )
         first = [flow.plan.decision] if flow.plan.decision and not flow.persisted else []
         for decision in (*first, *flow.decisions):
@@ -204,7 +226,13 @@ class _Turn:
         if not self._readers:
             self._world.sleep(waiting)
         for edge, reader in self._readers.items():
-            polled = reader.poll(POLL_RECORDS, waiting / len(self._readers))
+            most = self._throttle.most(self._world.now(), POLL_RECORDS)
+            if not most:
+                self._heard[edge] = now  # it is we who do not ask
+                self._world.sleep(waiting / len(self._readers))
+                continue
+            polled = reader.poll(most, waiting / len(self._readers))
+            self._throttle.spend(sum(map(len, polled.chunks)))
             if polled.chunks or polled.ends:
                 self._heard[edge] = now
             busy = busy or bool(polled.chunks)
@@ -214,21 +242,34 @@ class _Turn:
     def _take(self, edge: str, reader: Reader, polled: Polled) -> None:
         for chunk in polled.chunks:
             flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
-            if flow.reading:
-                self._deliver(reader, flow, chunk)
+            for piece in flow.pieces(chunk):
+                if not flow.reading:
+                    break
+                self._deliver(reader, flow, piece)
                 # Many new schemas in one poll take longer to compile than a transaction may stay open.
                 self._commit_when_due(busy=True)
+            self._reach(reader, flow, chunk.offsets[-1] + 1)
         for (topic, partition), position in polled.ends.items():
-            flow = self._flows[EdgePartition(edge, topic, partition)]
-            if flow.reading:
-                flow.next_offset = max(flow.next_offset, position)
+            self._reach(reader, self._flows[EdgePartition(edge, topic, partition)], position)
         for fault in polled.faults:
             self._fault(edge, reader, fault)
+
+    @staticmethod
+    def _reach(reader: Reader, flow: Flow, offset: int) -> None:
+        """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
+        if not flow.reading:
+            return
+        leapt, at = flow.reach(offset), (flow.plan.source.topic, flow.plan.source.partition)
+        if flow.done or leapt:
+            reader.release(at)
+        if leapt and not flow.done:
+            reader.resume(at, flow.next_offset)
 
     def _deliver(self, reader: Reader, flow: Flow, chunk: Chunk) -> None:
         at = (chunk.topic, chunk.partition)
         try:
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
+            self._ages_ms[flow.plan.source.edge] = self._world.clock_ms() - chunk.timestamps_ms[-1]
             flow.waiting_since = None
             flow.leader_epoch = chunk.leader_epoch if chunk.leader_epoch is not None else flow.leader_epoch
         except HoldError as error:
@@ -246,7 +287,7 @@ class _Turn:
         if self._plan.drain and waited_s > self._plan.patience_s:
             flow.held = Hold(flow.plan.source, "waiting", why)
         else:
-            flow.retry_at = now + min(_RETRY_MOST_S, 0.5 + waited_s)
+            flow.retry_at, flow.trouble = now + min(_RETRY_MOST_S, 0.5 + waited_s), why
 
     def _fault(self, edge: str, reader: Reader, fault: Fault) -> None:
         flow = self._flows.get(EdgePartition(edge, *fault.at))
@@ -260,9 +301,10 @@ class _Turn:
             reader.release(fault.at)
             if lost is None:
                 self._wait(flow, fault.detail)
-            elif flow.plan.skips:
+            elif flow.may_skip(lost):
                 flow.skip(lost)
-                reader.resume(fault.at, flow.next_offset)
+                if not flow.done:
+                    reader.resume(fault.at, flow.next_offset)
             else:
                 flow.stand_still(lost)
         elif fault.kind == "denied":
@@ -344,9 +386,10 @@ class _Turn:
                     "epoch": self._plan.epoch,
                     "slot": self._plan.slot,
                     "transactions": self._transactions,
+                    "ages_ms": self._ages_ms,
                     "delivered": sum(flow.committed.delivered for flow in self._flows.values()),
-                    "held": [f"{flow.held.source}: {flow.held.reason}" for flow in self._flows.values() if flow.held],
-                    "waiting": [str(source) for source, flow in self._flows.items() if flow.retry_at is not None],
+                    "held": {str(at): [f.held.reason, f.held.detail] for at, f in self._flows.items() if f.held},
+                    "waiting": {str(at): f.trouble for at, f in self._flows.items() if f.retry_at is not None},
                 }
             )
 

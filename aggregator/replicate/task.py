@@ -27,7 +27,7 @@ from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.planning import target
-from aggregator.replicate.slot import Slot, SlotOutcome, SlotPlan
+from aggregator.replicate.slot import Slot, SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.world import KafkaSlotWorld
 from aggregator.schema.registry import Registry, open_registry
 
@@ -74,10 +74,12 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     limits = [flow.limit_bytes for flow in plan.flows]
-    world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=min([_BATCH_BYTES, *limits]))
+    terms = plan.terms or Terms("", plan.names.dead_letters)
+    batch_bytes = min([_BATCH_BYTES, *limits])
+    world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
     try:
         delivery = Delivery(
-            DeliveryPlan(work.config.hub, plan.names.dead_letters, work.written, digest_key(work.config)),
+            DeliveryPlan(work.config.hub, terms.dead_letters, work.written, digest_key(work.config), terms.backfill),
             strips(work),
         )
         return Slot(plan, world, delivery).run()

@@ -15,18 +15,20 @@ import psutil
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import TransactionAborted
-from aggregator.kafka import topics
+from aggregator.kafka import edge_status, topics
 from aggregator.kafka.control import ControlState, ControlWatch, Epoch, Lease, encode, read_control
-from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.requests import RequestWatch, read_decisions
+from aggregator.kafka.requests import Requests, RequestWatch, read_requests
+from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.writer import TransactionalWriter
 
 _FENCE_THREADS = 16
+# In telemetry, the writer's client; a reader's is named after its edge.
+CENTRAL = "central"
 
 
 def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
@@ -37,7 +39,7 @@ def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
         topics.TopicSpec(names.control, 1, compact),
         topics.TopicSpec(names.requests, 1, compact),
         topics.TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
-        topics.TopicSpec(names.edge_status, 1, compact),
+        topics.TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
         # A segment that is written to is never deleted: without a short one, retention would be that of a week.
         topics.TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
     ]
@@ -46,15 +48,17 @@ def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
 class KafkaSlotWorld:
     """SlotWorld on real clusters."""
 
-    def __init__(self, config: HubConfig, names: HubNames, slot: int, *, batch_bytes: int) -> None:
+    def __init__(self, config: HubConfig, names: HubNames, slot: int, *, batch_bytes: int, backfill: str = "") -> None:
         self._config = config
         self._names = names
         self._slot = slot
         self._batch_bytes = batch_bytes
+        self._backfill = backfill
         self._watch = ControlWatch(config.central, names)
         self._telemetry = Outlet(config.central)
         self._process = psutil.Process()
         self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
+        self._statistics: dict[str, ClientStatistics] = {}
 
     def look(self) -> ControlState:
         """What the control topic shows right now."""
@@ -67,20 +71,29 @@ class KafkaSlotWorld:
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """The slot's own ledger partition, read to its end."""
         records = read_to_end(self._config.central, self._names.ledger, [self._slot])
-        return winners(records, self._names.ledger)
+        return winners(records, self._names.ledger, backfill=self._backfill)
 
     def writer(self) -> TransactionalWriter:
         """A new producer under the slot's id."""
-        return TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
+        made = TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
+        self._statistics[CENTRAL] = made.statistics
+        return made
 
     def reader(self, edge: str) -> EdgeReader:
         """A reader of one edge."""
-        return EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
+        made = EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
+        self._statistics[f"edge {edge}"] = made.statistics
+        return made
 
     def telemetry(self, body: dict[str, object]) -> None:
-        """Publish numbers with this process's memory and CPU time; best effort."""
+        """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""
         times = self._process.cpu_times()
-        numbers = {"rss_bytes": self._process.memory_info().rss, "cpu_s": round(times.user + times.system, 3)}
+        clients = {name: kept.numbers for name, kept in self._statistics.items() if kept.numbers}
+        numbers = {
+            "rss_bytes": self._process.memory_info().rss,
+            "cpu_s": round(times.user + times.system, 3),
+            "clients": clients,
+        }
         head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._life}
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
@@ -105,9 +118,10 @@ class KafkaSlotWorld:
 class KafkaDriverCentral:
     """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time."""
 
-    def __init__(self, config: HubConfig, names: HubNames) -> None:
+    def __init__(self, config: HubConfig, names: HubNames, *, backfill: str = "") -> None:
         self._config = config
         self._names = names
+        self._backfill = backfill
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._lock = threading.Lock()
         self._ids = 0
@@ -161,14 +175,14 @@ class KafkaDriverCentral:
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Every ledger partition, read to its end."""
-        return read_ledger(self._config.central, self._names, partitions=self._ids)
+        return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=self._backfill)
 
-    def decisions(self) -> tuple[Decision, ...]:
-        """What was decided about gaps, the requests topic read to its end."""
-        return read_decisions(self._config.central, self._names)
+    def requests(self) -> Requests:
+        """What was decided about gaps and which edges are paused, the requests topic read to its end."""
+        return read_requests(self._config.central, self._names)
 
-    def decided_since(self) -> tuple[Decision, ...]:
-        """Decisions that have arrived since the last look, all of them at the first; never waits."""
+    def asked_since(self) -> Requests:
+        """Requests that have arrived since the last look, all of them at the first; never waits."""
         if self._requests is None:
             self._requests = RequestWatch(self._config.central, self._names)
         return self._requests.look()

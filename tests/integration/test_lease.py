@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.errors import AnotherHub, Fenced
 from aggregator.kafka.control import Lease
-from aggregator.replicate import driver as driving
+from aggregator.replicate import lead
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.keeper import LeaseKeeper
 from tests.trial import wait_for
@@ -21,6 +21,11 @@ def driver_of(epochs, identity="second") -> Driver:
     return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop)
 
 
+def awaited(epochs, *, standby: bool) -> None:
+    """Wait for the turn of a driver that has not started anything."""
+    lead.await_turn(epochs.central, "another hub", standby=standby, stop=threading.Event(), hint="")
+
+
 def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
     """Lease: read before the id is taken; a lease that moves refuses the second driver, and the first never notices."""
     keeper = LeaseKeeper(epochs.central, "first")
@@ -30,7 +35,7 @@ def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
     assert refused.value.exit_code == 6
     assert keeper.lost is None
     keeper.beat()
-    standby = threading.Thread(target=lambda: driver_of(epochs)._await_lease(epochs.central, standby=True))
+    standby = threading.Thread(target=lambda: awaited(epochs, standby=True))
     standby.start()
     standby.join(5)
     assert standby.is_alive(), "a standby waits as long as the lease moves"
@@ -41,27 +46,25 @@ def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
 
 def test_lease_a_dead_driver_is_waited_for_six_seconds_and_a_released_one_not_at_all(epochs):
     """Lease: only its movement is watched, never a clock."""
-    patience = driver_of(epochs)
     epochs.central.publish(Lease("dead", 1))
     began = time.monotonic()
-    patience._await_lease(epochs.central, standby=False)
+    awaited(epochs, standby=False)
     assert time.monotonic() - began >= 6
     epochs.central.publish(Lease("dead", 2, released=True))
     began = time.monotonic()
-    patience._await_lease(epochs.central, standby=False)
+    awaited(epochs, standby=False)
     assert time.monotonic() - began < 6
 
 
 def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
-    monkeypatch.setattr(driving, "_TAKEN_OVER_S", 1.0)
+    monkeypatch.setattr(lead, "_TAKEN_OVER_S", 1.0)
     keeper = LeaseKeeper(epochs.central, "first")
     keeper.start()
     other = epochs.driver()
     fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
     assert isinstance(fenced, Fenced)
-    first = driver_of(epochs, "first")
-    assert first._overtaken(epochs.central, -1, fenced).exit_code == 1
+    assert lead.overtaken(epochs.central, -1, "first", fenced).exit_code == 1
     other.publish(Lease("other", 1))
-    verdict = first._overtaken(epochs.central, -1, fenced)
+    verdict = lead.overtaken(epochs.central, -1, "first", fenced)
     assert (verdict.exit_code, "other" in str(verdict)) == (6, True)

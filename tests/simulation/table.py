@@ -8,6 +8,7 @@ as it is.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 from deltalake import CommitProperties, Schema
@@ -61,8 +62,11 @@ def table_class(storage: Storage) -> type:
             self._version = len(storage.versions) - 1
 
         @staticmethod
-        def create(path: Path, schema: Schema, *, mode: str, name: str, commit_properties: CommitProperties) -> None:
-            assert (mode, commit_properties.max_commit_retries) == ("error", 0), f"{path}: {name} {schema}"
+        def create(
+            path: Path, schema: Schema, *, mode: str, name: str, partition_by: list, commit_properties: CommitProperties
+        ) -> None:
+            told = (mode, partition_by, commit_properties.max_commit_retries)
+            assert told == ("error", [], 0), f"{path}: {name} {schema}"
             try:
                 storage.append(Version(), after=-1)
             except CommitFailedError:
@@ -78,6 +82,12 @@ def table_class(storage: Storage) -> type:
         def schema(self) -> pa.Schema:
             return storage.schema
 
+        def metadata(self) -> SimpleNamespace:
+            return SimpleNamespace(configuration={}, partition_columns=[])
+
+        def history(self, limit: int) -> list:
+            return [{"operation": "WRITE", "version": self._version}][:limit]
+
         def table_uri(self) -> str:
             return "the table"
 
@@ -91,9 +101,15 @@ def table_class(storage: Storage) -> type:
             return pa.table({"path": pa.array(paths, pa.string())})
 
         def create_write_transaction(
-            self, actions: Sequence[AddAction], mode: str, schema: pa.Schema, *, commit_properties: CommitProperties
+            self,
+            actions: Sequence[AddAction],
+            mode: str,
+            schema: pa.Schema,
+            *,
+            partition_by: Sequence[str] = (),
+            commit_properties: CommitProperties,
         ) -> None:
-            assert (mode, schema) == ("append", storage.schema)
+            assert (mode, schema, list(partition_by)) == ("append", storage.schema, [])
             moves = {one.app_id: one.version for one in commit_properties.app_transactions or ()}
             once = commit_properties.max_commit_retries == 0
             made = Version(tuple(action.path for action in actions), moves)

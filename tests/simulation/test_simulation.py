@@ -11,7 +11,7 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.protocol import protocol
 from tests.simulation.schedule import SITUATIONS, Schedule
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "1000"))
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500"))
 CHUNKS = 5
 MUTANT_SCHEDULES = 3000
 

@@ -28,6 +28,9 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 HOMES = {
     "confluent_kafka": {"kafka": "confluent_kafka", "schema": "confluent_kafka.schema_registry"},
     "deltalake": {"lake": "deltalake"},
+    "great_expectations": {"lake": "great_expectations"},
+    "pyiceberg": {"lake": "pyiceberg"},
+    "sqlalchemy": {"lake": "sqlalchemy"},
     "click": {"cli": "click"},
     "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }

@@ -5,23 +5,36 @@ writers that read the same positions can not both commit; positions only grow. d
 smaller position, and let two concurrent creations both succeed.
 """
 
+import json
+import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
-from aggregator.errors import Failed, HoldError
+from aggregator.errors import HoldError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import merged
+from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
-from aggregator.lake.tables.port import CommitConflict, TableUnavailable
+from aggregator.lake.tables.port import (
+    CommitConflict,
+    LiveFile,
+    TableUnavailable,
+    check_division,
+    check_files,
+    check_growth,
+)
 
 _ONCE = CommitProperties(max_commit_retries=0)
+_EXPIRY = "delta.setTransactionRetentionDuration"
+_LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
 
 
 @dataclass(frozen=True)
@@ -31,19 +44,28 @@ class DeltaTables:
     Args:
         hub: The hub's name; positions of several hubs in one table stay apart.
         folder: Tables lie at `<folder>/<name>`.
+        partitions: By table, the columns that a new one is divided by.
     """
 
     hub: str
     folder: Path
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Every table below the folder."""
+        return sorted(path.parent.name for path in self.folder.glob("*/_delta_log"))
 
     def open(self, name: str) -> "DeltaHandle | None":
         """The newest version of a table; None where there is none yet.
 
         Raises:
             TableUnavailable: its log can not be read.
+            HoldError: the table was altered in a way that would lose or double rows.
         """
         try:
-            return DeltaHandle(f"{self.hub}/{name}", DeltaTable(self.folder / name))
+            handle = DeltaHandle(f"{self.hub}/{name}", self.folder / name, DeltaTable(self.folder / name))
+            handle.check()
+            return handle  # noqa: TRY300 - short
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
@@ -55,11 +77,16 @@ class DeltaTables:
         Raises:
             CommitConflict: another writer was first.
             TableUnavailable: the folder can not be written.
+            HoldError: a column to divide by is missing.
         """
-        path = self.folder / name
+        path, division = self.folder / name, self.partitions.get(name, ())
+        check_division(name, division, schema)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(path, Schema.from_arrow(schema), mode="error", name=name, commit_properties=_ONCE)
+            columns = Schema.from_arrow(schema)
+            DeltaTable.create(
+                path, columns, mode="error", name=name, partition_by=list(division), commit_properties=_ONCE
+            )
         except (DeltaError, OSError) as error:
             if DeltaTable.is_deltatable(str(path)):
                 raise CommitConflict(f"table {path}: another writer created it first") from None
@@ -67,7 +94,11 @@ class DeltaTables:
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """The schema in Delta's types: a time of day becomes its microseconds, fixed bytes become bytes."""
-        return pa.schema([pa.field(field.name, _narrow(field.type)) for field in schema])
+        return pa.schema([pa.field(one.name, _narrow(one.type)) for one in schema])
+
+    def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:  # noqa: ARG002 - the port's names
+        """Never: delta-rs does not write tables with Delta's type widening."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -76,10 +107,12 @@ class DeltaHandle:
 
     Args:
         owner: `<hub>/<table>`, the first part of every position's application id.
+        folder: The table's.
         table: delta-rs's handle, which is never refreshed.
     """
 
     owner: str
+    folder: Path
     table: DeltaTable
 
     @property
@@ -87,19 +120,78 @@ class DeltaHandle:
         """The version that this handle sees."""
         return int(self.table.version())
 
+    def check(self) -> None:
+        """Refuse a table that was altered by hand.
+
+        Raises:
+            HoldError: positions expire, or an older version was restored after the hub's last commit.
+        """
+        if _EXPIRY in self.table.metadata().configuration:
+            raise HoldError(
+                f"table {self.folder}: its property {_EXPIRY} lets the hub's positions expire",
+                hint="unset it: without positions every record would come again",
+            )
+        restored: int | None = None
+        for entry in self.table.history(_LOOK_BACK):
+            if entry.get("operation") == "RESTORE" and restored is None:
+                restored = int(entry.get("operationParameters", {}).get("version", 0))
+            if entry.get("operation") == "WRITE":
+                if restored is not None and restored < entry["version"]:
+                    raise HoldError(
+                        f"table {self.folder}: version {restored} was restored; rows that came later are missing",
+                        hint=f"restore version {entry['version']}, or drop the table: the hub builds it from central",
+                    )
+                return
+
     def schema(self) -> pa.Schema:
         """Its columns, in the Arrow types that `narrowed` gives."""
         arrow = pa.schema(self.table.schema())
-        return pa.schema([pa.field(field.name, _narrow(field.type)) for field in arrow])
+        return pa.schema([pa.field(one.name, _narrow(one.type)) for one in arrow])
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
         found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 
+    def divided_by(self) -> tuple[str, ...]:
+        """Columns that the table is divided by."""
+        return tuple(self.table.metadata().partition_columns)
+
+    def live(self) -> list[LiveFile]:
+        """Its data files.
+
+        Raises:
+            HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
+        """
+        if "deletionVectors" in (self.table.protocol().reader_features or ()):
+            raise HoldError(
+                f"table {self.folder}: another tool marks rows as deleted beside their files",
+                hint="let that tool rewrite them (in Spark: REORG TABLE … APPLY (PURGE)) and drop the feature",
+            )
+        actions = pa.table(self.table.get_add_actions(flatten=True)).to_pylist()
+        names = self.divided_by()
+        return [
+            LiveFile(
+                one["path"],
+                one["size_bytes"],
+                one["num_records"] or 0,
+                tuple((name, text(one[f"partition.{name}"])) for name in names),
+            )
+            for one in actions
+        ]
+
     def files(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
         return [str(path) for path in pa.table(self.table.get_add_actions(flatten=True)).column("path").to_pylist()]
+
+    def named(self) -> set[str]:
+        """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
+        names = set(self.files())
+        for path in (self.folder / "_delta_log").glob("*.json"):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                action = json.loads(line)
+                names |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
+        return names
 
     def rows(self) -> int:
         """Its records, by the files' statistics."""
@@ -118,15 +210,13 @@ class DeltaHandle:
             HoldError: Delta can not merge the types.
         """
         have = self.schema()
-        wider = [
-            field for field in merged(have, schema) if field.name not in have.names or field != have.field(field.name)
-        ]
+        wider = [one for one in merged(have, schema) if one.name not in have.names or one != have.field(one.name)]
         try:
             self.table.alter.add_columns(Schema.from_arrow(pa.schema(wider)).fields, commit_properties=_ONCE)
         except CommitFailedError:
             raise self._conflict() from None
         except SchemaMismatchError:
-            names = ", ".join(field.name for field in wider)
+            names = ", ".join(one.name for one in wider)
             raise HoldError(
                 f"table {self.table.table_uri} can not take the new columns {names}",
                 hint="was the table altered by hand? send the topic to another table (`lake:`)",
@@ -134,33 +224,63 @@ class DeltaHandle:
         except (DeltaError, OSError) as error:
             raise _unavailable(str(self.table.table_uri), error) from None
 
-    def commit(self, files: Iterable[StagedFile], positions: Mapping[CentralPartition, int]) -> int:
-        """Add files and positions in one version. The handle is used up.
+    def commit(
+        self,
+        files: Iterable[StagedFile],
+        positions: Mapping[CentralPartition, int],
+        replaced: Iterable[LiveFile] = (),
+        note: Mapping[str, str] = {},
+    ) -> int:
+        """Add files and positions in one version, in place of other files. The handle is used up.
 
         Raises:
             CommitConflict: another writer was first.
             TableUnavailable: the storage refused.
             Failed: a position would not grow; this is a fault in the hub, and nothing was written.
         """
-        before = self.positions(positions)
-        for partition, offset in positions.items():
-            if offset <= before.get(partition, -1):
-                raise Failed(f"{self.owner}: position {partition} would go from {before.get(partition)} to {offset}")
-        now_ms = int(time.time() * 1000)
-        actions = [AddAction(file.path, file.size, {}, now_ms, True, file.stats) for file in files]
+        check_growth(self.owner, self.positions(positions), positions)
+        files = check_files(self.owner, self.divided_by(), files)
+        now_ms, news = int(time.time() * 1000), bool(positions)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, dict(file.partition), now_ms, news, file.stats) for file in files
+        ]
+        actions += [RemoveAction(file.path, news, now_ms, file.size, dict(file.partition)) for file in replaced]
         moves = [Transaction(self._application(one), offset, now_ms) for one, offset in positions.items()]
+        properties = CommitProperties(app_transactions=moves, max_commit_retries=0)
+        properties.custom_metadata = dict(note) or None
         try:
             self.table.create_write_transaction(
                 actions,
                 "append",
                 self.table.schema(),
-                commit_properties=CommitProperties(app_transactions=moves, max_commit_retries=0),
+                partition_by=list(self.divided_by()),
+                commit_properties=properties,
             )
         except CommitFailedError:
             raise self._conflict() from None
         except (DeltaError, OSError) as error:
             raise _unavailable(str(self.table.table_uri), error) from None
         return self.version + 1
+
+    def vacuum(self, keep: timedelta, *, now_s: float) -> int:  # noqa: ARG002 - delta-rs asks the clock itself
+        """Remove the files that were replaced longer than `keep` ago, and the log that a checkpoint stands for.
+
+        Positions are part of every checkpoint.
+
+        Raises:
+            CommitConflict: another writer was first.
+        """
+        try:
+            hours = math.ceil(keep / timedelta(hours=1))
+            removed = self.table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+            kept = DeltaTable(self.folder)
+            kept.create_checkpoint()
+            kept.cleanup_metadata()
+        except CommitFailedError:
+            raise self._conflict() from None
+        except (DeltaError, OSError) as error:
+            raise _unavailable(str(self.table.table_uri), error) from None
+        return len(removed)
 
     def _application(self, partition: CentralPartition) -> str:
         return f"{self.owner}/{partition}"
@@ -180,7 +300,7 @@ def _narrow(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _narrow(field.type)) for field in kind])
+        return pa.struct([pa.field(one.name, _narrow(one.type)) for one in kind])
     if pa.types.is_map(kind):
         return pa.map_(pa.string(), _narrow(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

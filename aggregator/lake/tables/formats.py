@@ -1,7 +1,8 @@
 """The table format that a configuration names. Refuses a hub without a lake."""
 
-from aggregator.config.model import HubConfig, LakeConfig
+from aggregator.config.model import HubConfig, LakeConfig, TableConfig
 from aggregator.errors import ConfigError
+from aggregator.lake.columns import DAY_COLUMN
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
 
@@ -23,4 +24,15 @@ def open_tables(config: HubConfig) -> Tables:
     Raises:
         ConfigError: the hub has no lake.
     """
-    return DeltaTables(config.hub, lake_config(config).path)
+    lake = lake_config(config)
+    partitions = {name: division(table) for name, table in lake.tables.items()}
+    if lake.format == "iceberg":
+        from aggregator.lake.tables.iceberg import IcebergTables  # noqa: PLC0415 - pyiceberg takes a second to import
+
+        return IcebergTables(config.hub, lake.path, partitions, lake.catalog)
+    return DeltaTables(config.hub, lake.path, partitions)
+
+
+def division(table: TableConfig) -> tuple[str, ...]:
+    """Columns that a table is divided by: `day` is a column that the hub adds."""
+    return tuple(DAY_COLUMN if name == "day" else name for name in table.partition_by)

@@ -5,11 +5,12 @@ After a conflict the caller opens another handle, reads its positions, and decid
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from datetime import timedelta
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from aggregator.errors import RetryError
+from aggregator.errors import Failed, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
 
@@ -20,6 +21,22 @@ class CommitConflict(RetryError):
 
 class TableUnavailable(RetryError):
     """The table's storage or catalogue does not answer, or its disk is full."""
+
+
+class LiveFile(NamedTuple):
+    """A data file of one version.
+
+    Attributes:
+        path: Relative to the table's folder.
+        size: Bytes.
+        rows: Records in it.
+        partition: Columns that the table is divided by, and their value in this file as text.
+    """
+
+    path: str
+    size: int
+    rows: int
+    partition: tuple[tuple[str, str | None], ...] = ()
 
 
 class TableHandle(Protocol):
@@ -35,8 +52,21 @@ class TableHandle(Protocol):
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
 
+    def divided_by(self) -> tuple[str, ...]:
+        """Columns that the table is divided by."""
+
+    def live(self) -> list[LiveFile]:
+        """Its data files; what holds rows that another tool marked as deleted is refused.
+
+        Raises:
+            HoldError: such marks are there, and a reader of the files alone would see the rows.
+        """
+
     def files(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
+
+    def named(self) -> set[str]:
+        """Paths of every file that a version which is still kept names, live or not."""
 
     def rows(self) -> int:
         """Its records, by the files' statistics."""
@@ -45,24 +75,59 @@ class TableHandle(Protocol):
         """When this version was committed, in milliseconds since 1970."""
 
     def widen(self, schema: pa.Schema) -> None:
-        """Add the columns that `schema` has beyond the table's, in a commit of its own; the handle is used up.
+        """Make the table's columns those of `schema`, in a commit of its own; the handle is used up.
 
         Raises:
             CommitConflict: another writer was first.
             HoldError: the table can not hold them.
         """
 
-    def commit(self, files: Iterable[StagedFile], positions: Mapping[CentralPartition, int]) -> int:
+    def commit(
+        self,
+        files: Iterable[StagedFile],
+        positions: Mapping[CentralPartition, int],
+        replaced: Iterable[LiveFile] = (),
+        note: Mapping[str, str] = {},
+    ) -> int:
         """Make staged files and positions visible at once; the handle is used up. Returns the new version.
+
+        Args:
+            files: What to add.
+            positions: Next offsets; a commit without any changes no rows, only the files that they lie in.
+            replaced: What the added files stand for from now on.
+            note: Kept with the version, for whoever reads the table's history.
 
         Raises:
             CommitConflict: another writer was first.
             TableUnavailable: the storage refused.
         """
 
+    def vacuum(self, keep: timedelta, *, now_s: float) -> int:
+        """Forget versions that were replaced longer than `keep` ago, and remove the files that only they name.
+
+        Positions stay, whatever their age. The handle is used up.
+
+        Args:
+            keep: How long a reader of an older version is served.
+            now_s: Time, seconds since 1970.
+
+        Returns:
+            How many files were removed.
+
+        Raises:
+            CommitConflict: another writer was first.
+        """
+
 
 class Tables(Protocol):
     """The tables of one hub in one format."""
+
+    @property
+    def partitions(self) -> Mapping[str, tuple[str, ...]]:
+        """By table, the columns that a new one is divided by."""
+
+    def names(self) -> list[str]:
+        """Every table that there is."""
 
     def open(self, name: str) -> TableHandle | None:
         """The newest version of a table; None where there is none yet."""
@@ -76,3 +141,58 @@ class Tables(Protocol):
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """The schema in the types that this format has."""
+
+    def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:
+        """Whether a column of the narrow type can become one of the wide type in place."""
+
+
+def check_growth(owner: str, before: Mapping[CentralPartition, int], positions: Mapping[CentralPartition, int]) -> None:
+    """Positions only grow, whatever the format would accept.
+
+    Args:
+        owner: `<hub>/<table>`.
+        before: Next offsets of the version that is committed upon.
+        positions: Next offsets of the commit.
+
+    Raises:
+        Failed: one would not grow; this is a fault in the hub.
+    """
+    for partition, offset in positions.items():
+        if offset <= before.get(partition, -1):
+            raise Failed(f"{owner}: position {partition} would go from {before.get(partition)} to {offset}")
+
+
+def check_division(name: str, division: Iterable[str], schema: pa.Schema) -> None:
+    """A table is divided by columns that it has, of types whose values every format writes as the same text.
+
+    Raises:
+        HoldError: a column is missing, or holds something else than text, whole numbers, flags or dates.
+    """
+    for column in division:
+        if column not in schema.names:
+            raise HoldError(
+                f"table {name}: `partition_by` names {column}, which its first records do not have",
+                hint=f"the table has {', '.join(schema.names)}",
+            )
+        kind = schema.field(column).type
+        plain = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        if not plain and not pa.types.is_date(kind):
+            raise HoldError(
+                f"table {name}: `partition_by` names {column}, which holds {kind}",
+                hint="divide by text, whole numbers, flags or dates, or by `day`",
+            )
+
+
+def check_files(owner: str, division: tuple[str, ...], files: Iterable[StagedFile]) -> list[StagedFile]:
+    """Staged files are divided as the table is.
+
+    Raises:
+        HoldError: the table was created or divided anew, in another way, since they were staged.
+    """
+    staged = list(files)
+    if any(tuple(name for name, _ in file.partition) != division for file in staged):
+        raise HoldError(
+            f"{owner}: the table is divided by {', '.join(division) or 'nothing'}, its staged files are not",
+            hint="the next cycle stages them as the table is",
+        )
+    return staged

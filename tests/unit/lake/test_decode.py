@@ -6,11 +6,12 @@ import json
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, decoder_for
-from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
+from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable, origin_columns
 from tests.unit.lake.avro_samples import framed, framed_values
 
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}]}
@@ -169,3 +170,25 @@ def test_a_value_outside_its_native_type_is_held():
     plain = json.dumps({"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]})
     with pytest.raises(RecordHeld, match="offset 10"):
         Decoding({7: text}.__getitem__).table(batch([framed(plain, {"at": 2**62})]))
+
+
+parts = st.sampled_from(["hub", "eu", "orders", "0", "7", "12", "", "x", "-1", "99999999999"])
+header = st.one_of(
+    st.lists(parts, min_size=4, max_size=7).map("/".join), st.integers(0, 999).map("h/eu/t/0/{}/0".format)
+)
+
+
+@given(
+    st.lists(st.one_of(header.map(str.encode), st.sampled_from([None, b"\xff/eu/t/0/1/0", b"h/eu/t/0/0"])), min_size=1)
+)
+def test_origins_are_read_alike_whether_they_are_alike_or_not(headers):
+    """A batch whose origins differ in the offset only takes a shorter way to the same columns."""
+    together = [column.to_pylist() for column in origin_columns(headers)]
+    alone = [[column[0].as_py() for column in origin_columns([one, None])] for one in headers]
+    assert together == [list(column) for column in zip(*alone, strict=True)]
+
+
+def test_origins_of_one_edge_partition():
+    """The usual batch."""
+    columns = origin_columns([b"h/eu/t/3/%d/1" % offset for offset in range(3)])
+    assert [column.to_pylist() for column in columns] == [["eu"] * 3, ["t"] * 3, [3] * 3, [0, 1, 2], [1] * 3]

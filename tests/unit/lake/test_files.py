@@ -2,12 +2,14 @@
 
 import datetime as dt
 import json
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.encoding import dictionary_columns
 from aggregator.lake.files import Stage
 
 
@@ -98,3 +100,21 @@ def test_a_folder_that_can_not_be_written_is_an_os_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):
         Stage(tmp_path / "file", None, group_bytes=1).add(table(a=pa.array([1])))
+
+
+def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
+    """Tokens are written plain, words by a dictionary, nested ones too; a small file is left to pyarrow."""
+    count = 30_000
+    token = [f"{number:032x}" for number in range(count)]
+    words = random.Random(1).choices(["RETURNED", "CANCELLED", "DELIVERED"], k=count)
+    nested = pa.array([[{"word": word}] for word in words])
+    stage = Stage(tmp_path, None)
+    stage.add(table(a=pa.array(token), b=pa.array(words), c=nested))
+    (file,) = stage.close()
+    group = pq.read_metadata(tmp_path / file.path).row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    dictionaries = {column.path_in_schema: column.has_dictionary_page for column in columns}
+    assert not dictionaries["a"]
+    assert dictionaries["b"]
+    assert dictionaries["c.list.element.word"]
+    assert dictionary_columns(table(a=pa.array(["x"]))) is True

@@ -1,6 +1,5 @@
 """Which topics feed which table, what a drain waits for, and which leftovers go."""
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,7 +9,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
-from aggregator.lake.leftovers import leftovers, sweep
+from aggregator.lake.leftovers import leftovers
 from aggregator.lake.ranges import Held, Outcome, Reached, Span
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
@@ -70,19 +69,6 @@ def test_only_old_files_of_ours_that_no_log_names_go():
     old, young = timedelta(days=2), timedelta(hours=1)
     ages = {"hub-a.parquet": old, "hub-b.parquet": young, "hub-c.parquet": old, "part-0.parquet": old, "hub-d.tmp": old}
     assert leftovers(ages, ["hub-c.parquet"]) == ["hub-a.parquet"]
-
-
-def test_a_file_that_was_committed_and_removed_stays_for_vacuum(tmp_path):
-    """The log's added and removed files are kept for readers of older versions."""
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    actions = [{"commitInfo": {}}, {"add": {"path": "hub-a.parquet"}}, {"remove": {"path": "hub-b.parquet"}}]
-    (log / "0.json").write_text("\n".join(map(json.dumps, actions)))
-    for name in "abc":
-        (tmp_path / f"hub-{name}.parquet").touch()
-    now_s = (tmp_path / "hub-a.parquet").stat().st_mtime
-    assert sweep(tmp_path, [], now_s=now_s) == []
-    assert sweep(tmp_path, [], now_s=now_s + 2 * 86_400) == ["hub-c.parquet"]
 
 
 def test_outcomes_travel_whole():

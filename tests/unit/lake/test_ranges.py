@@ -39,6 +39,12 @@ def test_tasks_cover_every_span_once(sizes, parallel, records):
         assert len(task) == 1 or all(one in spans for one in task)
 
 
+def test_a_span_that_is_a_little_longer_is_no_task_more():
+    """A third task for the last records would start a third worker."""
+    spans = [span(0, 0, 101_000), span(1, 0, 99_000)]
+    assert tasks(spans, parallel=2, records=500_000) == [(spans[0],), (spans[1],)]
+
+
 @given(lengths, st.integers(10, 100_000))
 def test_a_long_backlog_is_cut_in_proportion(sizes, records):
     """A cycle stays within its bound, and every partition with a backlog gets a share."""

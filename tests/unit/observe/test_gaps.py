@@ -66,7 +66,7 @@ def test_a_running_hub_warns_in_time_and_of_what_is_held():
     other = EdgePartition("eu", "orders", 1)
     seen = {"eu": EdgeLook(True, margins={FLOW: Margin(HOUR // 2, 24 * HOUR), other: Margin(20 * HOUR, 24 * HOUR)})}
     held = list(unsettled(known_gaps({FLOW: entry(gap=LOST)}, {FLOW: LOST}, [])))
-    found = warnings(seen, held, warning_ms=HOUR)
+    found = warnings(seen, held, {}, warning_ms=HOUR)
     assert sorted(line.split(":")[0] for line in found.values()) == [str(FLOW), f"{FLOW} is held"]
     assert any("1800 s" in line for line in found.values())
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.observe.tally import Rules, Segment, Sums, Tally, compare, ranges, ranges_of, segments
+from aggregator.observe.tally import Rules, Sums, Tally, compare, ranges, ranges_of
+from aggregator.replicate.gaps import segments
 
 FLOW = EdgePartition("eu", "orders", 0)
 START, END = 5, 25

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
@@ -72,10 +72,15 @@ def test_a_log_was_cut_where_what_we_had_read_ends(lost, cut, expected):
     ],
 )
 def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisions, position):
-    """Forward in the same incarnation, back in the next one; a topic that is back needs no decision."""
+    """Forward in the same incarnation, back in the next one; a topic that is back needs no decision.
+
+    What is passed over is in the very record that moves the position, so that a backfill knows it.
+    """
     before = entry(gap)
     after = settled(before, decisions)
-    assert after == (
+    passed = after.unread
+    assert passed == ((Segment(0, OffsetRange(10, after.next_offset)),) if after.next_offset > 10 else ())
+    assert replace(after, unread=()) == (
         before if position is None else replace(before, incarnation=position[0], next_offset=position[1], gap=None)
     )
 

@@ -50,10 +50,11 @@ def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
 
 
 def test_central_topics_follow_the_edge():
-    """As many partitions, the same cleanup policy; heartbeats carry central's own time."""
+    """As many partitions, the same cleanup policy, whatever time records have; heartbeats carry central's own time."""
     specs = {spec.name: spec for spec in central_topics(CONFIG, SNAPSHOTS)}
     assert specs["eu.orders"].partitions == 2
     assert specs["eu.orders"].settings["cleanup.policy"] == "compact"
+    assert specs["eu.orders"].settings["message.timestamp.after.max.ms"] == str(2**63 - 1)
     assert specs["eu.heartbeats"].settings["message.timestamp.type"] == "LogAppendTime"
 
 

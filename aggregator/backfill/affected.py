@@ -1,0 +1,77 @@
+"""Which rows of a table a restate replaces: by their origins, never by their contents.
+
+Invariant: pure; a row is affected if its edge partition, incarnation and offset lie in the plan. What replaces it has
+the very same origin, so a table holds each origin as often as before, or less.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aggregator.backfill.plan import PartitionPlan
+from aggregator.coordinates import EdgePartition, Segment
+
+Marks = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+ORIGIN_COLUMNS = ("_edge", "_topic", "_partition", "_incarnation", "_offset")
+# Offsets of one incarnation stay below: the broker would need ages for more.
+_LIFE = 1 << 44
+
+
+class Affected:
+    """The origins of a plan.
+
+    Args:
+        partitions: With what they write.
+    """
+
+    def __init__(self, partitions: Iterable[PartitionPlan]) -> None:
+        self._bounds = {one.source: _bounds(one.segments) for one in partitions if one.segments}
+
+    def marks(self, rows: pa.Table) -> Marks:
+        """Which rows are affected."""
+        found = np.zeros(rows.num_rows, np.bool_)
+        for source, place in self._places(rows):
+            starts, ends = self._bounds[source]
+            numbers = numbered(rows)[place]
+            index = np.searchsorted(starts, numbers, "right") - 1
+            found[place] = (index >= 0) & (numbers < ends[np.maximum(index, 0)])
+        return found
+
+    def origins(self, rows: pa.Table) -> dict[EdgePartition, Numbers]:
+        """Origins of the affected rows, by flow."""
+        hit = rows.filter(pa.array(self.marks(rows)))
+        return {source: numbered(hit)[place] for source, place in self._places(hit)}
+
+    def of(self, rows: pa.Table, known: Mapping[EdgePartition, Numbers]) -> Marks:
+        """Which rows have one of these origins."""
+        found = np.zeros(rows.num_rows, np.bool_)
+        for source, place in self._places(rows):
+            found[place] = np.isin(numbered(rows)[place], known.get(source, np.zeros(0, np.int64)))
+        return found
+
+    def _places(self, rows: pa.Table) -> Iterable[tuple[EdgePartition, Numbers]]:
+        """Indices of the rows of each flow of the plan."""
+        for source in self._bounds:
+            here = pc.and_(
+                pc.and_(pc.equal(rows["_edge"], source.edge), pc.equal(rows["_topic"], source.topic)),
+                pc.equal(rows["_partition"], source.partition),
+            )
+            place = np.flatnonzero(here.to_numpy(zero_copy_only=False))
+            if len(place):
+                yield source, place
+
+
+def numbered(rows: pa.Table) -> Numbers:
+    """Incarnation and offset of each row as one number, in the order of positions."""
+    incarnations = rows["_incarnation"].to_numpy().astype(np.int64)
+    offsets = rows["_offset"].to_numpy()
+    return np.asarray(incarnations * _LIFE + offsets, np.int64)
+
+
+def _bounds(segments: Iterable[Segment]) -> tuple[Numbers, Numbers]:
+    pairs = sorted((at * _LIFE + start, at * _LIFE + end) for at, (start, end) in segments)
+    return np.array([start for start, _ in pairs], np.int64), np.array([end for _, end in pairs], np.int64)

@@ -1,0 +1,80 @@
+"""Carrying a backfill out from where it stands to its end: into central, into the table, and the word that it is done.
+
+Invariant: the word comes last, and every step before it may be done twice; so whoever is killed anywhere, or runs
+beside another, leaves the same behind.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.driver import BackfillDriver, Outcome
+from aggregator.backfill.fill import fill_table
+from aggregator.backfill.restate import restate_tables
+from aggregator.backfill.store import Backfill, End, finish, read_backfills
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.kafka.names import HubNames
+from aggregator.privacy.policy import Policy
+from aggregator.replicate.flow import Hold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+def carry_out(
+    config: HubConfig,
+    spark: "SparkSession",
+    policies: Mapping[Path, Policy],
+    backfill: Backfill,
+    *,
+    identity: str,
+    stop: threading.Event,
+) -> Outcome:
+    """Carry a backfill out.
+
+    Args:
+        config: The hub.
+        spark: Where slots and lake tasks run.
+        policies: Policies of the rules, by path.
+        backfill: What to do, as central has it.
+        identity: Unique name of this process; begins with the backfill's id.
+        stop: Set from outside to end cleanly; the backfill can be resumed.
+
+    Raises:
+        AggregatorError: as the driver, the lake and a restate do.
+    """
+    outcome = BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
+    if not outcome.finished:
+        return outcome
+    if backfill.plan.mode is Mode.INTO and config.lake:
+        held = fill_table(config, backfill.plan, spark, stop)
+        if held or stop.is_set():
+            first = backfill.plan.writes[0].source
+            return replace(outcome, finished=False, holds=tuple(Hold(first, "lake", reason) for reason in held))
+    names = HubNames(config.hub)
+    if backfill.plan.mode is Mode.RESTATE:
+        now = read_backfills(config.central, names)[backfill.plan.id]
+        for table in restate_tables(config, now, spark, _hashes(config, policies, backfill)):
+            log.info("backfill %s: table %s, %d rows restated", backfill.plan.id, table.table, table.rows)
+    lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
+    finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
+    return outcome
+
+
+def _hashes(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> dict[str, str]:
+    """Name, version and hash of each edge topic's present policy."""
+    found = {}
+    for one in backfill.plan.writes:
+        rule = rule_for(config, one.source.edge, one.source.topic)
+        if rule is not None:
+            policy = policies[rule.policy]
+            found[f"{one.source.edge}/{one.source.topic}"] = f"{policy.policy} {policy.version} {policy.hash}"
+    return found

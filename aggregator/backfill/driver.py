@@ -1,0 +1,281 @@
+"""The driver of one backfill: leads the protocol's second instance, `H.backfill`, and runs epochs until it is done.
+
+Invariants: rules A to F hold as for the live flows, under ids, control and ledger of their own; one backfill of a hub
+runs at a time. What may be written is decided anew in every epoch, after all ids were fenced: whatever another backfill
+has written by then is seen, and nothing can be written after that.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.facts import Central, read_central
+from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
+from aggregator.backfill.plan import Plan
+from aggregator.backfill.planner import Standing
+from aggregator.backfill.ranges import union
+from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
+from aggregator.backfill.target import target_config, written
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted
+from aggregator.kafka import topics
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.pauses import paused_edges
+from aggregator.kafka.requests import read_requests
+from aggregator.kafka.tail import LogTail
+from aggregator.privacy.policy import Policy
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
+from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.flow import Hold
+from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.keyless import keyless
+from aggregator.replicate.lead import await_turn, overtaken
+from aggregator.replicate.planning import central_topics
+from aggregator.replicate.slot import SlotOutcome, SlotPlan, Terms
+from aggregator.replicate.task import EpochWork
+from aggregator.replicate.watched import run_watched
+from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+
+_TICK_S = 0.1
+_FAILURES_MOST = 5
+# Short transactions: readers of a live topic wait behind an open one.
+_CADENCE = Cadence(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run of a backfill ended.
+
+    Attributes:
+        finished: Central has all that it can have.
+        cancelled: Somebody cancelled it.
+        lost: Offsets of the plan that could not be read any more, by flow.
+        holds: Flows that stand still, with reasons.
+        silent: Edges that did not answer, or are paused.
+    """
+
+    finished: bool = False
+    cancelled: bool = False
+    lost: Mapping[EdgePartition, tuple[OffsetRange, ...]] | None = None
+    holds: tuple[Hold, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+class BackfillDriver:
+    """One process that carries out a backfill.
+
+    Args:
+        config: The hub.
+        spark: Where the slots run.
+        policies: Policies of the rules, by path.
+        backfill: What to do, as central has it.
+        identity: Unique name of this process; begins with the backfill's id.
+        stop: Set from outside (SIGTERM) to end cleanly; the backfill can be resumed.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        spark: SparkSession,
+        policies: Mapping[Path, Policy],
+        backfill: Backfill,
+        *,
+        identity: str,
+        stop: threading.Event,
+    ) -> None:
+        self._hub = config
+        self._plan: Plan = backfill.plan
+        self._rate = backfill.rate
+        self._config = target_config(config, self._plan.mode, self._plan.into)
+        self._spark = spark
+        self._policies = policies
+        self._identity = identity
+        self._stop = stop
+        self._names = HubNames(config.hub).backfills()
+        self._flows = {one.source for one in self._plan.writes}
+        edges = sorted({source.edge for source in self._flows})
+        self._watches = [EdgeWatch(self._config, edge) for edge in edges]
+        self._cancelled = False
+        self._newest = -1
+
+    def run(self) -> Outcome:
+        """Carry the backfill out until it is done, cancelled or stopped; waits while another one runs.
+
+        Raises:
+            AnotherHub: another process took this one's place.
+            Failed: slots failed again and again, or the rules changed under the plan.
+            Unreachable: central does not answer.
+        """
+        specs = internal_topics(self._names, self._config.replication.slots)
+        topics.ensure(self._config.central, specs, replication_factor=self._config.replication_factor)
+        central = KafkaDriverCentral(self._config, self._names, backfill=self._plan.id)
+        requests = LogTail(self._config.central, self._names.requests)
+        try:
+            await_turn(central, "another backfill", standby=True, stop=self._stop, hint="")
+            return Outcome() if self._stop.is_set() else self._lead(central, requests)
+        finally:
+            requests.close()
+            central.close()
+
+    def _lead(self, central: KafkaDriverCentral, requests: LogTail) -> Outcome:
+        keeper = LeaseKeeper(central, self._identity)
+        self._newest = central.control().newest
+        try:
+            central.take_id()
+            keeper.start()
+            for watch in self._watches:
+                watch.start()
+            outcome = self._epochs(central, keeper, requests)
+            keeper.release()
+        except (Fenced, OutcomeUnknown) as error:
+            raise overtaken(central, self._newest, self._identity, error) from None
+        finally:
+            keeper.stop()
+            for watch in self._watches:
+                watch.stop()
+        return outcome
+
+    def _epochs(self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail) -> Outcome:
+        self._await_edges()
+        failures, trouble = 0, ""
+        while True:
+            try:
+                plan, outcomes = self._epoch(central, keeper, requests)
+                trouble = _trouble(outcomes)
+            except OutcomeUnknown:
+                raise
+            except RetryError as error:  # central did not answer while the epoch was opened
+                trouble, plan, outcomes = error.message, EpochPlan({}, {}, ()), []
+            if self._stop.is_set() or self._cancelled:
+                return Outcome(cancelled=self._cancelled)
+            if trouble:
+                failures += 1
+                self._recover(keeper, trouble, failures)
+            elif all(outcome.result == "drained" for outcome in outcomes):
+                return self._ended(plan, outcomes)
+            else:
+                failures = 0
+
+    def _await_edges(self) -> None:
+        deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
+        while any(watch.topics is None for watch in self._watches) and time.monotonic() < deadline:
+            if self._stop.wait(_TICK_S):
+                return
+
+    def _epoch(
+        self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail
+    ) -> tuple[EpochPlan, list[SlotOutcome]]:
+        cluster = self._config.central
+        shown = self._shown()
+        specs = central_topics(self._config, shown)
+        topics.ensure(cluster, specs, replication_factor=self._config.replication_factor)
+        settings = topics.settings(cluster, [spec.name for spec in specs])
+        slots = self._config.replication.slots
+        epoch, entries = open_epoch(central, slots=slots, driver=self._identity)
+        self._newest = epoch.epoch
+        # Read now, when no other backfill can write any more.
+        known = read_central(self._hub)
+        standings = self._standings(known, epoch.ids)
+        plan = plan_epoch(self._plan, self._scene(shown, settings), standings, entries, epoch=epoch.epoch)
+        if not plan.by_slot or self._is_cancelled(requests):
+            return plan, []
+        log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
+        terms = Terms(self._plan.id, self._letters(), self._rate / len(plan.by_slot) if self._rate else None)
+        patience_s = self._config.replication.drain_patience.total_seconds()
+        plans = tuple(
+            SlotPlan(self._names, epoch.epoch, slot, plan.by_slot.get(slot, ()), _CADENCE, True, patience_s, terms)
+            for slot in range(slots)
+        )
+        work = EpochWork(self._config, self._policies, plans, written(self._hub, self._config, known.ledger))
+        shapes = _shapes(shown)
+
+        def due() -> bool:
+            return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
+
+        return plan, run_watched(self._spark, work, central, keeper, due=due)
+
+    def _letters(self) -> str:
+        """Dead letters of a live topic are the hub's; those of a generation say nothing of the live flow."""
+        return (HubNames(self._hub.hub) if self._plan.mode is Mode.MISSING else self._names).dead_letters
+
+    def _shown(self) -> dict[str, dict[str, EdgeTopic]]:
+        """The plan's topics, as the edges show them now."""
+        wanted = {(source.edge, source.topic) for source in self._flows}
+        return {
+            watch.edge: {name: topic for name, topic in watch.topics.items() if (watch.edge, name) in wanted}
+            for watch in self._watches
+            if watch.topics is not None
+        }
+
+    def _scene(self, shown: Mapping[str, Mapping[str, EdgeTopic]], settings: Mapping[str, dict[str, str]]) -> Scene:
+        now_ms = int(time.time() * 1000)
+        return Scene(
+            self._config,
+            {(edge, name): topic for edge, some in shown.items() for name, topic in some.items()},
+            self._silent(shown),
+            settings,
+            keyless(self._config, self._policies, shown, settings, now_ms=now_ms),
+        )
+
+    def _silent(self, shown: Mapping[str, object]) -> frozenset[str]:
+        """Edges of the plan that do not answer, or that somebody paused."""
+        edges = {watch.edge for watch in self._watches}
+        pauses = read_requests(self._config.central, HubNames(self._hub.hub)).pauses
+        return frozenset((edges - shown.keys()) | (edges & paused_edges(pauses.values())))
+
+    def _standings(self, known: Central, ids: int) -> dict[EdgePartition, Standing]:
+        """What central knows of the plan's flows, and what other backfills have passed."""
+        backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids)
+        others = [one for id_, one in backfills.items() if id_ != self._plan.id]
+        return {
+            one.source: known.standing(one.source, passed_by(others, self._plan.mode, one))
+            for one in self._plan.writes
+            if one.source in known.ledger
+        }
+
+    def _is_cancelled(self, requests: LogTail) -> bool:
+        for record in requests.arrived():
+            if is_cancel(record, self._plan.id):
+                self._cancelled = record.value is not None
+        return self._cancelled
+
+    def _recover(self, keeper: LeaseKeeper, trouble: str, failures: int) -> None:
+        """Rule E: go on with backoff, once an own lease write has succeeded."""
+        with contextlib.suppress(TransactionAborted):
+            keeper.beat()
+        if failures >= _FAILURES_MOST:
+            raise Failed(f"no epoch came to its end {failures} times in a row: {trouble}", hint="mend it, then resume")
+        log.warning("backfill %s: epoch ended early (%s); the next one follows", self._plan.id, trouble)
+        self._stop.wait(min(10.0, 0.25 * 2**failures))
+
+    def _ended(self, plan: EpochPlan, outcomes: list[SlotOutcome]) -> Outcome:
+        holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
+        silent = self._silent(self._shown()) | {source.edge for outcome in outcomes for source in outcome.undrained}
+        now = read_backfills(self._config.central, HubNames(self._hub.hub))[self._plan.id]
+        lost = {
+            one.source: found
+            for one in self._plan.writes
+            if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
+        }
+        return Outcome(finished=not silent and not holds, lost=lost, holds=holds, silent=tuple(sorted(silent)))
+
+
+def _trouble(outcomes: list[SlotOutcome]) -> str:
+    """What went wrong in an epoch; empty where every slot ended by the protocol."""
+    if all(outcome.result in ("drained", "stopped") for outcome in outcomes):
+        return ""
+    return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in outcomes)
+
+
+def _shapes(shown: Mapping[str, Mapping[str, EdgeTopic]]) -> dict[str, dict[str, tuple[str, int]]]:
+    return {edge: {name: topic.shape for name, topic in some.items()} for edge, some in shown.items()}

@@ -1,0 +1,133 @@
+"""What a planner needs to know, asked of central and of the edges.
+
+Invariant: reads only; central is read to its end before an edge is asked, so that an edge shows at least what central
+knows of it. An edge that does not answer is an error: a plan of a part would look like the whole.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.backfill.ask import Ask, Bound, Window
+from aggregator.backfill.planner import Sampled, Shown, Standing
+from aggregator.backfill.ranges import Ranges, union
+from aggregator.backfill.samples import sampled
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Failed
+from aggregator.kafka import ends, topics
+from aggregator.kafka.gap import Decision
+from aggregator.kafka.ledger import LedgerRecord, read_ledger
+from aggregator.kafka.letters import Letter, read_letters
+from aggregator.kafka.names import HEARTBEATS, HubNames
+from aggregator.kafka.requests import by_flow, read_requests
+
+_FAR = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Central:
+    """What central knows of the hub's flows, read to its end."""
+
+    ledger: Mapping[EdgePartition, LedgerRecord]
+    decisions: Mapping[EdgePartition, tuple[Decision, ...]]
+    letters: Mapping[EdgePartition, tuple[Letter, ...]]
+
+    def standing(self, source: EdgePartition, passed: Ranges = ()) -> Standing:
+        """One flow."""
+        dead = frozenset((one.incarnation, one.offset) for one in self.letters.get(source, ()) if not one.resolved_by)
+        return Standing(source, self.ledger[source], self.decisions.get(source, ()), dead, passed)
+
+
+def read_central(config: HubConfig) -> Central:
+    """Read ledger, decisions and dead letters.
+
+    Raises:
+        Failed: a record is damaged, or an end stays stuck.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
+    for letter in read_letters(config.central, names.dead_letters):
+        letters[letter.source].append(letter)
+    return Central(
+        read_ledger(config.central, names),
+        by_flow(read_requests(config.central, names).decisions),
+        {source: tuple(some) for source, some in letters.items()},
+    )
+
+
+def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) -> list[EdgePartition]:
+    """The hub's flows that some window takes; heartbeats are a signal and no data.
+
+    Raises:
+        Failed: none.
+    """
+    flows = [
+        source
+        for source in sorted(ledger)
+        if source.topic != HEARTBEATS
+        and source.edge in config.edges
+        and rule_for(config, source.edge, source.topic) is not None
+        and any(window.takes(source) for window in ask.windows)
+    ]
+    if not flows:
+        raise Failed(
+            "no flow of this hub is asked for",
+            hint="aggregator status shows them; a topic that was never replicated is read by the hub, from its start",
+        )
+    return flows
+
+
+def look_at_edge(
+    config: HubConfig, edge: str, sources: Sequence[EdgePartition], ask: Ask
+) -> dict[EdgePartition, Shown]:
+    """Ask one edge; a partition that it does not show is left out.
+
+    Raises:
+        Unreachable: the edge does not answer.
+    """
+    cluster = config.edges[edge]
+    shown = topics.described(cluster, {source.topic for source in sources})
+    at = {
+        source: (source.topic, source.partition)
+        for source in sources
+        if source.topic in shown and source.partition < shown[source.topic].partitions
+    }
+    starts, stable = ends.start_offsets(cluster, at.values()), ends.stable_end_offsets(cluster, at.values())
+    asked: dict[EdgePartition, list[OffsetRange]] = defaultdict(list)
+    for window in ask.windows:
+        taken = {source: place for source, place in at.items() if window.takes(source)}
+        for source, offsets in _offsets(config, edge, taken, window).items():
+            asked[source].append(offsets)
+    logs = {source: OffsetRange(starts[place], stable[place]) for source, place in at.items()}
+    known = sampled(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
+    return {
+        source: Shown(shown[source.topic].topic_id, logs[source], union(asked[source]), known.get(source, Sampled()))
+        for source in at
+    }
+
+
+def _offsets(
+    config: HubConfig, edge: str, at: Mapping[EdgePartition, ends.Partition], window: Window
+) -> dict[EdgePartition, OffsetRange]:
+    """A window in offsets; without an end it goes as far as anything can."""
+    begins = _bound(config, edge, at, window.since, 0)
+    stops = _bound(config, edge, at, window.until, _FAR)
+    return {source: OffsetRange(begins[source], max(begins[source], stops[source])) for source in at}
+
+
+def _bound(
+    config: HubConfig, edge: str, at: Mapping[EdgePartition, ends.Partition], bound: Bound | None, otherwise: int
+) -> dict[EdgePartition, int]:
+    if bound is None or bound.time is None:
+        offset = otherwise if bound is None or bound.offset is None else bound.offset
+        return dict.fromkeys(at, offset)
+    found = ends.offsets_at(config.edges[edge], at.values(), bound.time)
+    return {source: found[place] for source, place in at.items()}
+
+
+def _last_times(ask: Ask) -> list[int]:
+    """Where windows end in time, in ms: records behind such an end must not be older."""
+    return [int(window.until.time.timestamp() * 1000) for window in ask.windows if window.until and window.until.time]

@@ -1,0 +1,151 @@
+"""Planning an epoch of a backfill: from its frozen plan, what may still be written, and the edges, to slot plans.
+
+Invariant: pure. An epoch writes what the frozen plan holds, behind the backfill's own ledger position, and only as far
+as it is still missing now, when every other backfill is fenced. A partition of another life is not read.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.planner import Standing, allowed
+from aggregator.backfill.ranges import both, offsets_of, size
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.errors import Failed
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.assignment import assign
+from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.flow import FlowPlan, Hold
+from aggregator.replicate.planning import is_compacted, target
+from aggregator.replicate.route import Route
+
+_LIMIT_BYTES = 1_048_588
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """What one epoch does.
+
+    Attributes:
+        by_slot: Flows with something left to write.
+        lost: Offsets of the plan that can not be read any more, by flow.
+        holds: Flows that are refused, with the reason.
+    """
+
+    by_slot: Mapping[int, tuple[FlowPlan, ...]]
+    lost: Mapping[EdgePartition, tuple[OffsetRange, ...]]
+    holds: tuple[Hold, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The world as an epoch meets it.
+
+    Attributes:
+        config: The hub, as the backfill delivers.
+        topics: What edges show, by edge and topic; of an edge that does not answer, nothing.
+        silent: Edges that do not answer, or are paused.
+        settings: Settings of the central topics.
+        refused: Edge and topic of flows that must not run, with the reason.
+    """
+
+    config: HubConfig
+    topics: Mapping[tuple[str, str], EdgeTopic]
+    silent: frozenset[str]
+    settings: Mapping[str, Mapping[str, str]]
+    refused: Mapping[tuple[str, str], str]
+
+
+def plan_epoch(
+    plan: Plan,
+    scene: Scene,
+    standings: Mapping[EdgePartition, Standing],
+    entries: Mapping[EdgePartition, LedgerRecord],
+    *,
+    epoch: int,
+) -> EpochPlan:
+    """Decide every flow of an epoch.
+
+    Args:
+        plan: Frozen.
+        scene: The world.
+        standings: What central knows of the plan's flows, read after every other backfill was fenced.
+        entries: The backfill's own ledger records.
+        epoch: Number of the epoch.
+
+    Raises:
+        Failed: the rules send a topic elsewhere by now.
+    """
+    ready: dict[EdgePartition, FlowPlan] = {}
+    lost: dict[EdgePartition, tuple[OffsetRange, ...]] = {}
+    holds = []
+    for one in plan.writes:
+        _same_target(scene.config, one)
+        if one.source.edge in scene.silent:
+            continue
+        standing = standings.get(one.source)
+        entry = entries.get(one.source)
+        left = _left(plan, one, standing, entry)
+        topic = scene.topics.get((one.source.edge, one.source.topic))
+        if topic is None or topic.topic_id != one.topic_id or standing is None:
+            lost[one.source] = both(offsets_of(one.segments), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
+        elif (one.source.edge, one.source.topic) in scene.refused:
+            holds.append(Hold(one.source, "policy", scene.refused[one.source.edge, one.source.topic]))
+        elif left:
+            letters = standing.dead if plan.mode is Mode.MISSING else frozenset()
+            ready[one.source] = replace(_flow(one, scene, entry, left), letters=letters, backfill=plan.id)
+    weights = {source: 1000.0 + size(offsets_of(flow.segments)) for source, flow in ready.items()}
+    placed = assign(weights, {source: entry.slot for source, entry in entries.items()}, scene.config.replication.slots)
+    by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
+    for source, slot in sorted(placed.items()):
+        flow = ready[source]
+        by_slot[slot].append(replace(flow, entry=replace(flow.entry, epoch=epoch, slot=slot)))
+    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds))
+
+
+def _left(plan: Plan, one: PartitionPlan, standing: Standing | None, entry: LedgerRecord | None) -> tuple[Segment, ...]:
+    """Parts of a partition's plan that are not written yet and may be."""
+    if standing is None:
+        return ()
+    behind = entry.next_offset if entry is not None and entry.topic_id == one.topic_id else 0
+    return tuple(
+        Segment(at, OffsetRange(max(start, behind), end))
+        for at, (start, end) in allowed(plan.mode, standing, one.segments)
+        if end > behind
+    )
+
+
+def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...]) -> FlowPlan:
+    first = Route(left).position(left[0].offsets.start)
+    known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0)
+    now = replace(known, incarnation=first.incarnation, next_offset=first.next_offset)
+    rule = rule_for(scene.config, one.source.edge, one.source.topic)
+    central = scene.settings.get(one.central, {})
+    return FlowPlan(
+        one.source,
+        now,
+        fresh=now != entry,
+        central=one.central,
+        by_key=rule is not None and rule.partition_by == "key",
+        limit_bytes=int(central.get("max.message.bytes", _LIMIT_BYTES)),
+        until=left[-1].offsets.end,
+        skips=True,
+        compacted=is_compacted(central),
+        segments=left,
+    )
+
+
+def _same_target(config: HubConfig, one: PartitionPlan) -> None:
+    try:
+        now = target(config, one.source.edge, one.source.topic)
+    except KeyError:
+        now = "nowhere"
+    if now != one.central:
+        raise Failed(
+            f"the plan sends {one.source} to {one.central}, and the configuration sends it to {now} by now",
+            hint="cancel this backfill and plan another one",
+        )

@@ -1,0 +1,156 @@
+"""Making a plan: gather, then plan every flow that is asked for.
+
+Invariant: reads only. What is asked of an edge that does not answer is an error, and never a smaller plan.
+"""
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from aggregator.backfill.ask import Ask, Mode
+from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
+from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.planner import Shown, plan_partition
+from aggregator.backfill.restate import refuse_guarded
+from aggregator.backfill.store import Backfill, passed_by, read_backfills
+from aggregator.backfill.target import refuse_live, target_config
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Failed
+from aggregator.kafka import topics
+from aggregator.kafka.names import HubNames
+from aggregator.lake.sources import lake_sources
+from aggregator.replicate.planning import is_compacted, target
+from aggregator.replicate.retention import deleted_at_once
+
+# What a slot does with room to spare, strip included; with a rate, the rate.
+_RECORDS_A_SECOND = 50_000
+
+
+def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = None) -> Plan:
+    """Plan a backfill.
+
+    Args:
+        config: The hub.
+        ask: What is asked for.
+        now_ms: The present; central's retention is judged by it.
+        rate: Records a second at most; for the estimate of its time.
+
+    Raises:
+        Failed: nothing of the hub is asked for, the generation's name is taken, or central's records are damaged.
+        Unreachable: central or an edge that is asked for does not answer.
+    """
+    central = read_central(config)
+    flows = asked_flows(config, central.ledger, ask)
+    if ask.letters is not None:  # an edge without any need not answer
+        flows = [source for source in flows if _letters(ask, central, source)]
+    if ask.mode is Mode.RESTATE:
+        flows = [source for source in flows if config.lake and lake_sources(config, [source])]
+    backfills = read_backfills(config.central, HubNames(config.hub))
+    into = _generation(config, ask, flows, backfills.values())
+    where = target_config(config, ask.mode, into)
+    names = {source: target(where, source.edge, source.topic) for source in flows}
+    if ask.mode is not Mode.MISSING:
+        refuse_live(config, central.ledger, names.values())
+    shown = _looked(config, flows, ask)
+    scene = _Scene(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
+    found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]
+    records = sum(one.records for one in found)
+    seconds = records / min(rate or _RECORDS_A_SECOND, _RECORDS_A_SECOND * config.replication.slots)
+    gone = tuple(_gone(ask, central, found)) if ask.letters is not None else ()
+    plan = Plan(config.hub, ask.plain(), ask.digest, ask.mode, into, tuple(found), seconds, gone)
+    while plan.id in backfills and backfills[plan.id].end is not None:
+        plan = replace(plan, round=plan.round + 1)
+    return plan
+
+
+def _generation(config: HubConfig, ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[Backfill]) -> str:
+    """What the topics are called that a backfill writes; those of a restate are its own, and of no use after it.
+
+    Raises:
+        Failed: a table can not be restated.
+    """
+    if ask.mode is not Mode.RESTATE:
+        return ask.into
+    if not flows:
+        raise Failed("none of these flows feeds a table", hint="a restate replaces rows of the lake: see `lake:`")
+    refuse_guarded(config, lake_sources(config, flows))
+    before = [one for one in backfills if one.plan.ask_digest == ask.digest and one.end is not None]
+    return f"restate-{ask.digest[:8]}-{len(before)}"
+
+
+def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, Shown]:
+    edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
+    with ThreadPoolExecutor(max(1, len(edges))) as pool:
+        answers = pool.map(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
+        return {source: shown for answer in answers for source, shown in answer.items()}
+
+
+def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[str, Mapping[str, str]]:
+    """Settings of each central topic; of one that is not there yet, those that it will have."""
+    control = HubNames(where.hub).control  # has no retention of its own: shows the brokers' default
+    there = set(names.values()) & set(topics.topic_names(where.central))
+    found = topics.settings(where.central, there | {control})
+    default = {"retention.ms": found[control].get("retention.ms", "-1")}
+    for source, name in names.items():
+        rule = rule_for(where, source.edge, source.topic)
+        if name not in there:
+            found[name] = default | (rule.central_config if rule else {})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    ask: Ask
+    central: Central
+    backfills: tuple[Backfill, ...]
+    settings: Mapping[str, Mapping[str, str]]
+    now_ms: int
+
+
+def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: str) -> PartitionPlan:
+    ask, central = scene.ask, scene.central
+    if shown is None:
+        why = "the edge does not show this partition"
+        return PartitionPlan(source, "", name, (), OffsetRange(0, 0), warnings=(why,))
+    bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
+    standing = central.standing(source, passed_by(scene.backfills, ask.mode, bare))
+    shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
+    return plan_partition(ask.mode, standing, shown, name, only=_letters(ask, central, source))
+
+
+def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
+    """Why nothing may be written into a central topic; empty if it may."""
+    settings = scene.settings[name]
+    if scene.ask.mode is Mode.MISSING and is_compacted(settings):
+        return f"{name} is compacted: a late record would stand for younger ones of its key; use --into"
+    keeps_ms = int(settings.get("retention.ms", -1)) if "delete" in settings.get("cleanup.policy", "delete") else -1
+    oldest_ms = shown.sampled.oldest_ms
+    return deleted_at_once(oldest_ms, keeps_ms, now_ms=scene.now_ms, central_name=name) or ""
+
+
+def _letters(ask: Ask, central: Central, source: EdgePartition) -> frozenset[int] | None:
+    """Offsets of the dead letters that are asked for, if only these are."""
+    if ask.letters is None:
+        return None
+    keys = set(ask.letters.keys)
+    return frozenset(
+        one.offset
+        for one in central.letters.get(source, ())
+        if not one.resolved_by and ask.letters.reason in (None, one.reason) and (not keys or one.key in keys)
+    )
+
+
+def _gone(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
+    """Dead letters that are asked for and will not be written, because the edge has their records no more."""
+    for one in found:
+        wanted = _letters(ask, central, one.source) or frozenset()
+        written = [offsets for _, offsets in one.segments]
+        for letter in central.letters.get(one.source, ()):
+            if letter.offset in wanted and not letter.resolved_by:
+                inside = any(start <= letter.offset < end for start, end in written)
+                asked = any(start <= letter.offset < end for start, end in one.asked)
+                if asked and not inside:
+                    yield letter.key

@@ -1,0 +1,206 @@
+"""A backfill's plan: per edge partition what was asked, what can be had, and exactly what will be written.
+
+Invariant: frozen once it is made; its id follows from what it writes and where, so that the same plan has the same id
+whoever makes it. Its JSON is the record at central and the plan file of a scheduler.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.ranges import Ranges, offsets_of, size
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.errors import Failed
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """One edge partition.
+
+    Attributes:
+        source: Which.
+        topic_id: Life of the edge topic that the plan speaks of.
+        central: Where its records go.
+        asked: Offsets that the ask comes to, as far as the log goes or went.
+        log: What the edge has: first offset, last stable offset.
+        effective: What of the asked the edge still has and the hub has passed.
+        taken: What was wanted and retention, or a deletion, took before.
+        had: Offsets of the effective that the target has, or that were decided (dead, suppressed), or are markers.
+        ahead: Asked offsets that the live flow has not reached: it will deliver them itself.
+        segments: What will be written.
+        letters: How many of these are dead letters.
+        records: An estimate: of a sparse log, less than its offsets.
+        bytes: An estimate, from a sample of the edge's records.
+        warnings: What the reader should know.
+    """
+
+    source: EdgePartition
+    topic_id: str
+    central: str
+    asked: Ranges
+    log: OffsetRange
+    effective: Ranges = ()
+    taken: Ranges = ()
+    had: int = 0
+    ahead: int = 0
+    segments: tuple[Segment, ...] = ()
+    letters: int = 0
+    records: int = 0
+    bytes: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets will be read for it."""
+        return size(offsets_of(self.segments))
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`; ranges are [start, end)."""
+        return {
+            "edge": self.source.edge,
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "topic_id": self.topic_id,
+            "central": self.central,
+            "asked": [list(one) for one in self.asked],
+            "at_edge": list(self.log),
+            "effective": [list(one) for one in self.effective],
+            "retention_took": [list(one) for one in self.taken],
+            "already_there": self.had,
+            "left_to_live": self.ahead,
+            "write": [[at, *offsets] for at, offsets in self.segments],
+            "letters": self.letters,
+            "records": self.records,
+            "bytes": self.bytes,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        """Read what `plain` made.
+
+        Raises:
+            KeyError, TypeError, ValueError: it did not make this.
+        """
+        return cls(
+            EdgePartition(body["edge"], body["topic"], int(body["partition"])),
+            body["topic_id"],
+            body["central"],
+            _ranges(body["asked"]),
+            OffsetRange(*body["at_edge"]),
+            _ranges(body["effective"]),
+            _ranges(body["retention_took"]),
+            int(body["already_there"]),
+            int(body["left_to_live"]),
+            tuple(Segment(int(at), OffsetRange(int(start), int(end))) for at, start, end in body["write"]),
+            int(body["letters"]),
+            int(body["records"]),
+            int(body["bytes"]),
+            tuple(body["warnings"]),
+        )
+
+
+def _ranges(pairs: list[list[int]]) -> Ranges:
+    return tuple(OffsetRange(int(start), int(end)) for start, end in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole plan.
+
+    Attributes:
+        hub: Whose.
+        ask: The words that it answers.
+        ask_digest: The same for the same words.
+        mode: Where its records go.
+        into: Name of the generation.
+        partitions: In order.
+        seconds: An estimate.
+        gone: Dead letters that were asked for and that no edge has any more, by coordinates.
+        round: How often the same was carried out before: a letter that died again may be replayed again.
+    """
+
+    hub: str
+    ask: Mapping[str, Any]
+    ask_digest: str
+    mode: Mode
+    into: str
+    partitions: tuple[PartitionPlan, ...]
+    seconds: float = 0.0
+    gone: tuple[str, ...] = ()
+    round: int = 0
+
+    @property
+    def id(self) -> str:
+        """Twelve characters that follow from what is written and where."""
+        text = json.dumps(
+            [
+                self.hub,
+                self.mode,
+                self.into,
+                self.round,
+                [
+                    [str(one.source), one.topic_id, one.central, one.plain()["write"]]
+                    for one in self.partitions
+                    if one.segments
+                ],
+            ]
+        )
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @property
+    def writes(self) -> tuple[PartitionPlan, ...]:
+        """Partitions with something to write."""
+        return tuple(one for one in self.partitions if one.segments)
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json` and of the plan file."""
+        return {
+            "v": VERSION,
+            "id": self.id,
+            "hub": self.hub,
+            "ask": dict(self.ask),
+            "ask_digest": self.ask_digest,
+            "mode": self.mode.value,
+            "into": self.into or None,
+            "records": sum(one.records for one in self.partitions),
+            "bytes": sum(one.bytes for one in self.partitions),
+            "seconds": round(self.seconds, 1),
+            "partitions": [one.plain() for one in self.partitions],
+            "gone": list(self.gone),
+            "round": self.round,
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        """Read what `plain` made.
+
+        Raises:
+            Failed: it did not make this, or somebody changed what is written.
+        """
+        try:
+            plan = cls(
+                body["hub"],
+                body["ask"],
+                body["ask_digest"],
+                Mode(body["mode"]),
+                body["into"] or "",
+                tuple(PartitionPlan.of(one) for one in body["partitions"]),
+                float(body["seconds"]),
+                tuple(body["gone"]),
+                int(body["round"]),
+            )
+            whole = body["v"] == VERSION and plan.id == body["id"]
+        except (KeyError, TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise Failed(
+                "this is no plan of a backfill, or it was changed after it was made",
+                hint="make it anew: aggregator backfill plan … -o json > plan.json",
+            )
+        return plan

@@ -1,0 +1,185 @@
+"""The planner: from what central and an edge have to exactly what a backfill may write.
+
+Invariant: pure. Into the live topic it writes only what central provably never got: what the flow's own ledger record
+says it never read, and dead letters that are not resolved; less what any backfill into the same topic has passed. A
+live position only grows, so nothing of that can ever come by the live flow as well. Nothing is widened: what is written
+is a part of what was asked.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.plan import PartitionPlan
+from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, union, without
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.kafka.gap import Decision
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.replicate.gaps import segments
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What central knows of one flow.
+
+    Attributes:
+        source: The flow.
+        entry: Its ledger record.
+        decisions: What was decided about its gaps.
+        letters: Its dead letters that are not resolved: offsets by incarnation.
+        passed: What backfills into the same topic have passed, in this life of the edge topic.
+    """
+
+    source: EdgePartition
+    entry: LedgerRecord
+    decisions: tuple[Decision, ...] = ()
+    letters: frozenset[tuple[int, int]] = frozenset()
+    passed: Ranges = ()
+
+    @property
+    def lives(self) -> list[Segment]:
+        """Which incarnation each offset before the position belongs to."""
+        return segments(self.entry.position, 0, self.decisions)
+
+    @property
+    def dead(self) -> frozenset[int]:
+        """Offsets of the dead letters that the present log speaks of; those of a former life are not among them."""
+        lives = self.lives
+        return frozenset(
+            offset
+            for at, offset in self.letters
+            if any(at == life and start <= offset < end for life, (start, end) in lives)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a look at some records of one partition showed.
+
+    Attributes:
+        density: Records per offset, at most 1.
+        record_bytes: Key and value, on average.
+        disordered: Timestamps go back where the window begins, or records behind its end are older than that.
+        oldest_ms: Timestamp of the first record.
+        refusal: Why records must not be written: central would delete them at once, or take them for the newest of
+            their keys; empty if they may.
+    """
+
+    density: float = 1.0
+    record_bytes: float = 0.0
+    disordered: bool = False
+    oldest_ms: int | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an edge shows of one partition, and what the ask comes to there.
+
+    Attributes:
+        topic_id: The topic's life.
+        log: First offset, last stable offset.
+        asked: Offsets of the windows, as wide as they were asked.
+        sampled: What some of its records showed.
+    """
+
+    topic_id: str
+    log: OffsetRange
+    asked: Ranges
+    sampled: Sampled = field(default_factory=Sampled)
+
+
+def wanted(mode: Mode, standing: Standing, *, only: frozenset[int] | None = None) -> Ranges:
+    """Offsets that a backfill of this mode may write, whether the edge still has them or not.
+
+    Args:
+        mode: Where they go.
+        standing: What central knows of the flow.
+        only: Dead letters alone, and which of them; None: everything that the mode speaks of.
+    """
+    lives, dead = standing.lives, _points(standing.dead)
+    if mode is not Mode.MISSING:
+        # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
+        return without(offsets_of(lives), (*standing.passed, *dead))
+    if only is not None:
+        return both(dead, _points(only))
+    unread = [part for at, offsets in standing.entry.unread for part in both([offsets], _of_life(lives, at))]
+    return union((*without(unread, standing.passed), *dead))
+
+
+def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
+    return offsets_of(one for one in lives if one.incarnation == incarnation)
+
+
+def allowed(mode: Mode, standing: Standing, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+    """What of a frozen plan may be written now: less what others have written since, or what has another life now."""
+    ours, now = tuple(frozen), standing.lives
+    still = wanted(mode, standing)
+    return tuple(Segment(at, part) for at, offsets in ours for part in both(both([offsets], still), _of_life(now, at)))
+
+
+def plan_partition(
+    mode: Mode, standing: Standing, shown: Shown, central: str, *, only: frozenset[int] | None = None
+) -> PartitionPlan:
+    """Plan one partition.
+
+    Args:
+        mode: Where its records go.
+        standing: What central knows of the flow.
+        shown: What the edge shows.
+        central: Where its records go, by name.
+        only: Dead letters alone, and which of them.
+    """
+    entry, log = standing.entry, shown.log
+    asked = both(shown.asked, [OffsetRange(0, log.end)])
+    if shown.topic_id != entry.topic_id:
+        why = "the topic was created again, and the hub has not met the new one: its old records are gone"
+        return PartitionPlan(standing.source, shown.topic_id, central, asked, log, taken=asked, warnings=(why,))
+    passed = OffsetRange(0, entry.next_offset)
+    at_edge = both(asked, [log])
+    effective = both(at_edge, [passed])
+    ask = both(wanted(mode, standing, only=only), asked)
+    write, taken = both(ask, [log]), without(ask, [log])
+    warnings = list(_warnings(standing, shown, taken))
+    if shown.sampled.refusal and write:
+        warnings.append(shown.sampled.refusal)
+        write = ()
+    letters = size(both(write, _points(standing.dead))) if mode is Mode.MISSING else 0
+    plain = size(write) - letters
+    records = letters + round(plain * shown.sampled.density)
+    return PartitionPlan(
+        standing.source,
+        shown.topic_id,
+        central,
+        asked,
+        log,
+        effective,
+        taken,
+        had=size(effective) - size(write),
+        ahead=size(without(at_edge, [passed])),
+        segments=split(standing.lives, write),
+        letters=letters,
+        records=records,
+        bytes=round(records * shown.sampled.record_bytes),
+        warnings=tuple(warnings),
+    )
+
+
+def _points(offsets: Iterable[int]) -> Ranges:
+    return union(OffsetRange(offset, offset + 1) for offset in offsets)
+
+
+def _warnings(standing: Standing, shown: Shown, taken: Ranges) -> Iterable[str]:
+    if taken:
+        told = ", ".join(f"{one.start}-{one.end - 1}" for one in taken[:_SHOWN])
+        told += ", …" if len(taken) > _SHOWN else ""
+        yield f"the edge no longer has {size(taken)} of the offsets that were asked for: {told}"
+    if shown.sampled.disordered:
+        yield (
+            "timestamps are not in order here: a window in time is a range of offsets, which may hold records from"
+            " outside of it and miss some of its own"
+        )
+    if standing.entry.gap is not None:
+        yield f"the flow is held by a gap {standing.entry.gap}: what is lost there is not part of this"

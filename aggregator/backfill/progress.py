@@ -1,0 +1,40 @@
+"""Backfills as a person sees them now: what central knows, and whether a driver is at work.
+
+Invariant: reads only. A driver lives when its lease is seen to move, whatever any clock says.
+"""
+
+import time
+from dataclasses import replace
+
+from aggregator.backfill.store import Backfill, State, read_backfills
+from aggregator.config.model import HubConfig
+from aggregator.kafka.control import read_control
+from aggregator.kafka.names import HubNames
+from aggregator.replicate.lease import BEAT_S
+
+_MARGIN_S = 0.5
+
+
+def watched_backfills(config: HubConfig) -> list[Backfill]:
+    """Every backfill, the oldest first; takes some seconds where one may be running.
+
+    Raises:
+        Failed: a record is damaged.
+        Unreachable: central does not answer.
+    """
+    known = list(read_backfills(config.central, HubNames(config.hub)).values())
+    if not any(one.state is State.UNFINISHED for one in known):
+        return known
+    running = _moving(config)
+    return [replace(one, running=running == one.plan.id) for one in known]
+
+
+def _moving(config: HubConfig) -> str:
+    """Id of the backfill whose driver holds a lease that moves; empty if none does."""
+    names = HubNames(config.hub).backfills()
+    first = read_control(config.central, names).lease
+    if first is None or first.released:
+        return ""
+    time.sleep(BEAT_S + _MARGIN_S)
+    later = read_control(config.central, names).lease
+    return later.driver.partition("@")[0] if later and later != first and not later.released else ""

@@ -1,0 +1,75 @@
+"""Arithmetic of offset ranges: what is in both, in either, in one but not in the other.
+
+Invariant: pure; results are ascending, do not touch and hold no empty range, whatever comes in.
+"""
+
+from collections.abc import Iterable
+
+from aggregator.coordinates import OffsetRange, Segment
+
+Ranges = tuple[OffsetRange, ...]
+
+
+def union(ranges: Iterable[OffsetRange]) -> Ranges:
+    """Any ranges, in order and joined where they touch."""
+    found: list[OffsetRange] = []
+    for start, end in sorted(one for one in ranges if one.start < one.end):
+        if found and start <= found[-1].end:
+            found[-1] = OffsetRange(found[-1].start, max(found[-1].end, end))
+        else:
+            found.append(OffsetRange(start, end))
+    return tuple(found)
+
+
+def both(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
+    """What lies in both."""
+    ours, theirs, found = union(left), union(right), []
+    index = 0
+    for start, end in ours:
+        while index < len(theirs) and theirs[index].end <= start:
+            index += 1
+        at = index
+        while at < len(theirs) and theirs[at].start < end:
+            found.append(OffsetRange(max(start, theirs[at].start), min(end, theirs[at].end)))
+            at += 1
+    return tuple(found)
+
+
+def without(left: Iterable[OffsetRange], right: Iterable[OffsetRange]) -> Ranges:
+    """What lies in the first and not in the second."""
+    theirs, found = union(right), []
+    index = 0
+    for start, end in union(left):
+        cursor = start
+        while index < len(theirs) and theirs[index].end <= start:
+            index += 1
+        at = index
+        while at < len(theirs) and theirs[at].start < end:
+            if theirs[at].start > cursor:
+                found.append(OffsetRange(cursor, theirs[at].start))
+            cursor = max(cursor, theirs[at].end)
+            at += 1
+        if cursor < end:
+            found.append(OffsetRange(cursor, end))
+    return tuple(found)
+
+
+def size(ranges: Iterable[OffsetRange]) -> int:
+    """Offsets in ranges that do not overlap."""
+    return sum(map(len, ranges))
+
+
+def split(lives: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:
+    """Ranges, each offset under the incarnation that it belongs to.
+
+    Args:
+        lives: Which incarnation each offset belongs to, ascending.
+        ranges: What is wanted.
+    """
+    wanted = union(ranges)
+    return tuple(Segment(at, part) for at, offsets in lives for part in both([offsets], wanted))
+
+
+def offsets_of(segments: Iterable[Segment]) -> Ranges:
+    """The offsets of segments."""
+    return union(one.offsets for one in segments)

@@ -1,0 +1,290 @@
+"""What central knows of all backfills: their plans, what was cancelled, how they ended, and how far each has come.
+
+Invariant: a plan lies in `H.backfill.requests` under its id and never changes; how far it has come is in
+`H.backfill.ledger`, committed with its records, and nowhere else. The state of a backfill is derived from these.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.ranges import Ranges, both, offsets_of, size, union, without
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Failed
+from aggregator.kafka import requests, topics
+from aggregator.kafka.ledger import LedgerRecord, ledger_log, winners
+from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.names import HubNames
+
+_PLAN, _CANCEL, _END, _REMOVED = "backfill/", "cancel/", "end/", "removed/"
+# Below a broker's default of a million bytes for one record.
+_PLAN_BYTES = 900_000
+
+
+class State(StrEnum):
+    """What a backfill is doing."""
+
+    UNFINISHED = "unfinished"
+    RUNNING = "running"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """Who did something, and when."""
+
+    by: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a backfill ended.
+
+    Attributes:
+        at_ms: When.
+        lost: Offsets of the plan that could not be read any more, by flow.
+    """
+
+    at_ms: int
+    lost: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """One backfill, as central knows it.
+
+    Attributes:
+        plan: What it writes.
+        started: Who asked for it, and when.
+        rate: Records a second at most; None: no bound.
+        cancelled: Who cancelled it.
+        end: How it ended.
+        entries: Its ledger records.
+        running: A driver holds the lease for it.
+        removed: Rows that a restate takes out of tables, because the policy lets them pass no more, by flow.
+    """
+
+    plan: Plan
+    started: Signed
+    rate: float | None = None
+    cancelled: Signed | None = None
+    end: End | None = None
+    entries: Mapping[EdgePartition, LedgerRecord] = field(default_factory=dict)
+    running: bool = False
+    removed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        if self.end is not None:
+            return State.FINISHED
+        if self.cancelled is not None:
+            return State.CANCELLED
+        return State.RUNNING if self.running else State.UNFINISHED
+
+    def passed(self, one: PartitionPlan) -> Ranges:
+        """Offsets of a partition's plan that were written, or decided."""
+        return without(self._behind(one), self.lost(one))
+
+    def lost(self, one: PartitionPlan) -> Ranges:
+        """Offsets of a partition's plan that the edge no longer had when they were to be read."""
+        entry = self.entries.get(one.source)
+        return both(self._behind(one), offsets_of(entry.unread)) if entry else ()
+
+    def _behind(self, one: PartitionPlan) -> Ranges:
+        entry = self.entries.get(one.source)
+        if entry is None or entry.topic_id != one.topic_id:
+            return ()
+        return both(offsets_of(one.segments), [OffsetRange(0, entry.next_offset)])
+
+    @property
+    def offsets(self) -> int:
+        """Offsets of the whole plan."""
+        return sum(one.offsets for one in self.plan.writes)
+
+    @property
+    def behind(self) -> int:
+        """Offsets of the plan that need nothing more: read, lost, or in the end written by another backfill."""
+        return self.offsets if self.end else sum(size(self._behind(one)) for one in self.plan.writes)
+
+    def counts(self) -> dict[str, int]:
+        """What became of the records that it has read."""
+        names = ("delivered", "dead", "suppressed")
+        return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in names}
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {
+            "id": self.plan.id,
+            "state": self.state.value,
+            "mode": self.plan.mode.value,
+            "into": self.plan.into or None,
+            "by": self.started.by,
+            "at_ms": self.started.at_ms,
+            "rate": self.rate,
+            "offsets": self.offsets,
+            "offsets_done": self.behind,
+            **self.counts(),
+            "cancelled_by": self.cancelled.by if self.cancelled else None,
+            "lost": {
+                flow: [list(one) for one in ranges] for flow, ranges in (self.end.lost if self.end else {}).items()
+            },
+        }
+
+
+def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[str, Backfill]:
+    """Every backfill by id, the oldest first; none before the first.
+
+    Args:
+        cluster: Central.
+        names: The hub's own names.
+        partitions: Of the ledger, that are known to exist.
+
+    Raises:
+        Failed: a record is damaged, or an end stays stuck.
+        Unreachable: central does not answer.
+    """
+    own = names.backfills()
+    if not topics.partition_count(cluster, own.requests):
+        return {}
+    told = _folded(read_to_end(cluster, own.requests, [0]), own.requests)
+    entries = by_backfill(ledger_log(cluster, own, partitions=partitions), own.ledger)
+    return {
+        id_: Backfill(
+            plan,
+            signed,
+            rate,
+            told.cancelled.get(id_),
+            told.ended.get(id_),
+            entries.get(id_, {}),
+            removed=told.removed.get(id_, {}),
+        )
+        for id_, (plan, signed, rate) in told.plans.items()
+    }
+
+
+def by_backfill(log: Iterable[LogRecord], topic: str) -> dict[str, dict[EdgePartition, LedgerRecord]]:
+    """The ledger of all backfills, winners of each."""
+    records = list(log)
+    ids = {record.key.rpartition("/")[2] for record in records}
+    return {id_: winners(records, topic, backfill=id_) for id_ in ids}
+
+
+def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> Ranges:
+    """What backfills have passed of an edge partition that speaks against writing it again.
+
+    Into one topic nothing is written twice; and what any backfill has brought to a live topic is not missing, whatever
+    that topic is called by now.
+
+    Args:
+        backfills: All that count.
+        mode: Of the backfill that wants to write.
+        one: Where it wants to write: source, topic id and central topic.
+    """
+    found: list[OffsetRange] = []
+    for backfill in backfills:
+        for other in backfill.plan.writes:
+            same = other.central == one.central or mode is backfill.plan.mode is Mode.MISSING
+            if same and (other.source, other.topic_id) == (one.source, one.topic_id):
+                found += backfill.passed(other)
+    return union(found)
+
+
+def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, rate: float | None) -> None:
+    """Write a plan.
+
+    Raises:
+        Failed: it is too long for one record.
+        Unreachable: central did not take it.
+    """
+    value = json.dumps({"plan": plan.plain(), "rate": rate} | asdict(signed), separators=(",", ":")).encode()
+    if len(value) > _PLAN_BYTES:
+        raise Failed(
+            f"the plan has {sum(len(one.segments) for one in plan.writes)} parts, too many for one record at central",
+            hint="narrow it, by --from and --to, --topic or --reason, and run it in pieces",
+        )
+    requests.write(cluster, names.backfills(), [(f"{_PLAN}{plan.id}", value)])
+
+
+def cancel(cluster: ClusterConfig, names: HubNames, id_: str, signed: Signed) -> None:
+    """Ask a backfill to stop for good.
+
+    Raises:
+        Unreachable: central did not take it.
+    """
+    requests.write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", json.dumps(asdict(signed)).encode())])
+
+
+def revive(cluster: ClusterConfig, names: HubNames, id_: str) -> None:
+    """Take a cancellation back.
+
+    Raises:
+        Unreachable: central did not take it.
+    """
+    requests.write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", None)])
+
+
+def note_removed(cluster: ClusterConfig, names: HubNames, id_: str, removed: Mapping[str, int]) -> None:
+    """Say what a restate takes out of tables, by flow; before its commit, so that nobody can be missing it after that.
+
+    Raises:
+        Unreachable: central did not take it.
+    """
+    requests.write(cluster, names.backfills(), [(f"{_REMOVED}{id_}", json.dumps(dict(removed)).encode())])
+
+
+def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
+    """Say that a backfill has nothing left to do.
+
+    Raises:
+        Unreachable: central did not take it.
+    """
+    requests.write(cluster, names.backfills(), [(f"{_END}{id_}", json.dumps(asdict(end)).encode())])
+
+
+def is_cancel(record: LogRecord, id_: str) -> bool:
+    """Whether a request is the word about this backfill's cancellation; without a value it is taken back."""
+    return record.key == f"{_CANCEL}{id_}"
+
+
+@dataclass(slots=True)
+class _Told:
+    plans: dict[str, tuple[Plan, Signed, float | None]] = field(default_factory=dict)
+    cancelled: dict[str, Signed] = field(default_factory=dict)
+    ended: dict[str, End] = field(default_factory=dict)
+    removed: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def _folded(records: Iterable[LogRecord], topic: str) -> _Told:
+    told = _Told()
+    for record in records:
+        kind, _, id_ = record.key.partition("/")
+        try:
+            body = json.loads(record.value or b"null")
+            match f"{kind}/":
+                case "cancel/" if body is None:
+                    told.cancelled.pop(id_, None)
+                case _ if body is None:
+                    continue
+                case "backfill/":
+                    told.plans.setdefault(id_, (Plan.of(body["plan"]), Signed(body["by"], body["at_ms"]), body["rate"]))
+                case "cancel/":
+                    told.cancelled[id_] = Signed(**body)
+                case "end/":
+                    lost = {flow: tuple((a, b) for a, b in ranges) for flow, ranges in body["lost"].items()}
+                    told.ended[id_] = End(body["at_ms"], lost)
+                case "removed/":
+                    told.removed[id_] = {flow: int(count) for flow, count in body.items()}
+        except (ValueError, KeyError, TypeError, Failed):
+            raise Failed(
+                f"{topic} offset {record.offset}: the request {record.key} is damaged",
+                hint="replace it by a correct record, or by a tombstone, of the same key",
+            ) from None
+    return told

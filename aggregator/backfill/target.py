@@ -1,0 +1,83 @@
+"""Where a backfill's records go: the configuration as it is, or one whose topics and tables carry a generation's name.
+
+Invariant: a generation differs from the live flows by name alone; rules, policies and registries are the present ones.
+Refuses a generation that a live flow of the hub writes: into a live topic goes only what is missing there.
+"""
+
+from collections.abc import Iterable
+
+from aggregator.backfill.ask import Mode
+from aggregator.config.collisions import reserved_names
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Failed
+from aggregator.kafka.names import HEARTBEATS
+from aggregator.replicate.planning import target
+
+# What a restate passes through loses nothing on the way to the table, whatever its age or key.
+_WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+def target_config(config: HubConfig, mode: Mode, into: str) -> HubConfig:
+    """The configuration under which a backfill of this mode delivers; it writes no heartbeats.
+
+    Args:
+        config: The hub.
+        mode: Where its records go.
+        into: Name of the generation; of a restate, the name of the topics that it passes through.
+    """
+    quiet: dict[str, object] = {"heartbeats": config.heartbeats.model_copy(update={"emit": False})}
+    if mode is Mode.MISSING:
+        return config.model_copy(update=quiet)
+    if mode is Mode.INTO and config.lake:
+        tables = {f"{name}_{into}": settings for name, settings in config.lake.tables.items()}
+        quiet["lake"] = config.lake.model_copy(update={"tables": config.lake.tables | tables})
+    rules = tuple(
+        rule.model_copy(
+            update={
+                "central": f"{rule.central}.{into}",
+                "lake": f"{rule.lake}_{into}" if rule.lake and mode is Mode.INTO else rule.lake,
+                "start": "earliest",
+                "central_config": rule.central_config | (_WHOLE if mode is Mode.RESTATE else {}),
+            }
+        )
+        for rule in config.topics
+    )
+    return config.model_copy(update=quiet | {"topics": rules})
+
+
+def written(config: HubConfig, where: HubConfig, flows: Iterable[EdgePartition]) -> frozenset[str]:
+    """Central topics that the hub or the backfill writes: a record of ours in an edge topic of the name is a cycle.
+
+    Args:
+        config: The hub.
+        where: The hub, as the backfill delivers.
+        flows: What the hub replicates.
+    """
+    return frozenset(
+        target(some, flow.edge, flow.topic)
+        for flow in flows
+        for some in (config, where)
+        if flow.topic == HEARTBEATS or rule_for(some, flow.edge, flow.topic) is not None
+    )
+
+
+def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iterable[str]) -> None:
+    """Refuse targets of a generation that are taken.
+
+    Args:
+        config: The hub.
+        flows: What the hub replicates.
+        targets: Central topics of the generation.
+
+    Raises:
+        Failed: a live flow writes one of them, or it is one of the hub's own.
+    """
+    live = written(config, config, flows) | set(reserved_names(config.hub, list(config.edges)))
+    taken = sorted(live & set(targets))
+    if taken:
+        raise Failed(
+            f"{taken[0]} is written by the hub itself: a second copy of its records must not go there",
+            hint="choose another name with --into; what is missing in a live topic comes with --missing",
+        )

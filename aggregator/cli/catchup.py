@@ -1,0 +1,54 @@
+"""How far the lake is behind central, as a bar on a terminal while it catches up, and nothing elsewhere.
+
+Invariant: a bar begins with a cycle that left work behind and is gone when a cycle leaves none.
+"""
+
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from aggregator.lake.report import CycleReport
+
+
+class CatchUp:
+    """Takes the reports of the lake's cycles.
+
+    Args:
+        stream: Where the bar is drawn, if that is a terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._bar: Progress | None = None
+        self._total = 0
+
+    def __call__(self, report: "CycleReport") -> None:
+        """One cycle has ended."""
+        left = sum(table.lag_records for table in report.tables)
+        if not self._stream.isatty() or not (report.behind or self._bar):
+            return
+        if self._bar is None:
+            self._bar = _bar(self._stream)
+            self._total = report.rows + left
+        self._total = max(self._total, left)
+        self._bar.update(self._bar.task_ids[0], total=self._total, completed=self._total - left)
+        if not report.behind:
+            self.end()
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+
+def _bar(stream: TextIO) -> "Progress":
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that a scheduler does not need
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(file=stream), transient=True)
+    bar.add_task("the lake catches up", total=None)
+    bar.start()
+    return bar

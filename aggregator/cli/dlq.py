@@ -1,0 +1,223 @@
+"""`aggregator dlq list|show|replay|export`: dead letters, and reading their records once more under the present policy.
+
+Invariant: coordinates, reasons, sizes and a keyed hash; never a payload, because central has none. A replay is a
+backfill of exactly these records: it marks a letter resolved in the transaction that delivers its record.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from aggregator.cli.audit import Moment
+from aggregator.cli.backfill import launch, rate_option
+from aggregator.cli.backfill_lines import plan_lines
+from aggregator.cli.output import config_option, emit, output_option, progress, table
+from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
+from aggregator.errors import Failed, Reason
+
+if TYPE_CHECKING:
+    from aggregator.backfill.ask import Ask
+    from aggregator.kafka.letters import Letter
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@click.group()
+def dlq() -> None:
+    """Records that could not be delivered: where they are, why, and delivering them after all."""
+
+
+def selection(command: Command) -> Command:
+    """Which letters: `edge`, `topic`, `reason`, `since`, `until`."""
+    for option in (
+        click.option("--to", "until", type=Moment(), metavar="TIME", help="Records before this time."),
+        click.option(
+            "--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
+        ),
+        click.option("--reason", type=click.Choice([one.value for one in Reason]), help="One reason."),
+        click.option("--topic", metavar="PATTERN", help="Regular expression on the whole topic name; all by default."),
+        click.option("--edge", help="One edge; all by default."),
+    ):
+        command = option(command)
+    return command
+
+
+@dlq.command(
+    name="list",
+    epilog="\b\nExamples:\n  aggregator dlq list --edge eu --reason too_large\n  aggregator dlq list --all -o json",
+)
+@config_option
+@selection
+@click.option("--all", "every", is_flag=True, help="Resolved ones, too.")
+@output_option
+def list_(config: Path, *, every: bool, output: str, **wanted: Any) -> None:
+    """Dead letters, the newest last."""
+    found = _selected(load_config(config, os.environ), every=every, **wanted)
+    emit([_plain(one) for one in found], output, lambda: _lines(found))
+
+
+@dlq.command(epilog="\b\nExample:\n  aggregator dlq show eu/orders/0/1234/0")
+@config_option
+@click.argument("key", metavar="EDGE/TOPIC/PARTITION/OFFSET[/INCARNATION]")
+@output_option
+def show(config: Path, key: str, output: str) -> None:
+    """One dead letter, and whether its edge still has the record."""
+    from aggregator.backfill.letters import readable  # noqa: PLC0415 - `--help` needs none of its imports
+
+    hub = load_config(config, os.environ)
+    found = [one for one in _selected(hub, every=True) if f"{one.key}/".startswith(f"{key}/")]
+    if len(found) != 1:
+        raise Failed(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
+    (letter,) = found
+    told = _plain(letter) | {"at_edge": readable(hub, letter)}
+    emit(told, output, lambda: (f"{name}: {'-' if value is None else value}" for name, value in told.items()))
+
+
+@dlq.command(
+    epilog="""\b
+Examples:
+  aggregator dlq replay --reason unknown_schema --yes
+  aggregator dlq replay eu/orders/0/1234/0
+
+\b
+Exit codes: 0 read again, or nothing to do; 1 failed or stopped; 4 an edge did not answer; 5 an edge lost a record while
+the replay ran. A letter that dies again stays one, with its new reason."""
+)
+@config_option
+@click.argument("keys", metavar="[LETTER]...", nargs=-1)
+@selection
+@rate_option
+@click.option("--dry-run", is_flag=True, help="Only show what would be read again.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--master", help="Spark master, instead of the configuration's.")
+def replay(
+    config: Path,
+    *,
+    keys: tuple[str, ...],
+    rate: int | None,
+    dry_run: bool,
+    yes: bool,
+    master: str | None,
+    **wanted: Any,
+) -> None:
+    """Read dead letters' records from their edges again, under the present policy and schemas."""
+    from aggregator.backfill.making import make_plan  # noqa: PLC0415 - as above
+    from aggregator.kafka.letters import is_key  # noqa: PLC0415
+
+    strange = [key for key in keys if not is_key(key)]
+    if strange:
+        raise click.BadParameter(
+            "is EDGE/TOPIC/PARTITION/OFFSET/INCARNATION, as `dlq list` shows it", param_hint="LETTER"
+        )
+    hub, ask = load_config(config, os.environ), _ask(keys, **wanted)
+    if dry_run:
+        for line in plan_lines(make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)):
+            click.echo(line)
+        return
+    raise SystemExit(launch(hub, ask, rate=rate, yes=yes, master=master))
+
+
+@dlq.command(epilog="\b\nExample:\n  aggregator dlq export --reason undecodable --file letters.jsonl")
+@config_option
+@selection
+@click.option("--all", "every", is_flag=True, help="Resolved ones, too.")
+@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Where to; stdout by default.")
+def export(config: Path, *, every: bool, file: Path | None, **wanted: Any) -> None:
+    """Write dead letters as JSON, one a line."""
+    found = _selected(load_config(config, os.environ), every=every, **wanted)
+    lines = [json.dumps(_plain(one)) for one in found]
+    if file is None:
+        for line in lines:
+            click.echo(line)
+        return
+    try:
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"{file}: {error.strerror}", hint="name another file") from None
+    progress(f"{len(lines)} dead letters in {file}")
+
+
+def _selected(
+    hub: HubConfig,
+    *,
+    every: bool,
+    edge: str | None = None,
+    topic: str | None = None,
+    reason: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> "list[Letter]":
+    from aggregator.backfill.ask import Window  # noqa: PLC0415 - as above
+    from aggregator.kafka.letters import read_letters  # noqa: PLC0415
+    from aggregator.kafka.names import HubNames  # noqa: PLC0415
+
+    window = Window(edge, topic)
+    first, last = (None if when is None else when.timestamp() * 1000 for when in (since, until))
+    return [
+        one
+        for one in read_letters(hub.central, HubNames(hub.hub).dead_letters)
+        if (every or not one.resolved_by)
+        and window.takes(one.source)
+        and reason in (None, one.reason)
+        and (first is None or one.timestamp_ms >= first)
+        and (last is None or one.timestamp_ms < last)
+    ]
+
+
+def _ask(
+    keys: tuple[str, ...],
+    *,
+    edge: str | None,
+    topic: str | None,
+    reason: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> "Ask":
+    from aggregator.backfill.ask import Ask, Bound, Letters, Window  # noqa: PLC0415 - as above
+
+    first, last = (None if when is None else Bound(when.isoformat(), when) for when in (since, until))
+    return Ask((Window(edge, topic, None, first, last),), letters=Letters(reason, tuple(sorted(keys))))
+
+
+def _plain(letter: "Letter") -> dict[str, Any]:
+    """The contract of `-o json`, and of an exported line."""
+    return {
+        "letter": letter.key,
+        "edge": letter.source.edge,
+        "topic": letter.source.topic,
+        "partition": letter.source.partition,
+        "offset": letter.offset,
+        "incarnation": letter.incarnation,
+        "time": _iso(letter.timestamp_ms),
+        "reason": letter.reason or None,
+        "schema_id": letter.schema_id,
+        "value_bytes": letter.value_bytes,
+        "state": letter.outcome or "dead",
+        "resolved_by": letter.resolved_by or None,
+    }
+
+
+def _iso(milliseconds: int) -> str | None:
+    """A record's own time; one that no calendar knows is left out."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _lines(found: "Iterable[Letter]") -> Iterator[str]:
+    rows = [_plain(one) for one in found]
+    columns = ("letter", "reason", "time", "schema_id", "value_bytes", "state")
+    if rows:
+        yield from table(
+            ("letter", "reason", "time", "schema", "bytes", "state"), [[row[name] for name in columns] for row in rows]
+        )
+    else:
+        yield "no dead letters"

@@ -1,0 +1,93 @@
+"""`aggregator edge list|pause|resume`: the edges with their availability, and letting one rest.
+
+Invariant: a pause is a request with who, when and why; it is written to central and carried out by the hub, whose next
+epoch leaves the edge's flows out. Nothing at the edge is touched.
+"""
+
+import getpass
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, progress, table
+from aggregator.cli.status import ago, share
+from aggregator.config.load import load_config
+from aggregator.errors import Failed
+
+if TYPE_CHECKING:
+    from aggregator.observe.standing import EdgeStatus
+
+
+@click.group()
+def edge() -> None:
+    """The edges: how available they are, and letting one rest."""
+
+
+@edge.command(name="list", epilog="\b\nExample:\n  aggregator edge list -o json")
+@config_option
+@output_option
+def list_(config: Path, output: str) -> None:
+    """Every edge with its state, its clock, its availability, and how fast it spends its objective."""
+    from aggregator.observe.status import hub_status  # noqa: PLC0415 - `--help` needs none of its imports
+
+    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    rows = [
+        (one.edge, one.state, ago(one.heartbeat_age_ms), ago(one.skew_ms), *_past(one), one.reason)
+        for one in seen.edges
+    ]
+    heading = ("edge", "state", "last beat", "clock", "1h", "24h", "30d", "burn 1h", "burn 30d", "why")
+    emit(seen.plain()["edges"], output, lambda: table(heading, rows))
+
+
+def _past(one: "EdgeStatus") -> tuple[str, ...]:
+    shares = (share(one.availability[window].available) for window in ("1h", "24h", "30d"))
+    burns = (one.availability[window].burn for window in ("1h", "30d"))
+    return (*shares, *("-" if burn is None else f"{burn:.1f}" for burn in burns))
+
+
+@edge.command(epilog='\b\nExample:\n  aggregator edge pause eu --reason "brokers are moved tonight"')
+@config_option
+@click.argument("name")
+@click.option("--reason", required=True, help="Why; shown with the edge until it is resumed.")
+@click.option("--by", metavar="WHO", help="Who asks for it; user@host by default.")
+def pause(config: Path, name: str, reason: str, by: str | None) -> None:
+    """Let an edge rest: its flows stand still, the others go on, and nobody is woken."""
+    _ask(config, name, by=by, reason=reason, paused=True)
+    progress(f"{name} is paused; a running hub leaves it alone within seconds, another one when it starts")
+
+
+@edge.command(epilog="\b\nExample:\n  aggregator edge resume eu")
+@config_option
+@click.argument("name")
+@click.option("--reason", default="", help="Why; kept with the request.")
+@click.option("--by", metavar="WHO", help="Who asks for it; user@host by default.")
+def resume(config: Path, name: str, reason: str, by: str | None) -> None:
+    """Let an edge's flows go on from where they stood."""
+    _ask(config, name, by=by, reason=reason, paused=False)
+    progress(f"{name} is resumed; a running hub goes on within seconds, another one when it starts")
+
+
+def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:
+    from aggregator.kafka.names import HubNames  # noqa: PLC0415 - as above
+    from aggregator.kafka.pauses import Pause  # noqa: PLC0415
+    from aggregator.kafka.requests import read_requests, submit  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    if name not in hub.edges:
+        raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+    if paused and not reason.strip():
+        raise click.BadParameter("says nothing; whoever finds the edge paused will read it", param_hint="--reason")
+    names = HubNames(hub.hub)
+    known = read_requests(hub.central, names).pauses.get(name)
+    if not paused and (known is None or not known.paused):
+        raise Failed(f"{name} is not paused", hint="aggregator edge list shows every edge")
+    asked = Pause(name, paused, by or f"{getpass.getuser()}@{socket.gethostname()}", _now_ms(), reason.strip())
+    submit(hub.central, names, [asked])
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

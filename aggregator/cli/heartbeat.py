@@ -1,0 +1,87 @@
+"""`aggregator heartbeat emit|status`: writing an edge's beats from near it, and whether they come through.
+
+Invariant: emitting writes to `heartbeats` of one edge and to nothing else, and asks central for nothing: its principal
+needs Write on that one topic. The first beat that the edge does not take ends it with a sentence.
+"""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import click
+
+from aggregator.cli.output import config_option, output_option, progress, table
+from aggregator.cli.output import emit as show
+from aggregator.cli.status import ago
+from aggregator.config.load import load_config
+from aggregator.config.units import duration
+from aggregator.errors import Failed
+
+
+@click.group()
+def heartbeat() -> None:
+    """Heartbeats: write an edge's from near it, and see whether they come through."""
+
+
+@heartbeat.command(name="emit", epilog="\b\nExample:\n  aggregator heartbeat emit --edge eu")
+@config_option
+@click.option("--edge", required=True, help="Whose; its connection is that of the configuration's `edges:`.")
+@click.option("--source", metavar="ALIAS", help="Who writes, in the beat's key; the hub's name by default.")
+@click.option("--for", "for_", metavar="DURATION", help="Stop after this long, as 60s or 5m.")
+def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None:
+    """Write beats to an edge, byte for byte as MirrorMaker 2 does, until SIGTERM.
+
+    For an edge whose `heartbeats` the hub may not write (`heartbeats: {emit: false}`), and where a clock beside the
+    edge is to be compared with central's.
+    """
+    from aggregator.edges.heartbeats import Heartbeat  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.kafka.beating import BeatWriter  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    if edge not in hub.edges:
+        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+    try:
+        for_s = duration(for_).total_seconds() if for_ else float("inf")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--for") from None
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    began, interval_s = time.monotonic(), hub.heartbeats.interval.total_seconds()
+    writer = BeatWriter(hub.edges[edge])
+    try:
+        told = False
+        while not stop.is_set() and time.monotonic() - began < for_s:
+            beat = Heartbeat(source or hub.hub, edge, int(time.time() * 1000))
+            writer.write(beat.encode_key(), beat.encode_value())
+            if not told:
+                progress(f"{edge} takes the beats of {beat.source}")
+                told = True
+            stop.wait(interval_s)
+    finally:
+        writer.close()
+
+
+@heartbeat.command(name="status", epilog="\b\nExample:\n  aggregator heartbeat status -o json")
+@config_option
+@output_option
+def status_(config: Path, output: str) -> None:
+    """Every edge's last beat: how old it is at central, how long it took, and what its clock says."""
+    from aggregator.observe.status import hub_status  # noqa: PLC0415 - as above
+
+    seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
+    answer = [
+        {
+            "edge": one.edge,
+            "heartbeat_age_ms": one.heartbeat_age_ms,
+            "latency_ms": one.latency_ms,
+            "skew_ms": one.skew_ms,
+            "state": one.state,
+            "reason": one.reason,
+        }
+        for one in seen.edges
+    ]
+    rows = [(e.edge, ago(e.heartbeat_age_ms), ago(e.latency_ms), ago(e.skew_ms), e.state, e.reason) for e in seen.edges]
+    show(answer, output, lambda: table(("edge", "last beat", "took", "clock", "state", "why"), rows))

@@ -1,0 +1,116 @@
+"""`aggregator top`: what flows now, the busiest first.
+
+Invariant: reads only. A screen on a terminal, refreshed every second; one answer elsewhere, after some seconds.
+"""
+
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.cli.status import ago, monitoring
+from aggregator.config.load import load_config
+
+if TYPE_CHECKING:
+    from aggregator.observe.snapshot import Snapshot
+    from aggregator.observe.standing import FlowStatus
+
+_LOOKS_S = 5.0
+_WAIT_S = 5.0
+
+
+@click.command()
+@config_option
+@click.option("--most", type=int, default=20, show_default=True, help="Topics to show.")
+@output_option
+def top(config: Path, most: int, output: str) -> None:
+    """Show what flows now: records a second, lag and what the slots do; the busiest first."""
+    screen = sys.stdout.isatty() and output == "text"
+    began, number = time.monotonic(), -1
+    with monitoring(load_config(config, os.environ)) as monitor:
+        while True:
+            taken = monitor.after(number, _WAIT_S)
+            if taken is None:
+                continue
+            number = taken.number
+            if screen:
+                click.clear()
+            elif time.monotonic() - began < _LOOKS_S:
+                continue
+            rows = _topics(taken)
+            emit(_plain(taken, rows), output, partial(_text, taken, rows[:most]))
+            if not screen:
+                return
+
+
+def _topics(taken: "Snapshot") -> list[dict[str, Any]]:
+    """One row per edge topic, the busiest first, then those that wait."""
+    places: dict[tuple[str, str], list[FlowStatus]] = defaultdict(list)
+    rates: dict[tuple[str, str], float] = defaultdict(float)
+    for flow in taken.status.flows:
+        places[flow.edge, flow.topic].append(flow)
+    for source, rate in taken.rates.items():
+        rates[source.edge, source.topic] += rate
+    rows = [
+        {
+            "edge": edge,
+            "topic": topic,
+            "records_per_s": round(rates[edge, topic], 1),
+            "lag_records": sum(flow.lag_records or 0 for flow in flows),
+            "lag_ms": max(flow.lag_ms or 0 for flow in flows),
+            "delivered": sum(flow.delivered for flow in flows),
+            "dead": sum(flow.dead for flow in flows),
+        }
+        for (edge, topic), flows in places.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["records_per_s"], -row["lag_records"], row["edge"], row["topic"]))
+
+
+def _plain(taken: "Snapshot", rows: list[dict[str, Any]]) -> dict[str, Any]:
+    slots = [
+        {
+            "slot": slot.slot,
+            "epoch": slot.epoch,
+            "transactions": slot.transactions,
+            "held": len(slot.held),
+            "waiting": len(slot.waiting),
+            "rss_bytes": slot.rss_bytes,
+        }
+        for slot in taken.slots
+    ]
+    edges = [{"edge": edge.edge, "state": edge.state, "lag_records": edge.lag_records} for edge in taken.status.edges]
+    return {"hub": taken.status.hub, "epoch": taken.epoch, "edges": edges, "topics": rows, "slots": slots}
+
+
+def _text(taken: "Snapshot", rows: list[dict[str, Any]]) -> Iterator[str]:
+    total = sum(taken.rates.values())
+    states = ", ".join(f"{edge.edge} {edge.state}" for edge in taken.status.edges)
+    yield f"{taken.status.hub}: epoch {taken.epoch}, {total:,.0f} records/s; {states}"
+    yield ""
+    yield from table(
+        ("edge", "topic", "records/s", "lag records", "lag", "delivered", "dead"),
+        [
+            (
+                row["edge"],
+                row["topic"],
+                row["records_per_s"],
+                row["lag_records"],
+                ago(row["lag_ms"]),
+                row["delivered"],
+                row["dead"],
+            )
+            for row in rows
+        ],
+    )
+    yield ""
+    yield from table(
+        ("slot", "epoch", "transactions", "held", "waiting", "memory MB"),
+        [(s.slot, s.epoch, s.transactions, len(s.held), len(s.waiting), s.rss_bytes // 1_000_000) for s in taken.slots],
+    )

@@ -1,0 +1,48 @@
+"""Central's clock as a watcher learns it from the stamps of arrivals.
+
+Invariant: pure. Central's present is what its own stamps said, carried on by a clock that only goes forward; this
+machine's wall clock stands in for it only until central has been heard.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+# Stamps older than two of these no longer count: two clocks drift apart by some seconds a day.
+_KEPT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CentralClock:
+    """Central's clock; what it says is late by the way of the quickest stamp of the last minute or two.
+
+    Attributes:
+        offset_ms: Central's clock less the watcher's, the highest since `since_s`; None before the first stamp.
+        before_ms: The highest of the minute before.
+        since_s: When the present minute began, on the watcher's clock.
+    """
+
+    offset_ms: float | None = None
+    before_ms: float | None = None
+    since_s: float = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether central has been heard."""
+        return self.offset_ms is not None
+
+    def heard(self, stamp_ms: int, now_s: float) -> Self:
+        """Take a stamp of central's that was heard now; a slower one than another says nothing."""
+        offset_ms = stamp_ms - now_s * 1000
+        if self.offset_ms is None or now_s - self.since_s > _KEPT_S:
+            return type(self)(offset_ms, self.offset_ms, now_s)
+        return type(self)(max(self.offset_ms, offset_ms), self.before_ms, self.since_s)
+
+    def now_ms(self, now_s: float, *, wall_ms: int) -> int:
+        """Central's present.
+
+        Args:
+            now_s: Seconds on the watcher's clock.
+            wall_ms: This machine's present, for want of a stamp.
+        """
+        known = [offset for offset in (self.offset_ms, self.before_ms) if offset is not None]
+        return int(max(known) + now_s * 1000) if known else wall_ms

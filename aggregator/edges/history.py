@@ -1,0 +1,148 @@
+"""The history of an edge's states, and how much of an objective it has spent.
+
+Invariant: pure. Spans are half-open, in order, and never overlap; time that nobody watched belongs to no span, and is
+neither up nor down.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from aggregator.edges.availability import BADNESS, State
+
+DAY_MS = 86_400_000
+WINDOWS_MS = {"1h": 3_600_000, "24h": DAY_MS, "30d": 30 * DAY_MS}
+# A day that changes more often than once a minute and a half is told more coarsely.
+_SPANS_MOST = 1000
+_AVAILABLE = frozenset({State.UP, State.LAGGING})
+
+
+class Span(NamedTuple):
+    """An edge was in one state from `start_ms` to `end_ms`, by central's clock.
+
+    `excused` says that it counts neither way: a maintenance window.
+    """
+
+    start_ms: int
+    end_ms: int
+    state: State
+    excused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uptime:
+    """One window of an edge's past, in shares between 0 and 1.
+
+    Attributes:
+        observed: Of the window that was watched, and neither paused nor excused.
+        available: Of that, the share in which records came through; None where nothing was watched.
+        burn: How many times faster than the objective allows its errors were spent; 1 spends exactly all of it.
+    """
+
+    observed: float
+    available: float | None
+    burn: float | None
+
+
+def recorded(spans: Sequence[Span], state: State, *, from_ms: int, now_ms: int, excused: bool) -> tuple[Span, ...]:
+    """Spans with one more piece of time at their end.
+
+    Args:
+        spans: The history so far.
+        state: What held since `from_ms`.
+        from_ms: Where the piece begins: the watcher's last look, not its last word.
+        now_ms: Where it ends.
+        excused: See `Span`.
+    """
+    start_ms = max(from_ms, spans[-1].end_ms) if spans else from_ms
+    if now_ms <= start_ms:
+        return tuple(spans)
+    last = spans[-1] if spans else None
+    if last is not None and (last.end_ms, last.state, last.excused) == (start_ms, state, excused):
+        return (*spans[:-1], last._replace(end_ms=now_ms))
+    return (*spans, Span(start_ms, now_ms, state, excused))
+
+
+def uptime(spans: Iterable[Span], *, now_ms: int, window_ms: int, objective: float) -> Uptime:
+    """How available an edge was within the window that ends now.
+
+    Args:
+        spans: Its history.
+        now_ms: Central's present.
+        window_ms: Length of the window.
+        objective: Share of the time in which it is to be available, below 1.
+    """
+    up_ms = down_ms = 0
+    for span in spans:
+        length_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
+        if length_ms > 0 and not span.excused and span.state is not State.PAUSED:
+            if span.state in _AVAILABLE:
+                up_ms += length_ms
+            else:
+                down_ms += length_ms
+    watched_ms = up_ms + down_ms
+    if not watched_ms:
+        return Uptime(0.0, None, None)
+    available = up_ms / watched_ms
+    return Uptime(watched_ms / window_ms, available, (1 - available) / (1 - objective))
+
+
+def uptimes(spans: Sequence[Span], *, now_ms: int, objective: float) -> dict[str, Uptime]:
+    """Every window of WINDOWS_MS, by name."""
+    return {
+        name: uptime(spans, now_ms=now_ms, window_ms=window_ms, objective=objective)
+        for name, window_ms in WINDOWS_MS.items()
+    }
+
+
+def day_of(milliseconds: int) -> str:
+    """The day of a moment in UTC, as 2026-11-21."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).date().isoformat()
+
+
+def by_day(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
+    """Spans cut at midnight (UTC), bounded per day: what is written, one record a day."""
+    days: dict[str, list[Span]] = {}
+    for span in spans:
+        start_ms = span.start_ms
+        while start_ms < span.end_ms:
+            end_ms = min(span.end_ms, (start_ms // DAY_MS + 1) * DAY_MS)
+            days.setdefault(day_of(start_ms), []).append(span._replace(start_ms=start_ms, end_ms=end_ms))
+            start_ms = end_ms
+    return {day: bounded(found) for day, found in days.items()}
+
+
+def joined(days: Mapping[str, Sequence[Span]]) -> tuple[Span, ...]:
+    """The spans of several days as one history: the inverse of `by_day`."""
+    spans: tuple[Span, ...] = ()
+    for day in sorted(days):
+        for span in days[day]:
+            spans = recorded(spans, span.state, from_ms=span.start_ms, now_ms=span.end_ms, excused=span.excused)
+    return spans
+
+
+def kept(spans: Sequence[Span], now_ms: int) -> tuple[Span, ...]:
+    """The spans that any window still reaches."""
+    return tuple(span for span in spans if span.end_ms > now_ms - max(WINDOWS_MS.values()))
+
+
+def expired_days(days: Iterable[str], now_ms: int) -> list[str]:
+    """Days of which no window speaks any more."""
+    oldest = day_of(now_ms - max(WINDOWS_MS.values()) - DAY_MS)
+    return sorted(day for day in days if day < oldest)
+
+
+def bounded(spans: Sequence[Span], most: int = _SPANS_MOST) -> tuple[Span, ...]:
+    """At most `most` spans: the shortest are told as part of a neighbour, and the two as the worse of both."""
+    found = list(spans)
+    while len(found) > most:
+        # Where they touch, so that unwatched time stays unwatched; elsewhere only when nothing else is left.
+        at = min(
+            range(len(found) - 1),
+            key=lambda at: (found[at].end_ms < found[at + 1].start_ms, found[at].end_ms - found[at].start_ms),
+        )
+        first, second = found[at : at + 2]
+        worse = max(first.state, second.state, key=BADNESS.__getitem__)
+        found[at : at + 2] = [Span(first.start_ms, second.end_ms, worse, first.excused and second.excused)]
+    return tuple(found)

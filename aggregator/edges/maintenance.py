@@ -1,0 +1,26 @@
+"""Maintenance windows: times at which an edge may be away without anybody being woken or an objective being spent.
+
+Invariant: pure, in UTC; a window is half-open, and one that comes again does so for ever.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from aggregator.config.model import MaintenanceWindow
+
+
+def in_maintenance(windows: Iterable[MaintenanceWindow], now_ms: int) -> bool:
+    """Whether a moment lies in one of the windows.
+
+    Args:
+        windows: Of one edge.
+        now_ms: Milliseconds since 1970.
+    """
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return any(_covers(window, now - window.start) for window in windows)
+
+
+def _covers(window: MaintenanceWindow, since: timedelta) -> bool:
+    if since < timedelta(0):
+        return False
+    return (since % window.every if window.every else since) < window.lasts

@@ -1,0 +1,136 @@
+"""Movement: what a flow's recent positions and ends say about it, whatever its rate is.
+
+Invariant: pure. Offsets are compared with offsets that were seen earlier, and seconds are those of the watcher's own
+clock at the moments when it looked; no record timestamp takes part, because the clocks that wrote them may be wrong.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+# A flow is judged by this much of its past, looked at about ten times (the idea of LinkedIn's Burrow).
+WINDOW_S = 30.0
+
+
+class Sample(NamedTuple):
+    """One look at a flow: `at_s` on a clock that only goes forward, its position, the edge's last stable offset."""
+
+    at_s: float
+    next_offset: int
+    end_offset: int
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets that wait, an upper bound of records."""
+        return max(0, self.end_offset - self.next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The recent past of one flow within one life of its topic.
+
+    Attributes:
+        life: Incarnation and topic id: offsets of another life mean nothing to this one.
+        samples: In the order of time, the oldest just outside the window.
+    """
+
+    life: tuple[int, str]
+    samples: tuple[Sample, ...] = ()
+
+    def seen(self, life: tuple[int, str], sample: Sample, *, window_s: float = WINDOW_S) -> Self:
+        """The track with one more look at its end; it begins anew with another life."""
+        if life != self.life:
+            return type(self)(life, (sample,))
+        outside = sum(one.at_s <= sample.at_s - window_s for one in self.samples)
+        return type(self)(life, (*self.samples[max(0, outside - 1) :], sample))
+
+    @property
+    def spans_s(self) -> float:
+        """Seconds from the first to the last look."""
+        return self.samples[-1].at_s - self.samples[0].at_s if self.samples else 0.0
+
+    @property
+    def lag_records(self) -> int:
+        """What waits now."""
+        return self.samples[-1].lag_records if self.samples else 0
+
+    @property
+    def waited_s(self) -> float:
+        """How long the oldest waiting record has been seen to wait; a lower bound that ends with the window."""
+        if not self.lag_records:
+            return 0.0
+        last = self.samples[-1]
+        return last.at_s - next(one.at_s for one in self.samples if one.end_offset > last.next_offset)
+
+    @property
+    def gained_per_s(self) -> float:
+        """Waiting records that became fewer, per second; negative when they become more."""
+        if self.spans_s <= 0:
+            return 0.0
+        return (self.samples[0].lag_records - self.lag_records) / self.spans_s
+
+    def is_stuck(self, window_s: float = WINDOW_S) -> bool:
+        """Whether something waited during the whole window and the position did not move at all."""
+        first = self.samples[0] if self.samples else None
+        return (
+            first is not None
+            and self.spans_s >= window_s
+            and first.lag_records > 0
+            and all(one.next_offset == first.next_offset for one in self.samples)
+        )
+
+    def is_behind(self, window_s: float = WINDOW_S) -> bool:
+        """Whether, at no look within the window, the position had passed the end of the look before it."""
+        steps = zip(self.samples, self.samples[1:], strict=False)
+        return self.spans_s >= window_s and all(later.next_offset < before.end_offset for before, later in steps)
+
+    @property
+    def drains_s(self) -> float:
+        """Seconds until nothing waits any more, at the speed of the window; infinite while it does not become less."""
+        if not self.lag_records:
+            return 0.0
+        return self.lag_records / self.gained_per_s if self.gained_per_s > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """The flows of one edge, taken together.
+
+    Attributes:
+        flows: How many were looked at.
+        lag_records: What waits in all of them.
+        stuck: Flows that wait and have not moved for the window.
+        behind: Flows that have not caught up for the window, the stuck ones left out.
+        waited_s: The longest that a record has been seen to wait.
+        gained_per_s: Waiting records that became fewer per second, over all flows that are behind.
+    """
+
+    flows: int = 0
+    lag_records: int = 0
+    stuck: int = 0
+    behind: int = 0
+    waited_s: float = 0.0
+    gained_per_s: float = 0.0
+
+    @classmethod
+    def of(cls, tracks: Iterable[Track], *, window_s: float = WINDOW_S) -> Self:
+        """Sum up.
+
+        Args:
+            tracks: Those of one edge; flows that are held for a known reason belong elsewhere.
+            window_s: See `Track.is_behind`.
+        """
+        every = list(tracks)
+        stuck = [one for one in every if one.is_stuck(window_s)]
+        behind = [one for one in every if one.is_behind(window_s) and not one.is_stuck(window_s)]
+        return cls(
+            len(every),
+            sum(one.lag_records for one in every),
+            len(stuck),
+            len(behind),
+            max((one.waited_s for one in every), default=0.0),
+            sum(one.gained_per_s for one in behind),
+        )
+
+
+NOTHING_WAITS = Movement()

@@ -1,0 +1,56 @@
+"""The writer of beats near an edge: one record at a time, each acknowledged.
+
+Invariant: a beat that the edge refuses for good raises; one that it does not take in time is missing, which is the
+signal.
+"""
+
+from confluent_kafka import KafkaError
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Failed
+from aggregator.kafka import clients
+from aggregator.kafka.names import HEARTBEATS
+
+_PATIENCE_S = 5.0
+_REFUSED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give the principal the right to write `heartbeats`",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "give the principal the right to write `heartbeats`",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create it with one partition and cleanup.policy=compact; a hub that may does so",
+    KafkaError._UNKNOWN_TOPIC: "create it with one partition and cleanup.policy=compact",  # noqa: SLF001 - public code
+    KafkaError.INVALID_TIMESTAMP: "set message.timestamp.type=LogAppendTime on it: a clock is far off",
+}
+
+
+class BeatWriter:
+    """Writes to `heartbeats` of one cluster.
+
+    Args:
+        cluster: The edge.
+    """
+
+    def __init__(self, cluster: ClusterConfig) -> None:
+        self._producer = clients.plain_producer(cluster)
+        self._servers = cluster.bootstrap_servers
+
+    def write(self, key: bytes, value: bytes) -> None:
+        """Write one beat and wait for its acknowledgement, for some seconds at most.
+
+        Raises:
+            Failed: the edge refuses it, and will refuse the next one, too.
+        """
+        errors: list[KafkaError] = []
+        try:
+            self._producer.produce(
+                HEARTBEATS, value, key, 0, on_delivery=lambda error, _: errors.append(error) if error else None
+            )
+        except BufferError:  # the edge has been away for a long time
+            self._producer.poll(0)
+            return
+        self._producer.flush(_PATIENCE_S)
+        for error in errors:
+            if error.code() in _REFUSED:
+                raise Failed(f"{HEARTBEATS} at {self._servers}: {error.str()}", hint=_REFUSED[error.code()])
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._producer.close()

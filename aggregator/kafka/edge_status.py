@@ -1,0 +1,172 @@
+"""The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
+
+Invariant: written by the leading hub only, one record per key, each whole by itself; stamped by central
+(LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one, is passed over: a
+state is told again within seconds, and a lost day of history is time that nobody watched.
+
+Keys: `pulse`, which moves once a second while a hub watches; `state/<edge>`; `day/<edge>/<date>`.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka import topics
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.tail import LogTail
+
+VERSION = 1
+PULSE = "pulse"
+_STATE, _DAY = "state/", "day/"
+# A pulse a second, and the way.
+_FRESH_MS = 3000
+_LOOK_S = 0.05
+# A reader reads all of it: what is not compacted yet stays small, at one pulse a second.
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "message.timestamp.type": "LogAppendTime",
+    "segment.ms": "600000",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeState:
+    """The state of one edge as the hub told it.
+
+    Attributes:
+        state: One word of `edges.availability.State`.
+        reason: Why.
+        since_ms: When it began, by central's clock.
+        maintenance: Whether a maintenance window was open.
+        skew_ms: The edge's clock less central's; None where nothing told.
+        latency_ms: From the writing of the last beat to its arrival at central, by the writer's clock.
+    """
+
+    state: str
+    reason: str
+    since_ms: int
+    maintenance: bool = False
+    skew_ms: int | None = None
+    latency_ms: int | None = None
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return _dump(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Everything that the topic says.
+
+    Attributes:
+        pulse_ms: Central's stamp of the newest pulse; None before the first, and after a last one that said so.
+        states: By edge.
+        days: Rows [start_ms, end_ms, state, excused] by edge and day.
+    """
+
+    pulse_ms: int | None = None
+    states: Mapping[str, EdgeState] = field(default_factory=dict)
+    days: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
+
+    def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
+        """What is told after further records of (key, value, stamp), in log order."""
+        pulse_ms = self.pulse_ms
+        states, days = dict(self.states), dict(self.days)
+        for key, value, stamp_ms in records:
+            body = _body(value)
+            if key == PULSE and body is not None:
+                pulse_ms = None if body.get("last") else stamp_ms
+            elif key.startswith(_STATE):
+                _put(states, key.removeprefix(_STATE), _state(body))
+            elif key.startswith(_DAY):
+                edge, _, day = key.removeprefix(_DAY).partition("/")
+                _put(days, (edge, day), body.get("spans") if body else None)
+        return type(self)(pulse_ms, states, days)
+
+
+def pulse(*, last: bool = False) -> tuple[str, bytes]:
+    """Key and value of a pulse; the last one says that nobody watches any more."""
+    return PULSE, _dump({"last": last})
+
+
+def state_key(edge: str) -> str:
+    """Key of an edge's state."""
+    return f"{_STATE}{edge}"
+
+
+def day_record(edge: str, day: str, spans: Iterable[Iterable[object]]) -> tuple[str, bytes | None]:
+    """Key and value of one day of an edge's history; without spans a tombstone."""
+    rows = [list(span) for span in spans]
+    return f"{_DAY}{edge}/{day}", _dump({"spans": rows}) if rows else None
+
+
+def read_told(cluster: ClusterConfig, names: HubNames) -> Told:
+    """The topic, read to its end; nothing before the hub's first run.
+
+    Raises:
+        Failed: an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    if not topics.partition_count(cluster, names.edge_status):
+        return Told()
+    records = read_to_end(cluster, names.edge_status, [0])
+    return Told().heard((record.key, record.value, record.timestamp_ms) for record in records)
+
+
+def is_watched(cluster: ClusterConfig, names: HubNames, told: Told, *, wall_ms: int) -> bool:
+    """Whether a hub watches the edges now: its pulse is of this moment, or is seen to move.
+
+    Args:
+        cluster: Central.
+        names: The hub's names.
+        told: What the topic said a moment ago.
+        wall_ms: This machine's present. Where it differs from the pulse's stamp, a clock is wrong or the hub is gone.
+    """
+    if told.pulse_ms is None:
+        return False
+    if abs(wall_ms - told.pulse_ms) <= _FRESH_MS:
+        return True
+    tail = LogTail(cluster, names.edge_status)
+    try:
+        deadline = time.monotonic() + _FRESH_MS / 1000
+        while time.monotonic() < deadline:
+            if any(one.key == PULSE and one.timestamp_ms > told.pulse_ms for one in tail.arrived()):
+                return True
+            time.sleep(_LOOK_S)
+        return False
+    finally:
+        tail.close()
+
+
+def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        into.pop(key, None)
+    else:
+        into[key] = value
+
+
+def _state(body: dict[str, Any] | None) -> EdgeState | None:
+    try:
+        return EdgeState(**body) if body else None
+    except TypeError:
+        return None
+
+
+def _dump(body: dict[str, Any]) -> bytes:
+    return json.dumps({"v": VERSION} | body, separators=(",", ":")).encode()
+
+
+def _body(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        body = json.loads(value or b"")
+    except ValueError:
+        return None
+    if not isinstance(body, dict) or body.pop("v", None) != VERSION:
+        return None
+    return body

@@ -1,0 +1,157 @@
+"""Dead letters as central keeps them: coordinates and a reason, and later perhaps the word that one is resolved.
+
+Invariant: one letter per record, by its key; the last word about it holds. A resolution commits with the record's copy
+at central, so a letter that is not resolved is a record that central does not have. Never a payload.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Failed
+from aggregator.kafka import topics
+from aggregator.kafka.committed import CommittedReader
+from aggregator.kafka.log import decided_ranges
+
+VERSION = 1
+DELIVERED = "delivered"
+SUPPRESSED = "suppressed"
+_KEY_PARTS = 5
+_PIECE_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter.
+
+    Attributes:
+        source: Whose record it is.
+        offset: At the edge.
+        incarnation: Of the flow, when it was read.
+        reason: Code of `errors.Reason`.
+        timestamp_ms: The record's own time.
+        schema_id: The writer schema, when the record showed one.
+        value_bytes: Its size.
+        resolved_by: Backfill that delivered it, or kept it at the edge by a rule; empty while it is dead.
+        outcome: `delivered` or `suppressed`, once it is resolved.
+    """
+
+    source: EdgePartition
+    offset: int
+    incarnation: int
+    reason: str
+    timestamp_ms: int
+    schema_id: int | None
+    value_bytes: int
+    resolved_by: str = ""
+    outcome: str = ""
+
+    @property
+    def key(self) -> str:
+        """`edge/topic/partition/offset/incarnation`."""
+        return letter_key(self.source, self.offset, self.incarnation)
+
+
+def letter_key(source: EdgePartition, offset: int, incarnation: int) -> str:
+    """Key of a record's letter, and of its resolution."""
+    return f"{source}/{offset}/{incarnation}"
+
+
+def is_key(text: str) -> bool:
+    """Whether a text can be the key of a letter."""
+    parts = text.split("/")
+    return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdigit() for part in parts[2:])
+
+
+def encode_resolution(
+    source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str
+) -> tuple[str, bytes]:
+    """Key and value of the word that a letter is resolved."""
+    body = {
+        "v": VERSION,
+        "edge": source.edge,
+        "topic": source.topic,
+        "partition": source.partition,
+        "offset": offset,
+        "incarnation": incarnation,
+        "resolved_by": backfill,
+        "outcome": outcome,
+    }
+    return letter_key(source, offset, incarnation), json.dumps(body).encode()
+
+
+def is_resolution(body: dict[str, Any]) -> bool:
+    """Whether a record of the topic is the word that a letter is resolved."""
+    return "resolved_by" in body
+
+
+def read_letters(cluster: ClusterConfig, topic: str) -> Iterator[Letter]:
+    """Every letter with the last word about it, the topic read to its end; none before the hub's first run.
+
+    Raises:
+        Failed: a record is no dead letter, or a transaction at central stays open.
+        Unreachable: central does not answer.
+    """
+    found: dict[bytes, Letter] = {}
+    for offset, key, value in _records(cluster, topic):
+        try:
+            body = json.loads(value or b"")
+            if is_resolution(body):
+                found[key] = _with(found.get(key), body)
+            else:
+                found[key] = _letter(body)
+        except (ValueError, KeyError, TypeError):
+            hint = "who else writes this topic? nothing but the hub's own slots should"
+            raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
+    yield from found.values()
+
+
+def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:
+    count = topics.partition_count(cluster, topic)
+    ranges = decided_ranges(cluster, [(topic, partition) for partition in range(count)]) if count else {}
+    if not any(map(len, ranges.values())):
+        return
+    reader = CommittedReader(cluster, max_bytes=_PIECE_BYTES)
+    try:
+        for piece in reader.read(ranges):
+            if piece.held is not None:
+                raise Failed(f"{topic}: {piece.held.message}", hint=piece.held.hint)
+            for offset, key, value in zip(piece.offsets, piece.keys, piece.values, strict=True):
+                yield offset, key or b"", value
+    finally:
+        reader.close()
+
+
+def _letter(body: dict[str, Any], *, reason: str | None = None) -> Letter:
+    return Letter(
+        EdgePartition(body["edge"], body["topic"], int(body["partition"])),
+        int(body["offset"]),
+        int(body["incarnation"]),
+        str(body["reason"]) if reason is None else reason,
+        int(body.get("timestamp_ms", -1)),
+        body.get("schema_id"),
+        int(body.get("value_bytes", 0)),
+        str(body.get("resolved_by", "")),
+        str(body.get("outcome", "")),
+    )
+
+
+def _with(letter: Letter | None, body: dict[str, Any]) -> Letter:
+    """A letter with its resolution; the letter itself may have been deleted, if somebody gave the topic a retention."""
+    told = _letter(body, reason="")
+    if letter is None:
+        return told
+    return Letter(
+        letter.source,
+        letter.offset,
+        letter.incarnation,
+        letter.reason,
+        letter.timestamp_ms,
+        letter.schema_id,
+        letter.value_bytes,
+        told.resolved_by,
+        told.outcome,
+    )

@@ -1,0 +1,55 @@
+"""What librdkafka says of itself: the few numbers of a client that operators watch, out of its own statistics.
+
+Invariant: no cost per record: the library hands its statistics over every ten seconds, within a poll; a text that is
+none changes nothing.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+EVERY_MS = 10_000
+
+
+class ClientStatistics:
+    """The newest numbers of one client; `options` go into its configuration."""
+
+    def __init__(self) -> None:
+        self.numbers: Mapping[str, float] = {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Properties that make the client tell."""
+        return {"statistics.interval.ms": EVERY_MS, "stats_cb": self.take}
+
+    def take(self, text: str) -> None:
+        """Take one JSON text of librdkafka's."""
+        try:
+            self.numbers = condensed(json.loads(text))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return  # another version of the library; a callback must not raise
+
+
+def condensed(told: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers that operators watch, over all brokers of one client.
+
+    Args:
+        told: librdkafka's statistics (STATISTICS.md); its latencies are in microseconds, its throttles in ms.
+
+    Returns:
+        Seconds, counts and bytes by name; the worst broker's where several have one.
+    """
+    # Coordinators, and addresses that turned out to be a broker's, are listed beside that broker.
+    brokers = [one for one in told["brokers"].values() if one["nodeid"] >= 0 and one["source"] != "logical"]
+    partitions = [one for topic in told["topics"].values() for one in topic["partitions"].values()]
+    return {
+        "brokers_up": float(sum(one["state"] == "UP" for one in brokers)),
+        "request_p99_s": max((one["rtt"]["p99"] for one in brokers), default=0) / 1e6,
+        "throttle_max_s": max((one["throttle"]["max"] for one in brokers), default=0) / 1e3,
+        "queue_p99_s": max((one["int_latency"]["p99"] for one in brokers), default=0) / 1e6,
+        "queued_messages": float(told["msg_cnt"] + sum(one["fetchq_cnt"] for one in partitions)),
+        "queued_bytes": float(told["msg_size"] + sum(one["fetchq_size"] for one in partitions)),
+        "received_bytes": float(told["rx_bytes"]),
+        "sent_bytes": float(told["tx_bytes"]),
+        "failed_requests": float(sum(one["txerrs"] + one["rxerrs"] + one["req_timeouts"] for one in brokers)),
+    }

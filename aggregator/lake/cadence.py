@@ -1,0 +1,49 @@
+"""When the next cycle begins: after the commit interval, or sooner, once enough records wait at central.
+
+Invariant: a stop ends the wait; a central that does not answer only costs the "sooner".
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from aggregator.config.model import ClusterConfig, LakeConfig
+from aggregator.errors import RetryError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.ends import stable_end_offsets
+from aggregator.lake.report import CycleReport
+
+_LOOK_S = 1.0
+log = logging.getLogger(__name__)
+
+
+def pause(central: ClusterConfig, lake: LakeConfig, report: CycleReport, stop: threading.Event) -> None:
+    """Wait between two cycles.
+
+    Args:
+        central: Where records wait.
+        lake: `commit_interval` and `commit_records`.
+        report: The last cycle's, for the positions; tables that are held or failed do not count.
+        stop: Ends the wait.
+    """
+    until = time.monotonic() + lake.commit_interval.total_seconds()
+    positions = {
+        one: offset
+        for table in report.tables
+        if not table.held and table.failed is None
+        for one, offset in table.next_offsets.items()
+    }
+    while (left := until - time.monotonic()) > 0 and not stop.wait(min(_LOOK_S, left)):
+        if left > _LOOK_S and _waiting(central, positions) >= lake.commit_records:
+            return
+
+
+def _waiting(central: ClusterConfig, positions: Mapping[CentralPartition, int]) -> int:
+    """Offsets between positions and the ends of central; an upper bound of records."""
+    try:
+        ends = stable_end_offsets(central, [(one.topic, one.partition) for one in positions])
+    except RetryError as error:
+        log.debug("%s", error)
+        return 0
+    return sum(max(0, ends[one.topic, one.partition] - offset) for one, offset in positions.items())

@@ -1,0 +1,181 @@
+"""The current state of a table: the latest row per key of its edge partition, without the keys that were deleted.
+
+Invariant: `<table>__current` is what one version of the table says, and carries that version's positions in the commit
+that brought it; it is worked out from the whole table, because a backfilled row may be older than a tombstone that came
+before it. Memory holds the keys and one batch of rows. Rows without a key or an origin have no current state.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aggregator.config.model import LakeConfig
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.columns import conformed, merged
+from aggregator.lake.files import Stage, StagedFile, remove
+from aggregator.lake.report import CycleReport
+from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables, TableUnavailable
+
+SUFFIX = "__current"
+_KEY = ["_edge", "_topic", "_partition", "_key"]
+_ORDER = ["_incarnation", "_offset"]
+log = logging.getLogger(__name__)
+_SHARE = 10  # a refresh takes at most a tenth of the time
+
+
+@dataclass
+class CurrentState:
+    """Keeps one table's current state up to date.
+
+    Args:
+        tables: The format.
+        folder: The lake's.
+        name: The table whose state it is.
+    """
+
+    tables: Tables
+    folder: Path
+    name: str
+    _rested_at: float = field(default=0.0)
+
+    @property
+    def table(self) -> str:
+        """Name of the table that holds it."""
+        return f"{self.name}{SUFFIX}"
+
+    def refresh(self, partitions: Iterable[CentralPartition], *, force: bool = False) -> int | None:
+        """Bring it to the table's newest version, unless the last refresh was costly and not long ago.
+
+        Args:
+            partitions: Of the central topics that feed the table.
+            force: Now, whatever it costs.
+
+        Returns:
+            The new version; None where nothing was to be done.
+
+        Raises:
+            CommitConflict: another driver was first.
+            RetryError: the storage does not answer, or a file was vacuumed meanwhile.
+            HoldError: one of the two tables was altered by hand.
+        """
+        began = time.monotonic()
+        source = self.tables.open(self.name)
+        if source is None or (began < self._rested_at and not force):
+            return None
+        target = self._opened(source.schema())
+        wanted, have = source.positions(partitions), target.positions(partitions)
+        moved = {one: offset for one, offset in wanted.items() if offset > have.get(one, -1)}
+        if not moved or any(offset < have.get(one, -1) for one, offset in wanted.items()):
+            return None  # up to date, or another driver has seen a newer version
+        staged = self._staged(source, target)
+        try:
+            version = target.commit(staged, moved, replaced=target.live())
+        except CommitConflict:
+            remove(self.folder / self.table, staged)
+            raise
+        ended = time.monotonic()
+        self._rested_at = ended + (ended - began) * (_SHARE - 1)
+        return version
+
+    def _opened(self, schema: pa.Schema) -> TableHandle:
+        """The state's table with at least the source's columns."""
+        while True:
+            target = self.tables.open(self.table)
+            if target is None:
+                self.tables.create(self.table, schema)
+                continue
+            wider = merged(target.schema(), schema, self.tables.promotes)
+            if wider == target.schema():
+                return target
+            target.widen(wider)
+
+    def _staged(self, source: TableHandle, target: TableHandle) -> tuple[StagedFile, ...]:
+        schema, folder = target.schema(), self.folder / self.name
+        stage = Stage(self.folder / self.table, schema, divided_by=target.divided_by())
+        try:
+            for rows in latest_rows(folder, source.live()):
+                stage.add(conformed(rows, schema))
+            return stage.close()
+        except OSError as error:
+            stage.abandon()
+            raise TableUnavailable(
+                f"table {self.table}: {folder} can not be read, or the state not written ({type(error).__name__})",
+                hint="was the table vacuumed meanwhile, or is the disk full? the next cycle tries again",
+            ) from None
+        except BaseException:
+            stage.abandon()
+            raise
+
+
+class CurrentStates:
+    """The current states of all tables that are configured to have one.
+
+    Args:
+        lake: The configuration.
+        tables: The format.
+    """
+
+    def __init__(self, lake: LakeConfig, tables: Tables) -> None:
+        named = (name for name, table in lake.tables.items() if table.current_state)
+        self._states = {name: CurrentState(tables, lake.path, name) for name in named}
+
+    def refresh(self, report: CycleReport, *, force: bool = False) -> None:
+        """Refresh those of the tables that a cycle brought up to date; trouble is logged and tried again.
+
+        Args:
+            report: The cycle's.
+            force: Now, whatever it costs.
+        """
+        for table in report.tables:
+            state = self._states.get(table.table)
+            if state is None or table.failed is not None:
+                continue
+            try:
+                state.refresh(table.next_offsets, force=force)
+            except (HoldError, RetryError) as error:
+                log.warning("the current state of table %s waits: %s", table.table, error)
+
+
+def latest_rows(folder: Path, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
+    """The latest row of every key that was not deleted, row group by row group.
+
+    Args:
+        folder: The table's.
+        live: Its files.
+
+    Raises:
+        OSError: a file can not be read.
+    """
+    paths = [folder / file.path for file in live]
+    latest: pl.DataFrame | None = None
+    for number, path in enumerate(paths):
+        columns = pl.from_arrow(pq.read_table(path, columns=[*_KEY, *_ORDER, "_deleted"], partitioning=None))
+        assert isinstance(columns, pl.DataFrame)
+        rows = columns.with_row_index("row").with_columns(pl.lit(number, pl.UInt32).alias("file"))
+        rows = rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null())
+        both = rows if latest is None else pl.concat([latest, rows])
+        latest = both.sort(_ORDER).unique(_KEY, keep="last", maintain_order=False)
+    if latest is None:
+        return
+    kept = latest.filter(~pl.col("_deleted")).sort("file", "row")
+    for (number,), rows in kept.group_by(["file"], maintain_order=True):
+        yield from _picked(paths[int(str(number))], rows["row"])
+
+
+def _picked(path: Path, rows: pl.Series) -> Iterator[pa.Table]:
+    """Rows of one file by their ascending numbers."""
+    with pq.ParquetFile(path) as file:
+        start = 0
+        for group in range(file.num_row_groups):
+            end = start + file.metadata.row_group(group).num_rows
+            wanted = rows.filter((rows >= start) & (rows < end)).cast(pl.Int64) - start
+            if len(wanted):
+                yield file.read_row_group(group).take(wanted.to_arrow())
+            start = end

@@ -1,0 +1,55 @@
+"""Rows divided as their table is: one part per combination of values, each in files of its own.
+
+Invariant: a part's columns hold exactly its values, so that a reader of the files alone sees what the table's metadata
+says; rows keep their order within a part.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from aggregator.errors import HoldError
+from aggregator.lake.columns import DAY_COLUMN
+
+Part = tuple[tuple[str, str | None], ...]
+_INDEX = "hub.index"  # no column has a dot and this name: fields are Avro names
+
+
+def with_day(rows: pa.Table) -> pa.Table:
+    """The rows with the UTC day of their timestamp; rows that have it already are unchanged.
+
+    Raises:
+        HoldError: the records have a field of that name that holds something else.
+    """
+    day = rows.column("_timestamp").cast(pa.date32())
+    if DAY_COLUMN not in rows.column_names:
+        return rows.append_column(DAY_COLUMN, day)
+    if not rows.column(DAY_COLUMN).equals(day):
+        raise HoldError(
+            f"a table that is divided by day has no place for a field {DAY_COLUMN}",
+            hint="drop the field in the policy, or divide by another column",
+        )
+    return rows
+
+
+def divided(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[Part, pa.Table]]:
+    """Parts of rows.
+
+    Args:
+        rows: At least one.
+        by: Columns; none for one part that holds everything.
+    """
+    if not by:
+        yield (), rows
+        return
+    numbered = rows.select(by).append_column(_INDEX, pa.array(range(rows.num_rows), pa.int64()))
+    groups = numbered.group_by(list(by), use_threads=False).aggregate([(_INDEX, "list")])
+    for group in groups.to_pylist():
+        yield tuple((name, text(group[name])) for name in by), rows.take(pa.array(group[f"{_INDEX}_list"]))
+
+
+def text(value: object) -> str | None:
+    """A value as the formats write it (Delta's protocol, "Partition Value Serialization")."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)

@@ -1,0 +1,1 @@
+"""Write, audit, publish: what a commit's records must pass before anybody can read them."""

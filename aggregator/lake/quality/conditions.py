@@ -1,0 +1,100 @@
+"""Which records fail a rule: the conditions of single-value expectations, evaluated again on the staged records.
+
+Invariant: each condition says what Great Expectations says on Spark, nulls included; whoever uses it compares the
+counts and believes neither where they differ.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import BooleanType
+
+from aggregator.config.suites import NO_PERSONAL_DATA, Rule
+from aggregator.privacy.operators import detectors
+
+DETECTORS: Mapping[str, Callable[[str], Any]] = {
+    "card": detectors.cards,
+    "email": detectors.emails,
+    "iban": detectors.ibans,
+    "ip": detectors.ips,
+    "jwt": detectors.jwts,
+    "phone": detectors.phones,
+}
+Condition = Callable[[Column, Mapping[str, Any]], Column]
+
+
+def failing(rule: Rule) -> Column:
+    """Whether a record fails; null is no failure, except where the rule is about null.
+
+    Args:
+        rule: Of a type in `DIVERTIBLE`.
+    """
+    column = F.col(rule.column)
+    if rule.type == "expect_column_values_to_not_be_null":
+        return column.isNull()
+    if rule.type == "expect_column_values_to_be_null":
+        return column.isNotNull()
+    return F.coalesce(column.isNotNull() & ~_CONDITIONS[rule.type](column, rule.kwargs), F.lit(False))
+
+
+def personal(column: Column, wanted: list[str]) -> Column:
+    """Whether one of the detectors finds something in a text, or in bytes that are text."""
+
+    def found(values: pa.Array) -> pa.Array:
+        return holding(values, wanted)
+
+    # The kind of function is in its annotations; the stub of this version wants it as an argument, too.
+    return arrow_udf(found, BooleanType())(column)  # type: ignore[call-overload, no-any-return]
+
+
+def holding(values: pa.Array, wanted: list[str]) -> pa.Array:
+    """Whether each value holds personal data, asked once per distinct value; null stays null."""
+    coded = values.dictionary_encode()
+    marks = [None if text is None else _holds(text, wanted) for text in coded.dictionary.to_pylist()]
+    return pa.array(marks, pa.bool_()).take(coded.indices)
+
+
+def _holds(value: str | bytes, wanted: list[str]) -> bool:
+    text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    return any(next(iter(DETECTORS[name](text)), None) is not None for name in wanted)
+
+
+def _between(column: Column, kwargs: Mapping[str, Any]) -> Column:
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    above = operator.gt if kwargs.get("strict_min") else operator.ge
+    below = operator.lt if kwargs.get("strict_max") else operator.le
+    bounds: list[Column] = [above(column, F.lit(low))] if low is not None else []
+    bounds += [below(column, F.lit(high))] if high is not None else []
+    return bounds[0] if len(bounds) == 1 else bounds[0] & bounds[1]
+
+
+def _match_list(column: Column, kwargs: Mapping[str, Any]) -> Column:
+    matches = [column.rlike(regex) for regex in kwargs["regex_list"]]
+    together = operator.and_ if kwargs.get("match_on", "any") == "all" else operator.or_
+    found = matches[0]
+    for one in matches[1:]:
+        found = together(found, one)
+    return found
+
+
+def _match_none(column: Column, kwargs: Mapping[str, Any]) -> Column:
+    return ~_match_list(column, {"regex_list": kwargs["regex_list"], "match_on": "any"})
+
+
+_CONDITIONS: Mapping[str, Condition] = {
+    NO_PERSONAL_DATA: lambda column, kwargs: ~personal(column, kwargs["detectors"]),
+    "expect_column_value_lengths_to_be_between": lambda column, kwargs: _between(F.length(column), kwargs),
+    "expect_column_value_lengths_to_equal": lambda column, kwargs: F.length(column) == kwargs["value"],
+    "expect_column_values_to_be_between": _between,
+    "expect_column_values_to_be_in_set": lambda column, kwargs: column.isin(kwargs["value_set"]),
+    "expect_column_values_to_match_regex": lambda column, kwargs: column.rlike(kwargs["regex"]),
+    "expect_column_values_to_match_regex_list": _match_list,
+    "expect_column_values_to_not_be_in_set": lambda column, kwargs: ~column.isin(kwargs["value_set"]),
+    "expect_column_values_to_not_match_regex": lambda column, kwargs: ~column.rlike(kwargs["regex"]),
+    "expect_column_values_to_not_match_regex_list": _match_none,
+}

@@ -1,0 +1,253 @@
+"""The gate between staging and commit: audits what was staged, and publishes, diverts or holds it.
+
+Invariant: nothing is committed that was not audited; what can not be evaluated is held; a range that is held is named
+with its rules. While it is held, and nobody has changed its suites, it is not audited again and again.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from aggregator.config.model import HubConfig
+from aggregator.config.suites import Suite, SuiteFaults, load_suite
+from aggregator.errors import ConfigError, HoldError
+from aggregator.lake.columns import FIXED_COLUMNS, merged
+from aggregator.lake.commit import Commit, CommitResult, fitted
+from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.quality import validation
+from aggregator.lake.quality.diversion import Diverted, divert
+from aggregator.lake.quality.frames import staged
+from aggregator.lake.quality.history import Audit, RuleCount, append_audit, append_commit, range_of
+from aggregator.lake.quality.publication import Published
+from aggregator.lake.quality.quarantine import Half, Quarantine
+from aggregator.lake.quality.split import Split, marked
+from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
+from aggregator.lake.ranges import Held, Outcome, Settlement, Span
+from aggregator.lake.tables.port import TableHandle, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What failed may pass when its cause is gone (a disk, an executor); the records are the same.
+AGAIN_S = 300.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A hold: where it began, and until when nothing is asked anew."""
+
+    starts: Mapping[object, int]
+    held: tuple[Held, ...]
+    until: float
+
+
+class Gate:
+    """The gate of one table.
+
+    Args:
+        name: The table.
+        suites: Its rules.
+        spark: A session whose executors reach the lake.
+        tables: The format.
+        lake: The folder that the tables lie in.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        suites: Sequence[Suite],
+        spark: "SparkSession",
+        tables: Tables,
+        lake: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = name
+        self._suites = suites
+        self._rules = [rule for suite in suites for rule in suite.rules]
+        self._views = {name: path for suite in suites for name, path in suite.views.items()}
+        self._diverts = any(suite.diverts for suite in suites)
+        self._spark = spark
+        self._tables = tables
+        self._lake = lake
+        self._clock = clock
+        self._quarantine = Quarantine(tables, lake, name)
+        self._standing: _Standing | None = None
+        validation.check(name, self._rules)
+
+    def standing(self, spans: Sequence[Span]) -> tuple[Held, ...]:
+        """The hold that these spans would meet again; empty when they are to be staged and audited."""
+        standing = self._standing
+        if standing is None or self._clock() > standing.until or standing.starts != _starts(spans):
+            return ()
+        return standing.held
+
+    def publish(self, handle: TableHandle | None, outcomes: Sequence[Outcome], *, force: bool) -> Published:
+        """Audit staged outcomes and commit what may be seen.
+
+        Args:
+            handle: The table's, whose positions the outcomes were planned from.
+            outcomes: In the order of the plan.
+            force: Commit positions that moved over nothing but markers, too.
+
+        Raises:
+            RetryError: Spark or the storage does not answer.
+            HoldError: the quarantine can not take the table's columns.
+        """
+        self._standing = None
+        schema = handle.schema() if handle else self._tables.narrowed(FIXED_COLUMNS)
+        columns, fitting, unfit = fitted(schema, outcomes, self._tables.promotes)
+        self._discard([outcome for outcome in outcomes if outcome not in fitting])
+        audit, findings = self._audit(fitting, columns)
+        halves = [Half(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
+        if audit and audit.verdict is Verdict.DIVERT:
+            try:
+                audit, findings, halves = self._divert(audit, findings, fitting, columns)
+            except HoldError:  # refused for certain, again and again: nothing may pile up
+                self._discard(fitting)
+                raise
+        if audit:
+            append_audit(self._lake, audit)
+        for one in findings:
+            if not one.passed:
+                log.warning("table %s: %s: %s", self._name, audit.verdict if audit else "", one)
+        if audit and audit.verdict is Verdict.HOLD:
+            return self._hold(audit, findings, fitting, unfit)
+        begun = time.monotonic()
+        result = self._commit(handle, halves, force=force)
+        if audit and result.version is not None:
+            audit = replace(audit, version=result.version, commit_s=time.monotonic() - begun)
+            append_commit(self._lake, audit)
+        return _published(result, unfit, audit, time.monotonic() - begun)
+
+    def _audit(self, outcomes: Sequence[Outcome], columns: pa.Schema) -> tuple[Audit | None, list[Finding]]:
+        files = _files(outcomes)
+        if not files:
+            return None, []
+        begun = time.monotonic()
+        frame = staged(self._spark, self._lake / self._name, files, columns)
+        findings = validation.validate(frame, self._rules, self._views)
+        audit = Audit(
+            id=uuid.uuid4().hex,
+            at_ms=int(self._clock() * 1000),
+            table=self._name,
+            verdict=judge(findings),
+            rows=sum(file.rows for file in files),
+            diverted=0,
+            ranges=tuple(range_of(one.span) for outcome in outcomes for one in outcome.reached),
+            suites={suite.name: suite.fingerprint for suite in self._suites},
+            rules=tuple(map(RuleCount.of, findings)),
+            audit_s=time.monotonic() - begun,
+        )
+        return audit, findings
+
+    def _divert(
+        self, audit: Audit, findings: list[Finding], outcomes: Sequence[Outcome], columns: pa.Schema
+    ) -> tuple[Audit, list[Finding], list[Half]]:
+        """Cut the failing records out; a hold where their number is not the one that was found."""
+        begun = time.monotonic()
+        failed = diverting(findings)
+        files = _files(outcomes)
+        handle = self._tables.open(self._quarantine.name)
+        wanted = marked(columns)
+        if handle is not None:
+            wanted = merged(handle.schema(), wanted, self._tables.promotes)
+        ids = {one.span.partition.topic: one.span.partition.topic_id for outcome in outcomes for one in outcome.reached}
+        folder = self._lake / self._name
+        split = Split(folder, self._quarantine.folder, wanted.serialize().to_pybytes(), ids)
+        frame = staged(self._spark, folder, files, columns)
+        diverted = divert(frame, [one.rule for one in failed], self._views, files, split)
+        wrong = [one for one in failed if diverted.counts.get(one.rule.name, 0) != one.unexpected]
+        seconds = audit.audit_s + time.monotonic() - begun
+        if wrong:
+            diverted.remove(split)
+            note = "its condition finds another number of failing values than Great Expectations"
+            doubted = [replace(one, raised=True, note=note) if one in wrong else one for one in findings]
+            rules = tuple(map(RuleCount.of, doubted))
+            return replace(audit, verdict=Verdict.HOLD, rules=rules, audit_s=seconds), doubted, []
+        remove(folder, [file for file in files if file.path in diverted.halves])
+        halves = _halves(outcomes, diverted)
+        rows = sum(file.rows for half in halves for file in half.goes.files)
+        return replace(audit, diverted=rows, audit_s=seconds), findings, halves
+
+    def _hold(
+        self, audit: Audit, findings: Sequence[Finding], outcomes: Sequence[Outcome], unfit: tuple[Held, ...]
+    ) -> Published:
+        self._discard(outcomes)
+        why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
+        spans = [one.span for outcome in outcomes for one in outcome.reached]
+        held = tuple(
+            Held(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
+            for one in spans
+        )
+        self._standing = _Standing(_starts(spans), held, self._clock() + AGAIN_S)
+        return _published(CommitResult(None, {}, Settlement((), {}, ())), (*unfit, *held), audit, 0.0)
+
+    def _commit(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
+        """With a quarantine every commit goes through it; without one as any table's."""
+        if self._diverts:
+            return self._quarantine.publish(handle, halves, force=force)
+        outcomes = [half.stays for half in halves]
+        result = Commit(self._tables, self._name, outcomes, force).run(handle)
+        taken = result.settled.accepted if result.version is not None else ()
+        self._discard([outcome for outcome in outcomes if outcome not in taken])
+        return result
+
+    def _discard(self, outcomes: Sequence[Outcome]) -> None:
+        remove(self._lake / self._name, _files(outcomes))
+
+
+def open_gates(
+    config: HubConfig, spark: "SparkSession", tables: Tables, *, clock: Callable[[], float] = time.time
+) -> dict[str, Gate]:
+    """The gates of every table that has suites.
+
+    Raises:
+        ConfigError: a suite can not be used.
+    """
+    assert config.lake is not None
+    gates = {}
+    for name, table in config.lake.tables.items():
+        if table.quality:
+            try:
+                suites = [load_suite(one.suite, one.on_failure) for one in table.quality]
+            except SuiteFaults as error:
+                place = f"lake.tables.{name}.quality: {error}"
+                raise ConfigError(place, hint="aggregator config lint tells every fault") from None
+            gates[name] = Gate(name, suites, spark, tables, config.lake.path, clock=clock)
+    return gates
+
+
+def _published(result: CommitResult, held: tuple[Held, ...], audit: Audit | None, commit_s: float) -> Published:
+    if audit is None:
+        return Published(result, held, commit_s=commit_s)
+    diverted = 0 if result.version is None else audit.diverted
+    return Published(result, held, audit.verdict, diverted, audit.audit_s, commit_s)
+
+
+def _halves(outcomes: Sequence[Outcome], diverted: Diverted) -> list[Half]:
+    halves = []
+    for outcome in outcomes:
+        cut = [diverted.halves.get(file.path, ((file,), ())) for file in outcome.files]
+        stays, goes = (tuple(file for half in cut for file in half[side]) for side in (0, 1))
+        halves.append(Half(Outcome(outcome.reached, stays), Outcome(outcome.reached, goes)))
+    return halves
+
+
+def _files(outcomes: Sequence[Outcome]) -> list[StagedFile]:
+    return [file for outcome in outcomes for file in outcome.files]
+
+
+def _starts(spans: Sequence[Span]) -> dict[object, int]:
+    starts: dict[object, int] = {}
+    for span in spans:
+        starts[span.partition] = min(span.offsets.start, starts.get(span.partition, span.offsets.start))
+    return starts

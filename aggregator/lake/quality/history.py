@@ -1,0 +1,235 @@
+"""The history of verdicts: JSON lines in `<table>__quality/<day>.jsonl` beside the table, appended and never changed.
+
+Invariant: a line is on disk before the commit that it speaks of is made, so no published commit is without its verdict;
+a second line tells the commit. Names, counts and times only. Where somebody died in between, the range is audited
+again, and the verdict without a commit is the one that did not count.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aggregator.lake.quality.verdicts import Finding, Verdict
+from aggregator.lake.ranges import Span
+from aggregator.lake.tables.port import TableUnavailable
+
+SUFFIX = "__quality"
+_AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"
+Range = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """What one rule found: see `Finding`."""
+
+    rule: str
+    type: str
+    column: str
+    view: str
+    action: str
+    passed: bool
+    raised: bool
+    evaluated: int | None
+    unexpected: int | None
+    note: str = ""
+
+    @classmethod
+    def of(cls, finding: Finding) -> "RuleCount":
+        """A finding without its arguments."""
+        rule = finding.rule
+        return cls(
+            rule.name,
+            rule.type,
+            rule.column,
+            rule.view,
+            rule.action,
+            finding.passed,
+            finding.raised,
+            finding.evaluated,
+            finding.unexpected,
+            finding.note,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One commit, audited.
+
+    Attributes:
+        id: Of this audit.
+        at_ms: When, in milliseconds since 1970.
+        table: The table.
+        verdict: What became of it.
+        rows: Records that were staged, tombstones included.
+        diverted: Records that went into the quarantine.
+        ranges: Central topic, partition, start and end offset.
+        suites: Fingerprint by name.
+        rules: What each rule found.
+        audit_s: What the gate took, in seconds.
+        commit_s: What the commits took; None where none came about.
+        version: The table's version that holds them, likewise.
+    """
+
+    id: str
+    at_ms: int
+    table: str
+    verdict: Verdict
+    rows: int
+    diverted: int
+    ranges: tuple[Range, ...]
+    suites: Mapping[str, str]
+    rules: tuple[RuleCount, ...]
+    audit_s: float
+    commit_s: float | None = None
+    version: int | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self) | {"verdict": self.verdict.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over audits, for metrics.
+
+    Attributes:
+        verdicts: Commits by verdict.
+        diverted: Records in the quarantine.
+        audit_s: Seconds of the gate.
+        commit_s: Seconds of the commits beside it.
+        unexpected: Failed values by rule.
+        raised: By rule, how often it could not be evaluated.
+    """
+
+    verdicts: Mapping[str, int]
+    diverted: int
+    audit_s: float
+    commit_s: float
+    unexpected: Mapping[str, int]
+    raised: Mapping[str, int]
+
+
+def range_of(span: Span) -> Range:
+    """A span as the history names it."""
+    return (span.partition.topic, span.partition.partition, span.offsets.start, span.offsets.end)
+
+
+def append_audit(lake: Path, audit: Audit) -> None:
+    """Write a verdict, to the disk.
+
+    Raises:
+        TableUnavailable: the folder can not be written.
+    """
+    _append(lake, audit.table, audit.at_ms, {"event": _AUDITED, **audit.plain()})
+
+
+def append_commit(lake: Path, audit: Audit) -> None:
+    """Write what became of an audited commit, whose `version` and `commit_s` are known now.
+
+    Raises:
+        TableUnavailable: the folder can not be written.
+    """
+    told = {"event": _COMMITTED, "id": audit.id, "table": audit.table, "version": audit.version}
+    _append(lake, audit.table, audit.at_ms, told | {"commit_s": audit.commit_s})
+
+
+def append_completion(lake: Path, table: str, version: int, ranges: Sequence[Range], *, now_s: float) -> None:
+    """Write that a range which an earlier audit decided is in the table by now.
+
+    Raises:
+        TableUnavailable: the folder can not be written.
+    """
+    _append(lake, table, int(now_s * 1000), {"event": _COMPLETED, "table": table, "version": version, "ranges": ranges})
+
+
+def read(lake: Path, table: str, *, days: int | None = None) -> list[Audit]:
+    """Audits of one table, the oldest first; a line that a crash cut short is passed over.
+
+    Args:
+        lake: The folder that the tables lie in.
+        table: The table's name.
+        days: So many of the newest days that have any; None for all.
+
+    Raises:
+        TableUnavailable: a file can not be read.
+    """
+    files = sorted((lake / f"{table}{SUFFIX}").glob("*.jsonl"))
+    found: dict[str, Audit] = {}
+    for path in files if days is None else files[-days:]:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise TableUnavailable(f"{path}: {error.strerror}", hint="check the rights on the folder") from None
+        for told in filter(None, map(_parsed, text.splitlines())):
+            _note(found, told)
+    return list(found.values())
+
+
+def _note(found: dict[str, Audit], told: Mapping[str, Any]) -> None:
+    if told["event"] == _AUDITED:
+        found[told["id"]] = _audit(told)
+    elif told["event"] == _COMMITTED and told["id"] in found:
+        found[told["id"]] = replace(found[told["id"]], version=told["version"], commit_s=told["commit_s"])
+    elif told["event"] == _COMPLETED:
+        ranges = set(map(tuple, told["ranges"]))
+        for audit in reversed(found.values()):
+            if audit.version is None and audit.verdict is not Verdict.HOLD and ranges & set(audit.ranges):
+                found[audit.id] = replace(audit, version=told["version"])
+                break
+
+
+def totals(audits: Iterable[Audit]) -> Totals:
+    """Sum audits up; those that a crash left without a commit count with their time alone."""
+    verdicts: Counter[str] = Counter()
+    unexpected: Counter[str] = Counter()
+    raised: Counter[str] = Counter()
+    diverted, audit_s, commit_s = 0, 0.0, 0.0
+    for one in audits:
+        audit_s += one.audit_s
+        if one.version is None and one.verdict is not Verdict.HOLD:
+            continue
+        verdicts[one.verdict.value] += 1
+        diverted += one.diverted
+        commit_s += one.commit_s or 0.0
+        for rule in one.rules:
+            unexpected[rule.rule] += rule.unexpected or 0
+            raised[rule.rule] += rule.raised
+    return Totals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised))
+
+
+def _append(lake: Path, table: str, at_ms: int, told: Mapping[str, Any]) -> None:
+    folder = lake / f"{table}{SUFFIX}"
+    path = folder / f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}.jsonl"
+    line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise TableUnavailable(
+            f"{path}: {error.strerror}", hint="check the disk, its space and the rights on the folder"
+        ) from None
+
+
+def _parsed(line: str) -> Mapping[str, Any] | None:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    events = (_AUDITED, _COMMITTED, _COMPLETED)
+    return told if isinstance(told, dict) and told.get("event") in events else None
+
+
+def _audit(told: Mapping[str, Any]) -> Audit:
+    fields = {name: told[name] for name in Audit.__slots__}
+    fields |= {"verdict": Verdict(told["verdict"]), "ranges": tuple(map(tuple, told["ranges"]))}
+    return Audit(**fields | {"rules": tuple(RuleCount(**rule) for rule in told["rules"])})

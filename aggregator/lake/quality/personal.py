@@ -1,0 +1,46 @@
+"""An expectation of the hub's own: no value of a column holds personal data, as far as the detectors of the strip see.
+
+Invariant: the detectors are those of `scrub_text`, so that the gate looks for what the policy can remove. They find
+what has a shape (an e-mail address, a card number that passes its check); a name has none.
+"""
+
+from typing import Any
+
+from great_expectations.compatibility import pydantic
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.expectation import ColumnMapExpectation
+from great_expectations.expectations.metrics.map_metric_provider.column_condition_partial import (
+    column_condition_partial,
+)
+from great_expectations.expectations.metrics.map_metric_provider.column_map_metric_provider import (
+    ColumnMapMetricProvider,
+)
+from pyspark.sql import Column
+
+from aggregator.lake.quality.conditions import DETECTORS, personal
+
+
+class ColumnValuesHoldNoPersonalData(ColumnMapMetricProvider):
+    """The condition, as Great Expectations asks for it."""
+
+    condition_metric_name = "column_values.hold_no_personal_data"
+    condition_value_keys = ("detectors",)
+
+    @column_condition_partial(engine=SparkDFExecutionEngine)
+    def _spark(cls, column: Column, detectors: list[str], **_: Any) -> Column:  # noqa: N805 - made a class method there
+        return ~personal(column, detectors)
+
+
+class ExpectColumnValuesToHoldNoPersonalData(ColumnMapExpectation):
+    """`expect_column_values_to_hold_no_personal_data`."""
+
+    detectors: list[str]
+    map_metric = "column_values.hold_no_personal_data"
+    success_keys = ("detectors", "mostly")
+
+    @pydantic.validator("detectors")
+    @classmethod
+    def _known(cls, detectors: list[str]) -> list[str]:
+        if not detectors or not set(detectors) <= set(DETECTORS):
+            raise ValueError(f"detectors are one or more of {', '.join(DETECTORS)}")
+        return detectors

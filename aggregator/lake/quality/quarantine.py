@@ -1,0 +1,185 @@
+"""The quarantine of a table: records that failed a rule, in `<table>__quarantine`, with the names of the rules.
+
+Invariant (I3, and rule G on both tables): a commit's decision is the quarantine's commit, which comes first and moves
+the quarantine's own positions over the whole range, also when nothing is diverted; the table's commit of the same range
+comes after. What lies between the two positions is decided: whoever finds it publishes what the quarantine does not
+hold, and asks no rule again. So a record is in one of the two, once, whoever dies in between or decides otherwise.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import HoldError, Unreachable
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.commit import Commit, CommitResult
+from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
+from aggregator.lake.ranges import Outcome, Span, settle
+from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
+
+SUFFIX = "__quarantine"
+_PLACE = ("_central_topic", "_central_partition", "_central_offset")
+
+
+class Half(NamedTuple):
+    """One task's outcome, cut in two: both reach as far as the task did."""
+
+    stays: Outcome
+    goes: Outcome
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """The quarantine of one table.
+
+    Args:
+        tables: The format.
+        lake: The folder that the tables lie in.
+        table: The table's name.
+    """
+
+    tables: Tables
+    lake: Path
+    table: str
+
+    @property
+    def name(self) -> str:
+        """The quarantine's own name, as a table."""
+        return f"{self.table}{SUFFIX}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its files lie."""
+        return self.lake / self.name
+
+    def pending(
+        self, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+    ) -> dict[CentralPartition, OffsetRange]:
+        """What is decided and not yet in the table, as bounds for its partitions.
+
+        Args:
+            positions: The table's next offsets.
+            limits: What each partition of central holds.
+
+        Raises:
+            RetryError: the quarantine does not answer.
+        """
+        handle = self.tables.open(self.name)
+        decided = handle.positions(limits) if handle else {}
+        return {
+            one: OffsetRange(limits[one].start, min(upto, limits[one].end))
+            for one, upto in decided.items()
+            if upto > positions.get(one, limits[one].start)
+        }
+
+    def publish(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
+        """Commit what goes, then what stays; staged files that no commit took are removed.
+
+        Args:
+            handle: The table's, whose positions the halves were planned from.
+            halves: In the order of the plan.
+            force: Commit positions that moved over nothing but markers, too.
+
+        Raises:
+            RetryError: too many conflicts, or the storage does not answer; what is decided by then stays decided.
+            HoldError: one of the two tables can not hold the columns.
+        """
+        partitions = {one.span.partition for half in halves for one in half.stays.reached}
+        positions = handle.positions(partitions) if handle else {}
+        settled = settle([half.stays for half in halves], positions)
+        diverts = any(half.goes.files for half in halves)
+        if not settled.positions or not (force or diverts or settled.worth_a_commit()):
+            self._remove(halves)
+            return CommitResult(None, positions, settled)
+        decided = self._decide(halves)
+        taken = _taken(decided)
+        self._remove([half for half in halves if half.goes not in taken])
+        result = self._fill(handle, [half.stays for half in halves if half.goes in taken])
+        return CommitResult(result.version, result.positions, result.settled, (*decided.held, *result.held))
+
+    def complete(self, handle: TableHandle | None, outcomes: Sequence[Outcome]) -> CommitResult:
+        """Commit a decided range to the table: everything that the quarantine does not hold.
+
+        Args:
+            handle: The table's, whose positions the outcomes were planned from.
+            outcomes: Staged from the range that is pending, and from nothing else.
+
+        Raises:
+            RetryError: a file can not be read or written, or as `publish`.
+        """
+        held = self._held([one.span for outcome in outcomes for one in outcome.reached])
+        return self._fill(handle, [self._without(outcome, held) for outcome in outcomes])
+
+    def _decide(self, halves: Sequence[Half]) -> CommitResult:
+        goes = [half.goes for half in halves]
+        try:
+            return Commit(self.tables, self.name, goes, force=True, behind=True).run(self.tables.open(self.name))
+        except HoldError:  # refused for certain, again and again: nothing may pile up
+            self._remove(halves)
+            raise
+
+    def _fill(self, handle: TableHandle | None, stays: Sequence[Outcome]) -> CommitResult:
+        folder = self.lake / self.table
+        try:
+            result = Commit(self.tables, self.table, stays, force=True).run(handle)
+        except HoldError:
+            remove(folder, _files(stays))
+            raise
+        remove(folder, _files(one for one in stays if one not in _taken(result)))
+        return result
+
+    def _held(self, spans: Sequence[Span]) -> set[tuple[str, int, int]]:
+        """Places of the quarantine's records within these spans."""
+        handle = self.tables.open(self.name)
+        wanted = pl.any_horizontal(map(_within, spans))
+        found: set[tuple[str, int, int]] = set()
+        for file in handle.files() if handle else ():
+            try:
+                rows = (
+                    pl.scan_parquet(self.folder / file, hive_partitioning=False).filter(wanted).select(_PLACE).collect()
+                )
+            except (OSError, pl.exceptions.PolarsError) as error:
+                raise Unreachable(
+                    f"{self.folder / file} can not be read ({type(error).__name__})", hint="the next cycle tries again"
+                ) from None
+            found |= set(rows.iter_rows())
+        return found
+
+    def _without(self, outcome: Outcome, held: set[tuple[str, int, int]]) -> Outcome:
+        folder = self.lake / self.table
+        files: list[StagedFile] = []
+        try:
+            for file in outcome.files:
+                rows = rows_at(folder / file.path, held)
+                files += without(folder, file, rows) if rows else (file,)
+                if rows:
+                    remove(folder, (file,))
+        except OSError as error:
+            raise TableUnavailable(
+                f"{folder}: {error.strerror}", hint="check the disk, its space and the rights on the folder"
+            ) from None
+        return Outcome(outcome.reached, tuple(files))
+
+    def _remove(self, halves: Iterable[Half]) -> None:
+        for half in halves:
+            remove(self.lake / self.table, half.stays.files)
+            remove(self.folder, half.goes.files)
+
+
+def _taken(result: CommitResult) -> tuple[Outcome, ...]:
+    return result.settled.accepted if result.version is not None else ()
+
+
+def _files(outcomes: Iterable[Outcome]) -> list[StagedFile]:
+    return [file for outcome in outcomes for file in outcome.files]
+
+
+def _within(span: Span) -> pl.Expr:
+    partition, (start, end) = span
+    here = (pl.col("_central_topic") == partition.topic) & (pl.col("_central_partition") == partition.partition)
+    return here & (pl.col(TOPIC_ID) == partition.topic_id) & pl.col("_central_offset").is_between(start, end, "left")

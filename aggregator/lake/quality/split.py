@@ -1,0 +1,138 @@
+"""A staged file cut in two: what stays for the table, and what goes into its quarantine with the names of the rules.
+
+Invariant: every row of the file is in exactly one of the two, as it was; the quarantine's rows know the id of their
+central topic, so that a row is itself also when a topic is made anew. The file that is cut stays where it is.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aggregator.errors import HoldError
+from aggregator.lake.files import Stage, StagedFile
+
+RULES, TOPIC_ID = "_quarantine_rules", "_central_topic_id"
+_MARKS = pa.schema([(RULES, pa.list_(pa.string())), (TOPIC_ID, pa.string())])
+_PLACE = ["_central_topic", "_central_partition", "_central_offset"]
+Files = tuple[StagedFile, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the files of one commit are cut; pickled into the Spark job.
+
+    Args:
+        folder: The table's.
+        quarantine: The quarantine's.
+        columns: The quarantine's Arrow schema, serialised.
+        topic_ids: Of the central topics in this commit.
+    """
+
+    folder: Path
+    quarantine: Path
+    columns: bytes
+    topic_ids: Mapping[str, str]
+
+    def cut(self, file: StagedFile, failing: Mapping[int, Sequence[str]]) -> tuple[Files, Files]:
+        """Stage both halves of a file.
+
+        Args:
+            file: In the table's folder.
+            failing: Names of the rules by row of the file.
+
+        Returns:
+            What stays, and what goes.
+
+        Raises:
+            HoldError: the rows do not fit the quarantine's columns.
+            OSError: a folder can not be written.
+        """
+        with _again(self.folder, file) as stays, _stage(self.quarantine, self.columns) as goes:
+            for first, rows in _groups(self.folder / file.path):
+                here = _within(failing, first, rows)
+                _keep(rows, here, stays)
+                if here:
+                    goes.add(self._marked(rows.take(pa.array(here)), [failing[first + at] for at in here]))
+            return stays.close(), goes.close()
+
+    def _marked(self, rows: pa.Table, names: Sequence[Sequence[str]]) -> pa.Table:
+        ids = [self.topic_ids[topic] for topic in rows.column("_central_topic").to_pylist()]
+        marks = (pa.array(list(map(list, names)), _MARKS.field(RULES).type), pa.array(ids, pa.string()))
+        for field, mark in zip(_MARKS, marks, strict=True):
+            rows = rows.append_column(field, mark)
+        return rows
+
+
+def without(folder: Path, file: StagedFile, rows: Collection[int]) -> Files:
+    """Stage a file again without some of its rows.
+
+    Raises:
+        OSError: the folder can not be written.
+    """
+    with _again(folder, file) as stays:
+        for first, group in _groups(folder / file.path):
+            _keep(group, _within(rows, first, group), stays)
+        return stays.close()
+
+
+def marked(columns: pa.Schema) -> pa.Schema:
+    """A table's columns as its quarantine has them.
+
+    Raises:
+        HoldError: a field of the records has one of the names.
+    """
+    taken = sorted(set(_MARKS.names) & set(columns.names))
+    if taken:
+        raise HoldError(f"the quarantine has a column {taken[0]} of its own", hint="drop that field in the policy")
+    return pa.schema([*columns, *_MARKS])
+
+
+def rows_at(path: Path, places: Collection[tuple[str, int, int]]) -> list[int]:
+    """Rows of a staged file that lie at these places of central: topic, partition, offset.
+
+    Raises:
+        OSError: the file can not be read.
+    """
+    columns = pq.read_table(path, columns=_PLACE, partitioning=None).to_pydict()
+    return [at for at, place in enumerate(zip(*(columns[name] for name in _PLACE), strict=True)) if place in places]
+
+
+def _again(folder: Path, file: StagedFile) -> AbstractContextManager[Stage]:
+    """A stage for rows of a file that was staged before: of its columns, divided as it is."""
+    return _stage(folder, file.schema, divided_by=tuple(name for name, _ in file.partition))
+
+
+@contextmanager
+def _stage(folder: Path, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[Stage]:
+    stage = Stage(folder, pa.ipc.read_schema(pa.py_buffer(columns)), divided_by=divided_by)
+    try:
+        yield stage
+    except BaseException:
+        stage.abandon()
+        raise
+
+
+def _groups(path: Path) -> Iterator[tuple[int, pa.Table]]:
+    """Row groups, each with the number of its first row."""
+    first = 0
+    with pq.ParquetFile(path) as source:
+        for group in range(source.num_row_groups):
+            rows = source.read_row_group(group)
+            yield first, rows
+            first += rows.num_rows
+
+
+def _within(rows: Collection[int], first: int, group: pa.Table) -> list[int]:
+    return sorted(at - first for at in rows if first <= at < first + group.num_rows)
+
+
+def _keep(group: pa.Table, cut: Sequence[int], stays: Stage) -> None:
+    keep = np.ones(group.num_rows, np.bool_)
+    keep[cut] = False
+    if keep.any():
+        stays.add(group.filter(pa.array(keep)))

@@ -1,0 +1,62 @@
+"""The verdict on one commit, from what each rule found.
+
+Invariant: pure; a rule that could not be evaluated holds the commit, whatever it asks for; counts, never values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aggregator.config.suites import Rule
+
+
+class Verdict(StrEnum):
+    """What becomes of a commit, from the best to the worst."""
+
+    PUBLISH = "publish"
+    WARN = "warn"
+    DIVERT = "divert"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule found in one commit.
+
+    Attributes:
+        rule: The rule.
+        passed: Whether its expectation was met.
+        raised: It could not be evaluated.
+        evaluated: Values that it looked at; None for a rule about the table.
+        unexpected: Values that failed; None for a rule about the table.
+        note: Why it could not be evaluated, in words of the hub's own.
+    """
+
+    rule: Rule
+    passed: bool
+    raised: bool = False
+    evaluated: int | None = None
+    unexpected: int | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """One line for reports."""
+        if self.raised:
+            return f"{self.rule.name} could not be evaluated{f' ({self.note})' if self.note else ''}"
+        if self.unexpected is None:
+            return f"{self.rule.name} failed"
+        of = "" if self.evaluated is None else f" of {self.evaluated}"
+        return f"{self.rule.name} failed for {self.unexpected}{of} values"
+
+
+def judge(findings: Sequence[Finding]) -> Verdict:
+    """The worst that any rule asks for."""
+    if any(one.raised for one in findings):
+        return Verdict.HOLD
+    asked = {one.rule.action for one in findings if not one.passed}
+    return next((verdict for verdict in reversed(Verdict) if verdict.value in asked), Verdict.PUBLISH)
+
+
+def diverting(findings: Sequence[Finding]) -> list[Finding]:
+    """The failures whose records go into the quarantine."""
+    return [one for one in findings if not one.passed and one.rule.action == "divert"]

@@ -1,0 +1,153 @@
+"""Iceberg tables through pyiceberg, and the catalogue in which they are registered.
+
+Invariant: a table is created once, by whoever the catalogue lets; whoever only looks makes nothing. Refuses to begin a
+table again whose folder holds versions that the catalogue does not know.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+
+from aggregator.config.model import CatalogConfig
+from aggregator.config.secrets import SecretRef
+from aggregator.errors import ConfigError, HoldError
+from aggregator.lake.columns import fits
+from aggregator.lake.tables.iceberg_errors import told
+from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
+from aggregator.lake.tables.port import CommitConflict, check_division
+
+_CATALOG_FILE = "catalog.db"
+_PROPERTIES = {
+    RETRIES: "0",  # pyiceberg would rebase in silence, and rows would be there twice
+    "commit.manifest-merge.enabled": "true",  # else a manifest per commit stays for ever
+    "write.metadata.delete-after-commit.enabled": "true",  # of metadata that 100 later versions replaced
+}
+_PROMOTIONS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+_CONNECTING = threading.Lock()  # a new SQL catalogue makes its tables, which only one may do
+
+
+@dataclass(frozen=True)
+class IcebergTables:
+    """Iceberg tables below one folder, registered in one catalogue.
+
+    Args:
+        hub: The hub's name; positions of several hubs in one table stay apart.
+        folder: Tables lie at `<folder>/<name>`.
+        partitions: By table, the columns that a new one is divided by.
+        catalog: Where they are registered; secrets are references.
+    """
+
+    hub: str
+    folder: Path
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    catalog: CatalogConfig = field(default_factory=CatalogConfig)
+
+    def names(self) -> list[str]:
+        """Every table in the hub's namespace.
+
+        Raises:
+            TableUnavailable: the catalogue does not answer.
+        """
+        if self._without_catalog():
+            return []
+        with told(self.folder):
+            try:
+                return sorted(name for _, name in self._connected().list_tables(self.catalog.namespace))
+            except NoSuchNamespaceError:
+                return []
+
+    def open(self, name: str) -> IcebergHandle | None:
+        """The newest version of a table; None where there is none yet.
+
+        Raises:
+            TableUnavailable: the catalogue does not answer.
+            HoldError: the table was altered in a way that would lose or double rows.
+        """
+        if self._without_catalog():
+            return None
+        with told(self.folder / name):
+            try:
+                handle = IcebergHandle(f"{self.hub}/{name}", self._connected().load_table(self._identifier(name)))
+            except NoSuchTableError:
+                return None
+            handle.check()
+            return handle
+
+    def create(self, name: str, schema: pa.Schema) -> None:
+        """Create an empty table.
+
+        Raises:
+            CommitConflict: another writer was first.
+            TableUnavailable: the catalogue or the folder can not be written.
+            HoldError: the folder holds a table that the catalogue does not know, or a column to divide by is missing.
+        """
+        place, division = self.folder / name, self.partitions.get(name, ())
+        check_division(name, division, schema)
+        with told(place):
+            place.mkdir(parents=True, exist_ok=True)
+            catalog = self._connected()
+            catalog.create_namespace_if_not_exists(self.catalog.namespace)
+            older = any(not path.name.startswith("00000-") for path in (place / "metadata").glob("*.metadata.json"))
+            if catalog.table_exists(self._identifier(name)):
+                raise CommitConflict(f"table {place}: another writer created it first")
+            if older:
+                raise HoldError(
+                    f"table {place}: the catalogue does not know it, but its folder holds one",
+                    hint="register its newest metadata file in the catalogue again, or move the folder away",
+                )
+            transaction = catalog.create_table_transaction(
+                self._identifier(name), schema, location=f"file://{place}", properties=_PROPERTIES
+            )
+            if division:
+                with transaction.update_spec() as spec:
+                    for column in division:
+                        spec.add_identity(column)
+            transaction.add_files([])
+            transaction.commit_transaction()
+
+    def narrowed(self, schema: pa.Schema) -> pa.Schema:
+        """The schema as it is: Iceberg has all of the lake's types."""
+        return schema
+
+    def promotes(self, narrow: pa.DataType, wide: pa.DataType) -> bool:
+        """Iceberg's own promotions: int to long, float to double, a decimal to more digits of the same scale."""
+        return (narrow, wide) in _PROMOTIONS or (pa.types.is_decimal(narrow) and fits(narrow, wide))
+
+    def _identifier(self, name: str) -> tuple[str, str]:
+        return self.catalog.namespace, name
+
+    def _without_catalog(self) -> bool:
+        return not self.catalog.options and not (self.folder / _CATALOG_FILE).exists()
+
+    def _connected(self) -> Catalog:
+        options = {
+            key: value.resolve() if isinstance(value, SecretRef) else value
+            for key, value in self.catalog.options.items()
+        }
+        if not options:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            options = {"type": "sql", "uri": f"sqlite:///{self.folder / _CATALOG_FILE}"}
+        with _CONNECTING:
+            return _catalog(self.catalog.name, tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=4)
+def _catalog(name: str, options: tuple[tuple[str, str], ...]) -> Catalog:
+    """One client per catalogue and process: it holds connections.
+
+    Raises:
+        ConfigError: pyiceberg can not make one of these options.
+    """
+    try:
+        return load_catalog(name, **dict(options))
+    except (ValueError, NotInstalledError) as error:
+        raise ConfigError(
+            f"lake.catalog: pyiceberg makes no catalogue of these options ({type(error).__name__})",
+            hint="see pyiceberg's catalogue options: at least `type` and `uri`",
+        ) from None

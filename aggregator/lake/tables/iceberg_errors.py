@@ -1,0 +1,57 @@
+"""Errors of pyiceberg, SQLAlchemy and the storage below them, in the hub's own words.
+
+Invariant: their texts stay here: they may quote an address with a password, or a value. What may have happened although
+it failed is never told as a conflict.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    RESTError,
+    TableAlreadyExistsError,
+    ValidationError,
+    ValidationException,
+)
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from aggregator.errors import HoldError
+from aggregator.lake.tables.port import CommitConflict, TableUnavailable
+
+
+@contextmanager
+def told(place: object, *, sent: bool = False) -> Iterator[None]:
+    """Translate what is raised inside.
+
+    Args:
+        place: The table's folder.
+        sent: A commit is under way: what is no definite refusal may have happened all the same.
+
+    Raises:
+        CommitConflict: another writer was first; nothing of ours is in the table.
+        TableUnavailable: the catalogue or the storage does not answer, or its answer was lost.
+        HoldError: the table is not what the hub takes it for.
+    """
+    try:
+        yield
+    except (CommitFailedException, TableAlreadyExistsError, NoSuchTableError, IntegrityError):
+        raise CommitConflict(f"table {place}: another writer came first") from None
+    except (SQLAlchemyError, RESTError, CommitStateUnknownException, OSError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+        raise TableUnavailable(
+            f"table {place}: its catalogue or its storage does not answer: {reason}",
+            hint="is the catalogue up, and is there space and the right to write?",
+        ) from None
+    except (ValueError, ValidationError, ValidationException, pa.ArrowException) as error:
+        if sent:
+            raise TableUnavailable(f"table {place}: its commit was not answered ({type(error).__name__})") from None
+        raise HoldError(
+            f"table {place}: pyiceberg refuses it ({type(error).__name__})",
+            hint="were its columns, its partitions or its metadata altered by hand? undo that, or send the topic to"
+            " another table (`lake:`)",
+        ) from None

@@ -1,0 +1,278 @@
+"""One version of an Iceberg table: its positions are table properties, set in the transaction that adds the files.
+
+Invariant (protocol, rule G): every commit of the hub makes a snapshot, also one that only moves positions or adds
+columns, so that the format's own requirement "the branch is where I saw it" guards all of them; it is tried once, from
+the handle whose positions were read; positions only grow. Refuses a table whose positions and snapshots were parted by
+hand: a rolled-back table would lose rows, one without positions would get them twice.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from aggregator.errors import HoldError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.division import text
+from aggregator.lake.files import StagedFile
+from aggregator.lake.tables.iceberg_errors import told
+from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
+
+RETRIES = "commit.retry.num-retries"
+
+
+@dataclass(frozen=True)
+class IcebergHandle:
+    """One version of an Iceberg table; used up by the first commit.
+
+    Args:
+        owner: `<hub>/<table>`, the first part of every position's property.
+        table: pyiceberg's handle, which is never refreshed.
+    """
+
+    owner: str
+    table: Table
+
+    @property
+    def version(self) -> int:
+        """The version that this handle sees: Iceberg's sequence number."""
+        return self.table.metadata.next_sequence_number() - 1
+
+    def check(self) -> None:
+        """Refuse a table that was altered by hand.
+
+        Raises:
+            HoldError: retries are on, or the snapshot is not the one that the positions belong to.
+        """
+        where = f"table {self.table.location()}"
+        if self.table.properties.get(RETRIES) != "0":
+            raise HoldError(f"{where}: its property {RETRIES} is not 0", hint="set it back: rows could be doubled")
+        known, seen = self.table.properties.get(self._mark), self._marked()
+        if seen is not None and known is None:
+            raise HoldError(
+                f"{where}: the hub's positions were removed from its properties",
+                hint="set them back from an older metadata file; without them every record would come again",
+            )
+        if seen is not None and seen != known:
+            raise HoldError(
+                f"{where}: it was rolled back behind the hub's last commit, and rows of that are missing",
+                hint="roll it forward again, or drop it and let the hub build it anew from central",
+            )
+
+    def schema(self) -> pa.Schema:
+        """Its columns, in the Arrow types that records are staged in."""
+        arrow = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
+        return pa.schema([pa.field(one.name, _staged_type(one.type)) for one in arrow])
+
+    def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
+        """Next offsets; a partition that was never committed is left out."""
+        found = {one: self.table.properties.get(self._property(one)) for one in partitions}
+        return {one: int(offset) for one, offset in found.items() if offset is not None}
+
+    def divided_by(self) -> tuple[str, ...]:
+        """Columns that the table is divided by; another tool's transforms keep the name of theirs."""
+        return tuple(field.name for field in self.table.spec().fields)
+
+    def live(self) -> list[LiveFile]:
+        """Its data files.
+
+        Raises:
+            HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
+        """
+        names = self.divided_by()
+        with told(self.table.location()):
+            tasks = list(self.table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise HoldError(
+                f"table {self.table.location()}: another tool marked rows as deleted beside their files",
+                hint="let that tool rewrite them (in Spark: rewrite_data_files with delete-file-threshold 1)",
+            )
+        return [
+            LiveFile(
+                self._relative(task.file.file_path),
+                task.file.file_size_in_bytes,
+                task.file.record_count,
+                tuple((name, text(task.file.partition[at])) for at, name in enumerate(names)),
+            )
+            for task in tasks
+        ]
+
+    def files(self) -> list[str]:
+        """Paths of its live files, relative to the table's folder."""
+        with told(self.table.location()):
+            return [self._relative(task.file.file_path) for task in self.table.scan().plan_files()]
+
+    def named(self) -> set[str]:
+        """Paths of every file that a kept snapshot names, data and metadata."""
+        with told(self.table.location()):
+            return {self._relative(path) for path in _named(self.table)}
+
+    def rows(self) -> int:
+        """Its records, by the snapshot's summary."""
+        head = self.table.current_snapshot()
+        return 0 if head is None else int(_summary(head).get("total-records", 0))
+
+    def committed_ms(self) -> int:
+        """When this version was committed, in milliseconds since 1970, by the writer's clock."""
+        head = self.table.current_snapshot()
+        return self.table.metadata.last_updated_ms if head is None else head.timestamp_ms
+
+    def widen(self, schema: pa.Schema) -> None:
+        """Add columns and promote types, in place and nested ones too. The handle is used up.
+
+        Raises:
+            CommitConflict: another writer was first.
+            HoldError: Iceberg can not merge the types.
+        """
+        with told(self.table.location()):
+            transaction = self.table.transaction()
+            with transaction.update_schema() as update:
+                update.union_by_name(schema)
+            transaction.add_files([])
+            transaction.commit_transaction()
+
+    def commit(
+        self,
+        files: Iterable[StagedFile],
+        positions: Mapping[CentralPartition, int],
+        replaced: Iterable[LiveFile] = (),
+        note: Mapping[str, str] = {},
+    ) -> int:
+        """Add files and positions in one version, in place of other files. The handle is used up.
+
+        Raises:
+            CommitConflict: another writer was first.
+            TableUnavailable: the storage or the catalogue refused, or its answer was lost.
+            HoldError: the files do not fit the table, which was altered meanwhile.
+            Failed: a position would not grow; this is a fault in the hub, and nothing was written.
+        """
+        check_growth(self.owner, self.positions(positions), positions)
+        files = check_files(self.owner, self.divided_by(), files)
+        paths = [f"{self.table.location()}/{file.path}" for file in files]
+        gone = {f"{self.table.location()}/{file.path}" for file in replaced}
+        moves = {self._property(one): str(offset) for one, offset in positions.items()}
+        with told(self.table.location()):
+            try:
+                transaction = self._changed(paths, gone, moves, note)
+            except OverflowError:  # a date beyond Python's years: such a column keeps counts and no bounds
+                transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), note)
+        with told(self.table.location(), sent=True):
+            transaction.commit_transaction()
+        return self.version
+
+    def vacuum(self, keep: timedelta, *, now_s: float) -> int:
+        """Expire snapshots and remove the files that only they named; properties, and so positions, stay.
+
+        Raises:
+            CommitConflict: another writer was first.
+        """
+        with told(self.table.location()):
+            before = _named(self.table)
+            self.table.maintenance.expire_snapshots().older_than(
+                datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None) - keep
+            ).commit()
+            gone = before - _named(self.table)
+            for path in gone:
+                self.table.io.delete(path)
+        return len(gone)
+
+    def _changed(
+        self, added: list[str], gone: set[str], properties: Mapping[str, str], note: Mapping[str, str]
+    ) -> Transaction:
+        mark = {self._mark: uuid.uuid4().hex}
+        transaction = self.table.transaction()
+        transaction.set_properties({**mark, **properties})
+        mark |= note
+        if not gone:
+            transaction.add_files(added, snapshot_properties=mark, check_duplicate_files=False)
+            return transaction
+        old = [task.file for task in self.table.scan().plan_files() if task.file.file_path in gone]
+        if len(old) < len(gone):
+            raise CommitConflict(f"table {self.table.location()}: another writer removed files that were rewritten")
+        new = [parquet_file_to_data_file(self.table.io, transaction.table_metadata, path) for path in added]
+        with transaction.update_snapshot(snapshot_properties=mark).overwrite() as change:
+            for file in old:
+                change.delete_data_file(file)
+            for file in new:
+                change.append_data_file(file)
+        return transaction
+
+    @property
+    def _mark(self) -> str:
+        """Name of what ties the positions to their snapshot: the same value in both."""
+        return f"{self.owner}/commit"
+
+    def _property(self, partition: CentralPartition) -> str:
+        return f"{self.owner}/{partition}"
+
+    def _marked(self) -> str | None:
+        """The mark of the hub's newest commit below the current snapshot; None where that is expired."""
+        lineage = ancestors_of(self.table.current_snapshot(), self.table.metadata)
+        return next((summary[self._mark] for summary in map(_summary, lineage) if self._mark in summary), None)
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(f"{self.table.location()}/")
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _named(table: Table) -> set[str]:
+    """Every data file, manifest and manifest list that a snapshot which is still kept names."""
+    names: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        names.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in names:
+                names.add(manifest.manifest_path)
+                names |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return names
+
+
+def _without_bounds(io: FileIO, paths: Iterable[str]) -> dict[str, str]:
+    """Metrics settings for the columns whose bounds Python can not hold."""
+    found: dict[str, str] = {}
+    for path in paths:
+        with io.new_input(path).open() as stream:
+            footer = pq.read_metadata(stream)
+        chunks = [
+            footer.row_group(group).column(at)
+            for group in range(footer.num_row_groups)
+            for at in range(footer.num_columns)
+        ]
+        found |= {
+            f"write.metadata.metrics.column.{one.path_in_schema}": "counts"
+            for one in chunks
+            if not _has_bounds(one.statistics)
+        }
+    return found
+
+
+def _has_bounds(statistics: pq.Statistics | None) -> bool:
+    try:
+        return statistics is None or (statistics.min, statistics.max) is not None
+    except (OverflowError, ValueError):
+        return False
+
+
+def _staged_type(kind: pa.DataType) -> pa.DataType:
+    """Iceberg's Arrow types without their large offsets."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, _staged_type(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_staged_type(kind.key_type), _staged_type(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_staged_type(kind.value_type))
+    return kind

@@ -1,0 +1,90 @@
+"""Upkeep of the lake's tables: compaction and vacuum of the named ones or of all, without Kafka and without Spark.
+
+Invariant: runs beside a hub that commits; a table that can not be kept up is reported and hides no other.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError, Failed
+from aggregator.lake.compaction import compact
+from aggregator.lake.leftovers import sweep
+from aggregator.lake.tables.formats import lake_config, open_tables
+from aggregator.lake.tables.port import Tables
+
+
+class Upkeep(NamedTuple):
+    """What was done to one table.
+
+    Attributes:
+        table: Its name.
+        rewritten: Small files that became larger ones.
+        written: How many those are.
+        removed: Files that only versions beyond their age named, and staged files that no commit named.
+        problem: Why it could not be kept up, else empty.
+    """
+
+    table: str
+    rewritten: int = 0
+    written: int = 0
+    removed: int = 0
+    problem: str = ""
+
+
+def compact_tables(config: HubConfig, names: Iterable[str], *, target_bytes: int) -> Iterator[Upkeep]:
+    """Compact tables one after another.
+
+    Args:
+        config: The hub.
+        names: Tables; none for all.
+        target_bytes: Size of a file that is large enough.
+
+    Raises:
+        Failed: there is no table of such a name.
+    """
+
+    def work(tables: Tables, folder: Path, name: str) -> Upkeep:
+        done = compact(tables, folder, name, target_bytes=target_bytes)
+        return Upkeep(name, rewritten=done.before, written=done.after)
+
+    yield from _each(config, names, work)
+
+
+def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, now_s: float) -> Iterator[Upkeep]:
+    """Forget old versions of tables, and remove what nothing names any more.
+
+    Args:
+        config: The hub.
+        names: Tables; none for all.
+        keep: How long a reader of an older version is served.
+        now_s: Time, seconds since 1970.
+
+    Raises:
+        Failed: there is no table of such a name.
+    """
+
+    def work(tables: Tables, folder: Path, name: str) -> Upkeep:
+        handle = tables.open(name)
+        removed = handle.vacuum(keep, now_s=now_s) if handle else 0
+        return Upkeep(name, removed=removed + len(sweep(folder, tables.open(name), now_s=now_s)))
+
+    yield from _each(config, names, work)
+
+
+def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Path, str], Upkeep]) -> Iterator[Upkeep]:
+    tables, folder = open_tables(config), lake_config(config).path
+    there = tables.names()
+    wanted = list(names) or there
+    if missing := [name for name in wanted if name not in there]:
+        raise Failed(
+            f"there is no table {', '.join(missing)} in {folder}",
+            hint=f"there are: {', '.join(there) or 'none yet'}",
+        )
+    for name in wanted:
+        try:
+            yield work(tables, folder / name, name)
+        except AggregatorError as error:
+            yield Upkeep(name, problem=str(error))

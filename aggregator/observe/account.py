@@ -1,0 +1,175 @@
+"""The account of one edge: its beats, its movement, its state and its history, brought up to date look by look.
+
+Invariant: reads no clock and asks nobody; whatever it knows came in through its methods, with the moment of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aggregator.config.model import EdgeConfig, HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.availability import Availability, Observation, Patience, State, judge
+from aggregator.edges.heartbeats import Heartbeat
+from aggregator.edges.history import Span, bounded, kept, recorded
+from aggregator.edges.maintenance import in_maintenance
+from aggregator.edges.movement import Movement, Sample, Track
+from aggregator.kafka.edge_status import EdgeState
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.pauses import Pause
+from aggregator.observe.probe import Probed
+
+# What lay at central before comes within this time after the watching began, and tells nothing of the present.
+OLD_NEWS_S = 2.0
+# An edge that flaps for a month is remembered more coarsely.
+_SPANS_MOST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment on both clocks: the watcher's, which only goes forward, and central's."""
+
+    now_s: float
+    now_ms: int
+
+
+class EdgeAccount:
+    """Keeps one edge's account.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        began_s: When the watching began, on the watcher's clock.
+        told: Its state when the last hub stopped watching.
+        spans: Its history until then.
+    """
+
+    def __init__(
+        self, config: HubConfig, edge: str, began_s: float, *, told: EdgeState | None, spans: tuple[Span, ...]
+    ) -> None:
+        self.spans = spans
+        self.availability = _restored(told)
+        self.maintenance = False
+        self.beat_ms: int | None = None
+        self.latency_ms: int | None = None
+        self.skew_ms: int | None = None
+        self.tracks: dict[EdgePartition, Track] = {}
+        self._hub = config.hub
+        self._edge: EdgeConfig = config.edges[edge]
+        self._emits = config.heartbeats.emit
+        self._patience = Patience(beat_s=config.heartbeats.interval.total_seconds())
+        self._began_s = self._looked_s = began_s
+        self._beat_came = False
+
+    def beat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
+        """A beat is heard now that arrived at `stamp_ms` by central's clock; its own time is shown and not trusted."""
+        fresh = self.beat_ms is None or stamp_ms > self.beat_ms
+        # What was there when the watching began comes all at once.
+        self._beat_came = self._beat_came or (fresh and now_s - self._began_s > OLD_NEWS_S)
+        self.beat_ms = max(stamp_ms, self.beat_ms or stamp_ms)
+        if self._emits and beat.source == self._hub:
+            self.latency_ms = stamp_ms - beat.timestamp_ms
+        else:  # written near the edge, by its clock or by one beside it
+            self.skew_ms = beat.timestamp_ms - stamp_ms
+
+    def moved(self, entries: Mapping[EdgePartition, LedgerRecord], probed: Probed) -> None:
+        """The edge showed its ends, beside these positions."""
+        if probed.skew_ms is not None:
+            self.skew_ms = probed.skew_ms
+        self.tracks = {
+            source: self.tracks.get(source, Track(life(entry))).seen(
+                life(entry), Sample(probed.ends_s, entry.next_offset, probed.ends[source])
+            )
+            for source, entry in entries.items()
+            if source in probed.ends
+        }
+
+    def beat_age_s(self, moment: Moment) -> float | None:
+        """Seconds since the last beat arrived."""
+        return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
+
+    def observe(
+        self, moment: Moment, probed: Probed, *, gaps: int, held: frozenset[EdgePartition], pause: Pause | None
+    ) -> Observation:
+        """What is to be judged.
+
+        Args:
+            moment: Now.
+            probed: What the edge last showed.
+            gaps: How many flows an open gap holds.
+            held: Flows that stand still for a reason that is known.
+            pause: The newest word about a pause.
+        """
+        paused = pause is not None and pause.paused
+        if self.availability.state is State.PAUSED and not paused:  # its first beat is to come once more
+            self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
+        moving = {source: track for source, track in self.tracks.items() if source not in held}
+        doomed = self._doomed(moment, probed, moving)
+        return Observation(
+            watched_s=moment.now_s - self._began_s,
+            answered_s=None if probed.answered_s is None else moment.now_s - probed.answered_s,
+            beat_s=self.beat_age_s(moment),
+            beat_came=self._beat_came,
+            beats=self._emits or self._beat_came,
+            movement=Movement.of(moving.values()),
+            gaps=gaps,
+            doomed=len(doomed),
+            left_s=min(doomed, default=0.0),
+            trouble=probed.trouble,
+            paused=pause.sentence if pause else "",
+        )
+
+    @staticmethod
+    def _doomed(moment: Moment, probed: Probed, moving: Mapping[EdgePartition, Track]) -> list[float]:
+        """Seconds that the edge still keeps what waits, of flows that will not have read it by then."""
+        if probed.look is None or probed.looked_s is None:
+            return []
+        since_s = moment.now_s - probed.looked_s
+        left = {
+            source: max(0.0, margin.left_ms / 1000 - since_s)
+            for source, margin in probed.look.margins.items()
+            if source in moving and margin.is_short(0)
+        }
+        return [
+            left_s
+            for source, left_s in left.items()
+            if (moving[source].is_behind() or moving[source].is_stuck()) and moving[source].drains_s > left_s
+        ]
+
+    def judge(self, moment: Moment, seen: Observation) -> bool:
+        """Take the next finding into state and history; whether the state changed."""
+        before = self.availability.state, self.maintenance
+        if self.availability.state is not None:
+            spans = recorded(
+                kept(self.spans, moment.now_ms),
+                self.availability.state,
+                from_ms=moment.now_ms - int((moment.now_s - self._looked_s) * 1000),
+                now_ms=moment.now_ms,
+                excused=self.maintenance,
+            )
+            self.spans = bounded(spans, _SPANS_MOST)
+        self._looked_s = moment.now_s
+        self.availability = self.availability.after(
+            judge(seen, self._patience),
+            now_s=moment.now_s,
+            now_ms=moment.now_ms,
+            settle_s=self._patience.settle_s,
+        )
+        self.maintenance = in_maintenance(self._edge.maintenance, moment.now_ms)
+        return before != (self.availability.state, self.maintenance)
+
+    def told(self) -> EdgeState:
+        """The state as it is written to central."""
+        now = self.availability
+        state, reason = (now.state, now.reason) if now.state else (State.LAGGING, "nobody has looked yet")
+        return EdgeState(state.value, reason, now.since_ms, self.maintenance, self.skew_ms, self.latency_ms)
+
+
+def life(entry: LedgerRecord) -> tuple[int, str]:
+    """Which life of its topic a position belongs to."""
+    return entry.incarnation, entry.topic_id
+
+
+def _restored(told: EdgeState | None) -> Availability:
+    if told is None or told.state not in set(State):
+        return Availability()
+    return Availability(State(told.state), told.reason, told.since_ms)

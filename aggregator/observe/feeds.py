@@ -1,0 +1,162 @@
+"""Everything that a hub keeps at central, followed record by record: positions, requests, telemetry, letters, beats.
+
+Invariant: reads only and never blocks for long; what arrived is folded in at `look`, and what central did not show yet
+comes with a later one.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.heartbeats import Heartbeat, decode
+from aggregator.kafka import ends, topics
+from aggregator.kafka.control import ControlState, ControlWatch
+from aggregator.kafka.edge_status import Told, read_told
+from aggregator.kafka.gap import Decision
+from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.names import HubNames, central_heartbeats
+from aggregator.kafka.pauses import Pause
+from aggregator.kafka.requests import RequestWatch
+from aggregator.kafka.tail import ArrivalTail, LogTail
+from aggregator.observe.fields import FieldFeed, TopicFields
+from aggregator.observe.telemetry import SlotFeed, SlotWord
+
+# Older dead letters than these many are not told by reason; the ledger counts them all.
+_LETTERS = 100_000
+_DISCOVER_EVERY_S = 5.0
+# A slot that lives repeats its fields every ten minutes.
+_SILENT_MS = 20 * 60_000
+
+
+class CentralFeeds:
+    """Follows one hub's topics.
+
+    Args:
+        config: The hub.
+
+    Raises:
+        Unreachable: central does not answer.
+        Failed: the ledger is damaged.
+    """
+
+    def __init__(self, config: HubConfig) -> None:
+        self._config, self._names = config, HubNames(config.hub)
+        central = config.central
+        self.told: Told = read_told(central, self._names)
+        self._ledger_partitions = topics.partition_count(central, self._names.ledger)
+        parts = [(self._names.ledger, partition) for partition in range(self._ledger_partitions)]
+        self._ledger_starts = ends.stable_end_offsets(central, parts)  # before the read, so that nothing is missed
+        self.ledger: dict[EdgePartition, LedgerRecord] = read_ledger(central, self._names)
+        self.decisions: dict[str, Decision] = {}
+        self.pauses: dict[str, Pause] = {}
+        self.control = ControlState()
+        self.letters: Counter[tuple[str, str, str]] = Counter()
+        self._slots, self._backfills, self._fields = SlotFeed(), SlotFeed(), FieldFeed()
+        self._control = ControlWatch(central, self._names)
+        self._requests = RequestWatch(central, self._names)
+        self._beats = ArrivalTail(central)
+        self._sources = {central_heartbeats(edge): edge for edge in config.edges}
+        self._tails: dict[str, LogTail] = {}
+        self._discovered_s: float | None = None
+
+    def look(self, now_s: float, take_beat: Callable[[str, Heartbeat, int], None]) -> None:
+        """Fold in what has arrived.
+
+        Args:
+            now_s: Seconds on the watcher's clock.
+            take_beat: Called with the edge, the beat, and central's stamp of its arrival.
+
+        Raises:
+            Unreachable: central does not answer when asked for its topics.
+            Failed: the ledger or a request is damaged.
+        """
+        if self._discovered_s is None or now_s - self._discovered_s >= _DISCOVER_EVERY_S:
+            self._discover()
+            self._discovered_s = now_s
+        self.control = self._control.look()
+        asked = self._requests.look()
+        self.decisions |= {one.key: one for one in asked.decisions}
+        self.pauses |= asked.pauses
+        self._take_positions()
+        told = self._arrived(self._names.edge_status)
+        self.told = self.told.heard((one.key, one.value, one.timestamp_ms) for one in told)
+        for word in self._arrived(self._names.telemetry):
+            self._slots.take(word.value, now_s)
+            self._fields.take(word.value)
+        for word in self._arrived(self._names.backfills().telemetry):
+            self._backfills.take(word.value, now_s)
+        for letter in self._arrived(self._names.dead_letters):
+            self.letters.update(_reason(letter.value))
+        for arrival in self._beats.arrived():
+            try:
+                take_beat(self._sources[arrival.topic], decode(arrival.key, arrival.value), arrival.stamp_ms)
+            except ValueError:  # a merged topic of that name, or somebody else's records
+                continue
+
+    def slots(self, now_s: float) -> tuple[SlotWord, ...]:
+        """The slots that run."""
+        return self._slots.slots(now_s)
+
+    def backfilling(self, now_s: float) -> tuple[SlotWord, ...]:
+        """The slots of a backfill that runs."""
+        return self._backfills.slots(now_s)
+
+    def fields(self) -> Mapping[tuple[str, str], TopicFields]:
+        """What is known of the fields of each edge topic."""
+        self._fields.settle(_SILENT_MS)
+        return self._fields.topics()
+
+    def close(self) -> None:
+        """Leave central."""
+        self._control.close()
+        self._requests.close()
+        self._beats.close()
+        for tail in self._tails.values():
+            tail.close()
+
+    def _discover(self) -> None:
+        """Follow what has come into being."""
+        central, there = self._config.central, topics.topic_names(self._config.central)
+        self._beats.follow([name for name in self._sources if name in there])
+        names = self._names
+        for name in (names.edge_status, names.telemetry, names.backfills().telemetry, names.dead_letters):
+            if name in there and name not in self._tails:
+                self._tails[name] = LogTail(central, name, self._starts(name))
+        ledger, count = self._names.ledger, there.get(self._names.ledger, 0)
+        if count and (ledger not in self._tails or count > self._ledger_partitions):
+            known = self._tails.pop(ledger, None)
+            if known:
+                known.close()
+            starts = {partition: self._ledger_starts.get((ledger, partition), 0) for partition in range(count)}
+            self._tails[ledger] = LogTail(central, ledger, starts)
+            self._ledger_partitions = count
+
+    def _starts(self, topic: str) -> dict[int, int]:
+        at = (topic, 0)
+        first = ends.start_offsets(self._config.central, [at])[at]
+        if topic != self._names.dead_letters:
+            return {0: first}
+        return {0: max(first, ends.stable_end_offsets(self._config.central, [at])[at] - _LETTERS)}
+
+    def _arrived(self, topic: str) -> list[LogRecord]:
+        tail = self._tails.get(topic)
+        return tail.arrived() if tail else []
+
+    def _take_positions(self) -> None:
+        found = winners(self._arrived(self._names.ledger), self._names.ledger)
+        for source, entry in found.items():
+            known = self.ledger.get(source)
+            if known is None or (entry.epoch, entry.position) >= (known.epoch, known.position):
+                self.ledger[source] = entry
+
+
+def _reason(value: bytes | None) -> Mapping[tuple[str, str, str], int]:
+    """Whose dead letter it is, and why; the word that one is resolved counts as none."""
+    try:
+        body = json.loads(value or b"")
+        return {(str(body["edge"]), str(body["topic"]), str(body["reason"])): 1}
+    except (ValueError, KeyError, TypeError):
+        return {}

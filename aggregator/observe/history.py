@@ -1,0 +1,53 @@
+"""The history of states on its way from and to central: spans as rows of JSON, and what is to be written when.
+
+Invariant: pure; a row that is none is time that nobody watched.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from aggregator.edges.availability import State
+from aggregator.edges.history import Span, by_day, day_of, expired_days, joined
+from aggregator.kafka.edge_status import day_record
+
+
+def spans_of(rows: Iterable[Any]) -> tuple[Span, ...]:
+    """Spans of one day's rows [start_ms, end_ms, state, excused], in order."""
+    return tuple(sorted(_spans(rows)))
+
+
+def _spans(rows: Iterable[Any]) -> Iterator[Span]:
+    for row in rows:
+        try:
+            start_ms, end_ms, state, excused = row
+            yield Span(int(start_ms), int(end_ms), State(state), bool(excused))
+        except (ValueError, TypeError):
+            continue
+
+
+def told_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ...]:
+    """The history of one edge as central has it.
+
+    Args:
+        days: Rows by edge and day.
+        edge: Whose.
+    """
+    return joined({day: spans_of(rows) for (of, day), rows in days.items() if of == edge})
+
+
+def day_records(
+    edge: str, spans: tuple[Span, ...], told: Mapping[str, Any], *, now_ms: int
+) -> Iterator[tuple[str, bytes | None]]:
+    """Records of what changed since it was last written: the present day, the one before it, and days that expired.
+
+    Args:
+        edge: Whose history.
+        spans: All of it.
+        told: Rows by day, as central has them.
+        now_ms: Central's present.
+    """
+    for day, found in by_day(spans).items():
+        if spans_of(told.get(day, ())) != found and day <= day_of(now_ms):
+            yield day_record(edge, day, found)
+    for day in expired_days(told, now_ms):
+        yield day_record(edge, day, ())

@@ -1,0 +1,87 @@
+"""What backfills explain to an audit: records that they kept at the edge, and rows that a restate took out of a table.
+
+Invariant: explains no more than the backfills' own records say: offsets inside of what was restated, and no more of
+them than were counted there.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.ranges import both, offsets_of, size, without
+from aggregator.backfill.store import Backfill
+from aggregator.coordinates import EdgePartition, Segment
+from aggregator.observe.tally import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Restate:
+    """A finished restate of one flow's rows.
+
+    Attributes:
+        backfill: Its id.
+        at_ms: When it was finished.
+        segments: What it spoke of.
+        removed: Rows that it took out.
+    """
+
+    backfill: str
+    at_ms: int
+    segments: tuple[Segment, ...]
+    removed: int
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        ranges = [[at, *offsets] for at, offsets in self.segments]
+        return {"backfill": self.backfill, "at_ms": self.at_ms, "ranges": ranges, "removed": self.removed}
+
+
+@dataclass(frozen=True, slots=True)
+class LateWork:
+    """Of every flow.
+
+    Attributes:
+        suppressed: Records that backfills into live topics kept at the edge.
+        restates: Finished ones.
+    """
+
+    suppressed: dict[EdgePartition, int] = field(default_factory=Counter)
+    restates: dict[EdgePartition, list[Restate]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, backfills: Iterable[Backfill]) -> "LateWork":
+        """What these explain."""
+        late = cls()
+        for backfill in backfills:
+            if backfill.plan.mode is Mode.MISSING:
+                for source, entry in backfill.entries.items():
+                    late.suppressed[source] = late.suppressed.get(source, 0) + entry.suppressed
+            elif backfill.plan.mode is Mode.RESTATE and backfill.end is not None:
+                for one in backfill.plan.writes:
+                    removed = backfill.removed.get(str(one.source), 0)
+                    found = Restate(backfill.plan.id, backfill.end.at_ms, one.segments, removed)
+                    late.restates[one.source].append(found)
+        return late
+
+
+def explained(findings: Sequence[Finding], restates: Iterable[Restate]) -> tuple[list[Finding], int]:
+    """Findings less the rows that restates took out, and how many of these there are.
+
+    Args:
+        findings: Of one flow.
+        restates: Of the same flow.
+    """
+    known = list(restates)
+    parts = [part for one in known for part in one.segments]
+
+    def inside(finding: Finding) -> tuple[Any, ...]:
+        return both(finding.offsets, offsets_of(part for part in parts if part.incarnation == finding.incarnation))
+
+    gone = [one for one in findings if (one.kind, one.place) == ("missing", "lake")]
+    count = sum(size(inside(one)) for one in gone)
+    if not count or count > sum(one.removed for one in known):
+        return list(findings), 0
+    left = [replace(one, offsets=without(one.offsets, inside(one))) for one in gone]
+    return [*(one for one in findings if one not in gone), *(one for one in left if one.offsets)], count

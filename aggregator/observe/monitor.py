@@ -1,0 +1,283 @@
+"""The monitor: watches a hub's edges and its topics at central without a pause, judges, and keeps one frozen snapshot.
+
+Invariants: never stops the hub: what does not answer is looked at again. The monitor of a running hub publishes the
+states that it finds, with their history; every other one shows those while they are told, and its own otherwise. Reads
+only, apart from that topic.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.clock import CentralClock
+from aggregator.edges.heartbeats import Heartbeat
+from aggregator.edges.history import uptimes
+from aggregator.errors import AggregatorError
+from aggregator.kafka.gap import Gap
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
+from aggregator.observe.feeds import CentralFeeds
+from aggregator.observe.fields import TopicFields
+from aggregator.observe.flowing import live_flow
+from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
+from aggregator.observe.history import told_spans
+from aggregator.observe.lake_look import LakeLook
+from aggregator.observe.probe import EdgeProbe, Entries
+from aggregator.observe.publisher import StatePublisher
+from aggregator.observe.rates import Rates
+from aggregator.observe.snapshot import Snapshot
+from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
+from aggregator.observe.watch import Warnings, troubles, warnings
+from aggregator.replicate.discovery import start_of
+
+TICK_S = 0.5
+_SNAPSHOT_EVERY_S = 1.0
+_SLOW_EVERY_S = 10.0
+_PULSE_FRESH_MS = 4000
+# Central's first fresh stamp is waited for: two beats after what lay there.
+_CLOCK_S = OLD_NEWS_S + 2.0
+log = logging.getLogger(__name__)
+
+
+class Monitor(threading.Thread):
+    """Watches until `stop` is set.
+
+    Args:
+        config: The hub.
+        stop: Ends the watching.
+        publish: This is the monitor of the running hub: it writes the states, and warns in the log.
+
+    Raises:
+        Unreachable: central does not answer.
+        Failed: the ledger is damaged.
+    """
+
+    def __init__(self, config: HubConfig, stop: threading.Event, *, publish: bool) -> None:
+        super().__init__(name="monitor", daemon=True)
+        self._config = config
+        self._ended = stop
+        self._feeds = CentralFeeds(config)
+        self._clock = CentralClock()
+        self._wanted: dict[tuple[str, str], bool] = {}
+        self._entries: dict[str, Entries] = {edge: {} for edge in config.edges}
+        self._probes = {edge: EdgeProbe(config, edge, self._entries.__getitem__, stop) for edge in config.edges}
+        self._ends_s = dict.fromkeys(config.edges, 0.0)
+        self._rates = Rates()
+        self._lake = LakeLook(config, stop)
+        self._fields: Mapping[tuple[str, str], TopicFields] = {}
+        self._slow_s = self._snapshot_s = float("-inf")
+        self._warned = Warnings()
+        self._publisher = StatePublisher(config) if publish else None
+        self._fresh = threading.Condition()
+        self._latest: Snapshot | None = None
+        self._began_s, self._stamp_ms, told = time.monotonic(), 0, self._feeds.told
+        self._accounts = {
+            edge: EdgeAccount(
+                config,
+                edge,
+                self._began_s,
+                told=told.states.get(edge),
+                spans=told_spans(told.days, edge),
+            )
+            for edge in config.edges
+        }
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None before the first, a second after the start."""
+        return self._latest
+
+    def after(self, number: int, timeout_s: float) -> Snapshot | None:
+        """The newest snapshot as soon as it is another than `number`.
+
+        Args:
+            number: The one that the caller has; -1 for none.
+            timeout_s: How long to wait for it.
+
+        Returns:
+            None where none came in time.
+        """
+        with self._fresh:
+            self._fresh.wait_for(lambda: self._latest is not None and self._latest.number != number, timeout_s)
+            return self._latest if self._latest and self._latest.number != number else None
+
+    def run(self) -> None:
+        """Watch."""
+        for thread in (*self._probes.values(), self._lake):
+            thread.start()
+        while not self._ended.is_set():
+            began = time.monotonic()
+            try:
+                self._tick()
+            except AggregatorError as error:
+                log.debug("the monitor looks again: %s", error.message)
+            self._ended.wait(max(0.05, TICK_S - (time.monotonic() - began)))
+        if self._publisher:
+            self._publisher.close(self._accounts, self._feeds.told, self._moment().now_ms)
+        self._feeds.close()
+
+    def _moment(self) -> Moment:
+        now_s = time.monotonic()
+        return Moment(now_s, self._clock.now_ms(now_s, wall_ms=int(time.time() * 1000)))
+
+    def _tick(self) -> None:
+        self._feeds.look(time.monotonic(), self._beat)
+        self._hear(self._feeds.told.pulse_ms or 0)
+        self._sort_flows()
+        moment = self._moment()
+        if self._publisher:
+            self._publisher.pulse(self._accounts, self._feeds.told, moment)
+        if not self._clock.known and moment.now_s - self._began_s < _CLOCK_S:
+            return
+        gaps = self._gaps()
+        holding = {gap.source: gap.gap for gap in unsettled(gaps)}
+        held = frozenset(EdgePartition.parse(s) for slot in self._feeds.slots(moment.now_s) for s in slot.held)
+        for edge, account in self._accounts.items():
+            self._judge(edge, account, moment, holding, held)
+        if moment.now_s - self._snapshot_s >= _SNAPSHOT_EVERY_S:
+            self._snapshot_s = moment.now_s
+            self._take(moment, gaps, holding)
+
+    def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
+        self._hear(stamp_ms)
+        self._accounts[edge].beat(beat, stamp_ms, time.monotonic())
+
+    def _hear(self, stamp_ms: int) -> None:
+        """Learn central's clock from a stamp that is new, and not from what lay there when the watching began."""
+        now_s = time.monotonic()
+        if stamp_ms > self._stamp_ms:
+            self._stamp_ms = stamp_ms
+            if now_s - self._began_s > OLD_NEWS_S:
+                self._clock = self._clock.heard(stamp_ms, now_s)
+
+    def _sort_flows(self) -> None:
+        """Give every probe the flows of its edge that the configuration wants."""
+        found: dict[str, dict[EdgePartition, LedgerRecord]] = {edge: {} for edge in self._entries}
+        for source, entry in self._feeds.ledger.items():
+            at = (source.edge, source.topic)
+            if source.edge in found:
+                if at not in self._wanted:
+                    self._wanted[at] = start_of(self._config, *at) is not None
+                if self._wanted[at]:
+                    found[source.edge][source] = entry
+        self._entries.update(found)
+
+    def _gaps(self) -> tuple[KnownGap, ...]:
+        lacking: dict[EdgePartition, Gap] = {}
+        for edge, entries in self._entries.items():
+            lacking |= {s: entry.gap for s, entry in entries.items() if entry.gap is not None}
+            seen = self._probes[edge].probed.gaps.items()
+            lacking |= {s: lost for s, (position, lost) in seen if s in entries and entries[s].position == position}
+        return known_gaps(self._feeds.ledger, lacking, tuple(self._feeds.decisions.values()))
+
+    def _judge(
+        self,
+        edge: str,
+        account: EdgeAccount,
+        moment: Moment,
+        holding: Mapping[EdgePartition, Gap],
+        held: frozenset[EdgePartition],
+    ) -> None:
+        probed = self._probes[edge].probed
+        if probed.ends_s != self._ends_s[edge]:
+            self._ends_s[edge] = probed.ends_s
+            account.moved(self._entries[edge], probed)
+        seen = account.observe(
+            moment,
+            probed,
+            gaps=sum(source.edge == edge for source in holding),
+            held=held | holding.keys(),
+            pause=self._feeds.pauses.get(edge),
+        )
+        if account.judge(moment, seen) and self._publisher:
+            now = account.availability
+            log.info("edge %s is %s: %s", edge, now.state, now.reason)
+            self._publisher.tell(edge, account)
+
+    def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
+        feeds = self._feeds
+        self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
+        if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
+            self._slow_s = moment.now_s
+            self._fields = feeds.fields()
+            self._warn(gaps)
+            if self._publisher is None and self._is_told(moment):
+                for edge, account in self._accounts.items():
+                    account.spans = told_spans(feeds.told.days, edge)
+        flows = {edge: self._flows(edge, moment, holding) for edge in self._accounts}
+        status = HubStatus(
+            self._config.hub,
+            moment.now_ms,
+            self._is_told(moment),
+            tuple(self._edge(edge, flows[edge], moment) for edge in self._accounts),
+            tuple(flow for some in flows.values() for flow in some),
+            tuple(unsettled(gaps)),
+            self._lake.tables,
+        )
+        answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
+        taken = Snapshot(
+            self._latest.number + 1 if self._latest else 0,
+            moment.now_ms,
+            status,
+            epoch=feeds.control.newest,
+            driver=feeds.control.epoch.driver if feeds.control.epoch else "",
+            slots=feeds.slots(moment.now_s),
+            backfilling=feeds.backfilling(moment.now_s),
+            rates=self._rates.flows(),
+            throughput=self._rates.edges(),
+            letters=dict(feeds.letters),
+            fields=self._fields,
+            gaps=gaps,
+            pauses=dict(feeds.pauses),
+            history={edge: account.spans for edge, account in self._accounts.items()},
+            watched_ms={
+                edge: moment.now_ms - int((moment.now_s - at_s) * 1000) for edge, at_s in answered.items() if at_s
+            },
+        )
+        with self._fresh:
+            self._latest = taken
+            self._fresh.notify_all()
+
+    def _is_told(self, moment: Moment) -> bool:
+        pulse_ms = self._feeds.told.pulse_ms
+        return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
+
+    def _flows(self, edge: str, moment: Moment, holding: Mapping[EdgePartition, Gap]) -> tuple[FlowStatus, ...]:
+        account, probed = self._accounts[edge], self._probes[edge].probed
+        troubled = troubles(self._feeds.slots(moment.now_s))
+        return tuple(
+            live_flow(
+                source,
+                entry,
+                account,
+                probed,
+                lost=holding.get(source),
+                trouble=troubled.get(str(source), ""),
+                moment=moment,
+            )
+            for source, entry in sorted(self._entries[edge].items())
+        )
+
+    def _edge(self, edge: str, flows: tuple[FlowStatus, ...], moment: Moment) -> EdgeStatus:
+        account = self._accounts[edge]
+        told = account.told()
+        if self._publisher is None and self._is_told(moment):
+            told = self._feeds.told.states.get(edge, told)
+        age_s = account.beat_age_s(moment)
+        return edge_status(
+            edge,
+            told,
+            flows,
+            uptimes(account.spans, now_ms=moment.now_ms, objective=self._config.availability.objective / 100),
+            since_ms=told.since_ms,
+            beat_age_ms=None if age_s is None else int(age_s * 1000),
+        )
+
+    def _warn(self, gaps: tuple[KnownGap, ...]) -> None:
+        if self._publisher:
+            looked = {edge: probe.probed.look for edge, probe in self._probes.items() if probe.probed.look}
+            warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
+            troubled = troubles(self._feeds.slots(time.monotonic()))
+            self._warned.say(warnings(looked, list(unsettled(gaps)), troubled, warning_ms=warning_ms))

@@ -1,0 +1,107 @@
+"""The probe of one edge: asks it every second whether it answers and how far its logs go, and more every few seconds.
+
+Invariant: reads only, in a thread of its own, so that a silent edge delays nobody; its last answer stays with the
+moment at which it was given, on a clock that only goes forward.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.edges.heartbeats import decode
+from aggregator.errors import AggregatorError
+from aggregator.kafka import ends, peek, topics
+from aggregator.kafka.gap import Gap
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import HEARTBEATS
+from aggregator.observe.look import EdgeLook, gap_of, look
+
+EVERY_S = 1.0
+LOOK_EVERY_S = 15.0
+# A question that a healthy edge answers in a few ms; three missed beats are to be known in five seconds.
+_QUESTION_S = 2.0
+Entries = Mapping[EdgePartition, LedgerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What an edge last showed; moments are of the watcher's clock.
+
+    Attributes:
+        answered_s: When it last answered; None: not yet.
+        trouble: What its last error said; empty while it answers.
+        ends_s: When the ends were asked for.
+        ends: Last stable offset by flow.
+        looked_s: When it was last looked at.
+        look: What was seen then.
+        gaps: Gaps of its flows, as far as they can be seen, each with the position that it was seen from.
+        skew_ms: Its clock less that of whoever wrote its last heartbeat; None where it does not stamp them.
+    """
+
+    answered_s: float | None = None
+    trouble: str = ""
+    ends_s: float = 0.0
+    ends: Mapping[EdgePartition, int] = field(default_factory=dict)
+    looked_s: float | None = None
+    look: EdgeLook | None = None
+    gaps: Mapping[EdgePartition, tuple[Position, Gap]] = field(default_factory=dict)
+    skew_ms: int | None = None
+
+
+class EdgeProbe(threading.Thread):
+    """Probes one edge until `stop` is set.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        entries: The flows that are wanted of it, with their ledger records.
+        stop: Ends the thread.
+    """
+
+    def __init__(self, config: HubConfig, edge: str, entries: Callable[[str], Entries], stop: threading.Event) -> None:
+        super().__init__(name=f"probe-{edge}", daemon=True)
+        self.probed = Probed()
+        self._config = config
+        self._cluster = config.edges[edge]
+        self._edge = edge
+        self._entries = entries
+        self._ended = stop
+
+    def run(self) -> None:
+        """Probe, at most once a second."""
+        while not self._ended.is_set():
+            began = time.monotonic()
+            try:
+                self._probe()
+            except AggregatorError as error:
+                self.probed = replace(self.probed, trouble=error.message)
+            self._ended.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
+
+    def _probe(self) -> None:
+        there = topics.topic_names(self._cluster, timeout_s=_QUESTION_S)
+        self.probed = replace(self.probed, answered_s=time.monotonic(), trouble="")
+        entries = self._entries(self._edge)
+        flows = {s: (s.topic, s.partition) for s in entries if s.partition < there.get(s.topic, 0)}
+        asked_s = time.monotonic()
+        found = ends.stable_end_offsets(self._cluster, flows.values(), timeout_s=_QUESTION_S)
+        self.probed = replace(self.probed, ends_s=asked_s, ends={s: found[at] for s, at in flows.items()})
+        if self.probed.looked_s is None or time.monotonic() - self.probed.looked_s >= LOOK_EVERY_S:
+            self._look(entries, there)
+
+    def _look(self, entries: Entries, there: Mapping[str, int]) -> None:
+        now_ms = int(time.time() * 1000)
+        seen = look(self._config, self._edge, entries, now_ms=now_ms)
+        lacking = {s: gap_of(self._config, s, entry, seen, now_ms=now_ms) for s, entry in entries.items()}
+        gaps = {s: (entries[s].position, lost) for s, lost in lacking.items() if lost is not None}
+        skew_ms = self._skew_ms() if HEARTBEATS in there else None
+        self.probed = replace(self.probed, looked_s=time.monotonic(), look=seen, gaps=gaps, skew_ms=skew_ms)
+
+    def _skew_ms(self) -> int | None:
+        try:
+            found = peek.newest_stamped(self._cluster, HEARTBEATS, patience_s=_QUESTION_S)
+            return None if found is None else found.stamp_ms - decode(found.key, found.value).timestamp_ms
+        except (AggregatorError, ValueError):  # no right to read them, or somebody writes other things there
+            return None

@@ -1,0 +1,66 @@
+"""The publisher: writes what the running hub's monitor finds to the topic of edge states.
+
+Invariant: never waits for central; a state is told when it changes and again every few seconds, so that one record that
+got lost is no lie for long. A day of history is one record, written once a minute and at the end.
+"""
+
+import time
+from collections.abc import Mapping
+
+from aggregator.config.model import HubConfig
+from aggregator.kafka.edge_status import Told, pulse, state_key
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.outlet import Outlet
+from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.observe.history import day_records
+
+_PULSE_S = 0.9
+_AGAIN_S = 15.0
+_HISTORY_S = 60.0
+
+
+class StatePublisher:
+    """Writes to one hub's topic.
+
+    Args:
+        config: The hub.
+    """
+
+    def __init__(self, config: HubConfig) -> None:
+        self._topic = HubNames(config.hub).edge_status
+        self._outlet = Outlet(config.central)
+        self._states_s = self._history_s = time.monotonic()
+        self._pulse_s = 0.0
+
+    def tell(self, edge: str, account: EdgeAccount) -> None:
+        """Write an edge's state now."""
+        self._outlet.offer(self._topic, account.told().encode(), key=state_key(edge).encode())
+
+    def pulse(self, accounts: Mapping[str, EdgeAccount], told: Told, moment: Moment) -> None:
+        """Say that somebody watches, once a second; now and then all states, and the history."""
+        if moment.now_s - self._pulse_s >= _PULSE_S:
+            self._pulse_s = moment.now_s
+            key, value = pulse()
+            self._outlet.offer(self._topic, value, key=key.encode())
+        if moment.now_s - self._states_s >= _AGAIN_S:
+            self._states_s = moment.now_s
+            for edge, account in accounts.items():
+                self.tell(edge, account)
+        if moment.now_s - self._history_s >= _HISTORY_S:
+            self._history_s = moment.now_s
+            self._write_history(accounts, told, moment.now_ms)
+
+    def close(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
+        """Write everything once more, and that nobody watches from now on."""
+        for edge, account in accounts.items():
+            self.tell(edge, account)
+        self._write_history(accounts, told, now_ms)
+        key, value = pulse(last=True)
+        self._outlet.offer(self._topic, value, key=key.encode())
+        self._outlet.close()
+
+    def _write_history(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
+        for edge, account in accounts.items():
+            days = {day: rows for (of, day), rows in told.days.items() if of == edge}
+            for key, value in day_records(edge, account.spans, days, now_ms=now_ms):
+                self._outlet.offer(self._topic, value, key=key.encode())

@@ -1,0 +1,117 @@
+"""What the quality gate found, per table: sums over some days, what each rule found, and the newest verdicts.
+
+Invariant: reads the history beside the tables and nothing else, neither Kafka nor a table; names, counts and times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aggregator.config.model import HubConfig
+from aggregator.lake.quality.history import SUFFIX, Audit, Totals, read, totals
+from aggregator.lake.tables.formats import lake_config
+
+NEWEST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RuleQuality:
+    """One rule over the audits of a table.
+
+    Attributes:
+        rule: `<suite>/<rule>`.
+        type: Great Expectations' name of the condition.
+        column: What it speaks of; empty for the table.
+        action: What a failure asks for.
+        audits: Commits that it saw.
+        failed: Those that it failed, or could not be evaluated for.
+        raised: Those that it could not be evaluated for.
+        evaluated: Values that it looked at.
+        unexpected: Values that failed.
+    """
+
+    rule: str
+    type: str
+    column: str
+    action: str
+    audits: int
+    failed: int
+    raised: int
+    evaluated: int
+    unexpected: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuality:
+    """One table; `audits` are the newest, the newest first."""
+
+    table: str
+    totals: Totals
+    rules: tuple[RuleQuality, ...]
+    audits: tuple[Audit, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Its part of `-o json`."""
+        return {
+            "table": self.table,
+            **asdict(self.totals),
+            "rules": [asdict(rule) for rule in self.rules],
+            "audits": [audit.plain() for audit in self.audits],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """Everything that `aggregator lake quality` shows."""
+
+    hub: str
+    made_at: datetime
+    days: int
+    tables: tuple[TableQuality, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        made = self.made_at.astimezone(UTC).isoformat(timespec="seconds")
+        return {"hub": self.hub, "made_at": made, "days": self.days, "tables": [one.plain() for one in self.tables]}
+
+
+def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: datetime) -> QualityReport:
+    """Read the history of every table that has one.
+
+    Args:
+        config: The hub.
+        wanted: Tables; none for all.
+        days: So many of the newest days that have any.
+        now: The present.
+
+    Raises:
+        ConfigError: the hub has no lake.
+        TableUnavailable: a file can not be read.
+    """
+    lake = lake_config(config)
+    names = {name for name, table in lake.tables.items() if table.quality}
+    names |= {path.name.removesuffix(SUFFIX) for path in lake.path.glob(f"*{SUFFIX}")}
+    chosen = sorted(name for name in names if not wanted or name in wanted)
+    tables = [table_quality(name, read(lake.path, name, days=days)) for name in chosen]
+    return QualityReport(config.hub, now, days, tuple(tables))
+
+
+def table_quality(table: str, audits: Sequence[Audit]) -> TableQuality:
+    """Sum the audits of one table up."""
+    found: dict[str, RuleQuality] = {}
+    for audit in audits:
+        for one in audit.rules:
+            before = found.get(one.rule) or RuleQuality(one.rule, one.type, one.column, one.action, 0, 0, 0, 0, 0)
+            found[one.rule] = RuleQuality(
+                one.rule,
+                one.type,
+                one.column,
+                one.action,
+                before.audits + 1,
+                before.failed + (not one.passed),
+                before.raised + one.raised,
+                before.evaluated + (one.evaluated or 0),
+                before.unexpected + (one.unexpected or 0),
+            )
+    return TableQuality(table, totals(audits), tuple(found.values()), tuple(reversed(audits[-NEWEST:])))

@@ -1,0 +1,54 @@
+"""A snapshot: everything that is known of a hub at one moment, frozen; what metrics, page and terminal are made of.
+
+Invariant: nothing in it changes, and nothing in it is a record's content.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.history import Span
+from aggregator.kafka.pauses import Pause
+from aggregator.observe.fields import TopicFields
+from aggregator.observe.gaps import KnownGap
+from aggregator.observe.standing import HubStatus
+from aggregator.observe.telemetry import SlotWord
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of a hub.
+
+    Attributes:
+        number: Counts up; the next one has another.
+        at_ms: By central's clock.
+        status: Edges, flows, open gaps and the lake, as `aggregator status` shows them.
+        epoch: The newest assignment's number; -1 before the first.
+        driver: Who opened it.
+        slots: What the slots that run told last.
+        backfilling: The same of a backfill's slots.
+        rates: Records per second that each flow delivers, over the last seconds.
+        throughput: Records per second of each edge, second by second, the newest last.
+        letters: Dead letters by edge, topic and reason, of the newest hundred thousand.
+        fields: What is known of the fields of each edge topic, and what becomes of them.
+        gaps: Every gap, open or decided.
+        pauses: The newest word about each edge that ever was paused.
+        history: The states of each edge in the last thirty days.
+        watched_ms: When each edge last answered, by central's clock; an edge that never did is missing.
+    """
+
+    number: int
+    at_ms: int
+    status: HubStatus
+    epoch: int = -1
+    driver: str = ""
+    slots: tuple[SlotWord, ...] = ()
+    backfilling: tuple[SlotWord, ...] = ()
+    rates: Mapping[EdgePartition, float] = field(default_factory=dict)
+    throughput: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    letters: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    fields: Mapping[tuple[str, str], TopicFields] = field(default_factory=dict)
+    gaps: tuple[KnownGap, ...] = ()
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+    history: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    watched_ms: Mapping[str, int] = field(default_factory=dict)

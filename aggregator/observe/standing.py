@@ -1,0 +1,189 @@
+"""How a hub stands at one moment: its flows, its edges, its gaps and its tables, as status, metrics and page show them.
+
+Invariant: frozen; the names are the contract of `-o json`. What nobody knows is None.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aggregator.backfill.store import Backfill
+from aggregator.edges.availability import State
+from aggregator.edges.history import Uptime
+from aggregator.kafka.edge_status import EdgeState
+from aggregator.kafka.gap import Gap
+from aggregator.lake.status import TableStatus
+from aggregator.observe.gaps import KnownGap
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow: `lag_records` is an upper bound, because markers and aborted records count; None: edge unreachable.
+
+    `retention_margin_ms` is the time until the edge deletes what is not yet read; None where nothing waits, nothing is
+    ever deleted, or nobody knows. `gap` is what the edge no longer has; `trouble` says why else a running hub does not
+    read the flow now, in words; empty: it does.
+    """
+
+    edge: str
+    topic: str
+    partition: int
+    incarnation: int
+    next_offset: int
+    end_offset: int | None
+    lag_records: int | None
+    lag_ms: int | None
+    delivered: int
+    dead: int
+    suppressed: int
+    stripped: int
+    retention_margin_ms: int | None
+    gap: Gap | None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatus:
+    """One edge, judged.
+
+    Attributes:
+        edge: Its name.
+        state: One word of `edges.availability.State`.
+        reason: Why, in words.
+        since_ms: When the state began, by central's clock; None where no hub watches.
+        maintenance: Whether a maintenance window is open.
+        heartbeat_age_ms: Since its last beat arrived at central.
+        latency_ms: What the last beat took, from its writing to its arrival, by its writer's clock.
+        skew_ms: The edge's clock less central's; None where nothing told.
+        lag_records: What waits, an upper bound.
+        lag_ms: How long the oldest of it has waited.
+        retention_margin_ms: Until the edge deletes the first record that is not yet read.
+        gaps: Flows that an open gap holds.
+        dead: Dead letters of its records since the hub's first start.
+        flows: How many flows it has.
+        availability: By window: how available it was, and how much of the objective that spent.
+    """
+
+    edge: str
+    state: str
+    reason: str
+    since_ms: int | None
+    maintenance: bool
+    heartbeat_age_ms: int | None
+    latency_ms: int | None
+    skew_ms: int | None
+    lag_records: int | None
+    lag_ms: int | None
+    retention_margin_ms: int | None
+    gaps: int
+    dead: int
+    flows: int
+    availability: Mapping[str, Uptime]
+
+
+@dataclass(frozen=True, slots=True)
+class HubStatus:
+    """Everything that `aggregator status` shows.
+
+    Attributes:
+        hub: Its name.
+        at_ms: When, by central's clock where a hub watches.
+        watched: A running hub keeps watching the edges.
+        edges: In the order of the configuration.
+        flows: All of them.
+        gaps: Those that hold a flow.
+        lake: Its tables.
+        backfills: Those that are neither finished nor cancelled.
+    """
+
+    hub: str
+    at_ms: int
+    watched: bool
+    edges: tuple[EdgeStatus, ...]
+    flows: tuple[FlowStatus, ...]
+    gaps: tuple[KnownGap, ...]
+    lake: tuple[TableStatus, ...]
+    backfills: tuple[Backfill, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a hub watches, every edge is UP, and nothing waits for a person."""
+        up = all(edge.state == State.UP for edge in self.edges)
+        troubled = any(one.trouble for one in self.flows) or any(table.problem for table in self.lake)
+        return self.watched and up and not self.gaps and not troubled
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {
+            "hub": self.hub,
+            "at_ms": self.at_ms,
+            "watched": self.watched,
+            "edges": [asdict(edge) for edge in self.edges],
+            "flows": [asdict(flow) | {"gap": _plain_gap(flow.gap)} for flow in self.flows],
+            "gaps": [gap.plain() for gap in self.gaps],
+            "lake": [_plain_table(table, self.at_ms) for table in self.lake],
+            "backfills": [one.plain() for one in self.backfills],
+        }
+
+
+def _plain_gap(lost: Gap | None) -> dict[str, int | None] | None:
+    return {"start": lost.start, "end": lost.end} if lost else None
+
+
+def _plain_table(table: TableStatus, at_ms: int) -> dict[str, Any]:
+    return {
+        "table": table.table,
+        "version": table.version,
+        "rows": table.rows,
+        "lag_records": table.lag_records,
+        "committed_ms": table.committed_ms,
+        "freshness_ms": table.freshness_ms(at_ms),
+        "verdict": table.verdict,
+        "audited_ms": table.audited_ms,
+        "quarantined": table.quarantined,
+        "problem": table.problem,
+        "positions": [
+            {
+                "topic": at.topic,
+                "partition": at.partition,
+                "next_offset": offset,
+                "end_offset": table.end_offsets.get(at),
+            }
+            for at, offset in sorted(table.next_offsets.items())
+        ],
+    }
+
+
+def edge_status(
+    edge: str,
+    told: EdgeState,
+    flows: Collection[FlowStatus],
+    availability: Mapping[str, Uptime],
+    *,
+    since_ms: int | None,
+    beat_age_ms: int | None,
+) -> EdgeStatus:
+    """One edge: the state that it was told to be in, and the sums of its flows."""
+    return EdgeStatus(
+        edge,
+        told.state,
+        told.reason,
+        since_ms,
+        told.maintenance,
+        beat_age_ms,
+        told.latency_ms,
+        told.skew_ms,
+        known([flow.lag_records for flow in flows], sum),
+        known([flow.lag_ms for flow in flows], max),
+        known([flow.retention_margin_ms for flow in flows], min),
+        sum(flow.gap is not None for flow in flows),
+        sum(flow.dead for flow in flows),
+        len(flows),
+        availability,
+    )
+
+
+def known(values: Iterable[int | None], fold: Callable[[list[int]], int]) -> int | None:
+    """The sum (or whatever `fold` makes) of the values that are known; None where none is."""
+    found = [value for value in values if value is not None]
+    return fold(found) if found else None

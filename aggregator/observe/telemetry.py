@@ -1,0 +1,83 @@
+"""What the slots tell once a second: the newest word of each slot that runs.
+
+Invariant: pure; nothing is decided by it. A word of an older epoch, or one that nobody has heard of for a while, is no
+word of a running slot; a record that is none of ours changes nothing.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+_STALE_S = 10.0
+
+
+class StandStill(NamedTuple):
+    """Why a flow is not read: a word, which counts in metrics, and a sentence."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWord:
+    """One slot's newest word.
+
+    Attributes:
+        slot: Its number.
+        epoch: In which epoch.
+        transactions: Committed since its producer began.
+        held: Flows that stand still, as `edge/topic/partition`, with a word and a sentence why.
+        waiting: Flows that try again after a while, with what they wait for.
+        ages_ms: By edge: how old the newest record was, by its own time, when it went into a transaction.
+        rss_bytes: Memory of its worker.
+        cpu_s: CPU time of its worker.
+        clients: The numbers of its Kafka clients, by name: `central`, `edge <name>`.
+    """
+
+    slot: int
+    epoch: int
+    transactions: int
+    held: Mapping[str, StandStill] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    ages_ms: Mapping[str, int] = field(default_factory=dict)
+    rss_bytes: int = 0
+    cpu_s: float = 0.0
+    clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+class SlotFeed:
+    """Takes telemetry records, in order."""
+
+    def __init__(self) -> None:
+        self._heard: dict[int, tuple[float, SlotWord]] = {}
+
+    def take(self, value: bytes | None, now_s: float) -> None:
+        """Take one telemetry record, heard now; whatever is not a slot's regular word is left alone."""
+        try:
+            body = json.loads(value or b"")
+            if isinstance(body, dict) and "kind" not in body:
+                word = _word(body)
+                self._heard[word.slot] = (now_s, word)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return  # another version of the hub wrote it
+
+    def slots(self, now_s: float) -> tuple[SlotWord, ...]:
+        """The slots that run, by number."""
+        fresh = [word for heard_s, word in self._heard.values() if now_s - heard_s <= _STALE_S]
+        newest = max((word.epoch for word in fresh), default=0)
+        return tuple(sorted((word for word in fresh if word.epoch == newest), key=lambda word: word.slot))
+
+
+def _word(body: dict[str, Any]) -> SlotWord:
+    return SlotWord(
+        int(body["slot"]),
+        int(body["epoch"]),
+        int(body["transactions"]),
+        {source: StandStill(*why) for source, why in body["held"].items()},
+        dict(body["waiting"]),
+        body.get("ages_ms", {}),
+        int(body["rss_bytes"]),
+        float(body["cpu_s"]),
+        body.get("clients", {}),
+    )

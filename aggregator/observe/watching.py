@@ -1,0 +1,58 @@
+"""Watching beside a running hub: its monitor, and whoever asks for what it finds, from the lease to the last word.
+
+Invariant: whatever goes wrong in here ends the watching and never the hub, apart from an address that can not be
+listened on, which is told before the hub leads.
+"""
+
+import logging
+import threading
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError
+from aggregator.observe.exposition import MetricsServer
+from aggregator.observe.monitor import Monitor
+
+_LAST_WORD_S = 10.0
+log = logging.getLogger(__name__)
+
+
+class Watching:
+    """The monitor of the hub that leads, and its metrics.
+
+    Args:
+        config: The hub.
+        stop: Ends it.
+        wanted: False for a run that replicates nothing, or only what is there: nobody watches then.
+
+    Raises:
+        ConfigError: the address for metrics can not be listened on.
+    """
+
+    def __init__(self, config: HubConfig, stop: threading.Event, *, wanted: bool) -> None:
+        self._config = config
+        self._stop = stop
+        self._wanted = wanted
+        self._monitor: Monitor | None = None
+        listen = config.metrics.listen if wanted else None
+        self._metrics = MetricsServer(listen, by_partition=config.metrics.partitions) if listen else None
+
+    def begin(self) -> None:
+        """The hub leads."""
+        if not self._wanted:
+            return
+        try:
+            self._monitor = Monitor(self._config, self._stop, publish=True)
+        except AggregatorError as error:
+            log.warning("nobody watches the edges: %s", error.message)
+            return
+        self._monitor.start()
+        if self._metrics:
+            self._metrics.serve(self._monitor)
+
+    def finish(self) -> None:
+        """The hub has ended: let the monitor say its last word."""
+        if self._monitor:
+            self._stop.set()
+            self._monitor.join(_LAST_WORD_S)
+        if self._metrics:
+            self._metrics.close()

@@ -1,0 +1,80 @@
+"""Slots under watch: runs an epoch's slots on Spark, and ends the epoch through the control topic when it is due.
+
+Invariant: while slots run, the driver only watches; nothing is ended by force unless the slots do not answer for longer
+than any transaction can last. A driver that lost its lease does not wait for them.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from aggregator.errors import TransactionAborted
+from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.slot import SlotOutcome
+from aggregator.replicate.task import EpochWork, run_slots
+from aggregator.replicate.world import KafkaDriverCentral
+
+_TICK_S = 0.1
+# Longer than a transaction's time-out plus the broker's sweep: no slot that lives needs more to commit and end.
+_END_PATIENCE_S = 40.0
+# How a traceback that came through Spark shows an error of our own tree.
+_OURS = re.compile(r"^aggregator\.errors\.\w+: (.*)$", re.MULTILINE)
+
+
+def run_watched(
+    spark: SparkSession,
+    work: EpochWork,
+    central: KafkaDriverCentral,
+    keeper: LeaseKeeper,
+    *,
+    due: Callable[[], bool],
+) -> list[SlotOutcome]:
+    """Run the slots of one epoch to their end.
+
+    Args:
+        spark: Where they run.
+        work: Their plans.
+        central: The driver's central, which asks them to end.
+        keeper: The driver's lease.
+        due: Whether the epoch should end; asked ten times a second until it says so.
+
+    Raises:
+        AggregatorError: the lease was lost, with whatever took it.
+    """
+    outcomes: list[SlotOutcome] = []
+
+    def job() -> None:
+        try:
+            outcomes.extend(run_slots(spark, work))
+        except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
+            outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
+
+    thread = threading.Thread(target=job, name="slots", daemon=True)
+    thread.start()
+    ending: float | None = None
+    while thread.is_alive():
+        thread.join(_TICK_S)
+        if keeper.lost is not None:
+            raise keeper.lost
+        if ending is None and due():
+            ending = _ask_to_end(central, work.plans[0].epoch)
+        if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:
+            spark.sparkContext.cancelAllJobs()
+    return outcomes
+
+
+def _ask_to_end(central: KafkaDriverCentral, epoch: int) -> float | None:
+    try:
+        central.publish(epoch)
+    except TransactionAborted:
+        return None
+    return time.monotonic()
+
+
+def _told(error: Exception) -> str:
+    """What our task said in its last words; a foreign error's text may quote a record and is left out."""
+    said = _OURS.findall(str(error))
+    return said[-1] if said else f"the Spark job failed ({type(error).__name__})"

@@ -1,0 +1,112 @@
+"""A lake without brokers: the real driver, gate, quarantine and tables over records of the test's own.
+
+Only central and the staging job are stood in for: every offset of a partition is a record that the test describes, and
+it is staged as the task stages it. Tables are read by DuckDB over their live file lists.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.names import HubNames
+from aggregator.lake import driver as driver_module
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.driver import LakeBounds, LakeDriver
+from aggregator.lake.files import Stage
+from aggregator.lake.ranges import Outcome, Reached
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.formats import open_tables
+
+TABLE = "orders"
+PARTITIONS = tuple(CentralPartition("eu.orders", "AAA", number) for number in range(2))
+FIXED = DeltaTables("h", Path()).narrowed(FIXED_COLUMNS)
+
+
+class GatedLake:
+    """Central, a lake with suites, and drivers that share it.
+
+    Args:
+        folder: Of the lake.
+        monkeypatch: pytest's.
+        columns: Of the records, beside the fixed ones.
+        quality: Suites of the table, as the configuration has them.
+        spark: For the gate.
+        form: `delta` or `iceberg`.
+    """
+
+    def __init__(self, folder: Path, monkeypatch, *, columns=(), quality=(), spark=None, form="delta"):
+        self.folder, self.spark = folder, spark
+        self.columns = pa.schema([*FIXED, *columns])
+        self.records: dict[CentralPartition, list[dict]] = {one: [] for one in PARTITIONS}
+        self.config = HubConfig.model_validate(
+            {
+                "hub": "h",
+                "central": {"bootstrap_servers": "central:1"},
+                "edges": {},
+                "schemas": "directory:schemas",
+                "topics": [{"match": TABLE, "policy": "p.yaml", "lake": TABLE}],
+                "lake": {"path": folder, "format": form, "tables": {TABLE: {"quality": list(quality)}}},
+            }
+        )
+        monkeypatch.setattr(driver_module, "central_partitions", lambda *_: PARTITIONS)
+        monkeypatch.setattr(driver_module, "offset_bounds", lambda *_: self.bounds())
+        monkeypatch.setattr(driver_module, "run_job", self.stage)
+
+    def write(self, *records: dict, partition: int = 0) -> None:
+        """Append records to central; None is a tombstone."""
+        self.records[PARTITIONS[partition]] += records
+
+    def bounds(self) -> dict[CentralPartition, OffsetRange]:
+        return {one: OffsetRange(0, len(records)) for one, records in self.records.items()}
+
+    def driver(self, **bounds) -> LakeDriver:
+        """A driver as a process of its own would make it."""
+        flows = {EdgePartition("eu", TABLE, 0): None}
+        bounds = LakeBounds(task_records=7) if not bounds else LakeBounds(**bounds)
+        return LakeDriver(self.config, self.spark, HubNames("h"), bounds=bounds, clock=lambda: 0.0, flows=lambda: flows)
+
+    def stage(self, _, task) -> list[Outcome]:
+        """What Spark's tasks would stage."""
+        outcomes = []
+        for spans in task.plan:
+            stage = Stage(task.folder, self.columns, divided_by=task.divided_by)
+            for partition, offsets in spans:
+                rows = [self._row(partition, offset) for offset in range(*offsets)]
+                stage.add(pa.Table.from_pylist(rows, schema=self.columns))
+            outcomes.append(Outcome(tuple(Reached(span, span.offsets.end) for span in spans), stage.close()))
+        return outcomes
+
+    def _row(self, partition, offset):
+        record = self.records[partition][offset]
+        place = {"_central_topic": partition.topic, "_central_partition": partition.partition}
+        return place | {"_central_offset": offset, "_deleted": record is None} | (record or {})
+
+    def rows(self, query: str, table: str = TABLE) -> list[tuple]:
+        """A table as DuckDB reads its live files; nothing where there is none."""
+        handle = open_tables(self.config).open(table)
+        files = [str(self.folder / table / path) for path in handle.files()] if handle else []
+        if not files:
+            return []
+        with duckdb.connect() as connection:
+            return connection.sql(f"select {query} from read_parquet({files!r}, union_by_name=true)").fetchall()
+
+    def places(self, table: str = TABLE) -> list[tuple]:
+        """Partition and offset of every row."""
+        return self.rows("_central_partition, _central_offset", table)
+
+    def check(self, cycle: Callable[[], object] | None = None) -> None:
+        """Every record is in the table or in its quarantine, once (I3).
+
+        Args:
+            cycle: Runs a last driver without faults, first.
+        """
+        for _ in range(3 if cycle else 0):
+            cycle()
+        both = Counter(self.places() + self.places(f"{TABLE}__quarantine"))
+        assert both == Counter((one.partition, at) for one, all_ in self.records.items() for at in range(len(all_)))

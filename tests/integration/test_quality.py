@@ -1,0 +1,281 @@
+"""The quality gate on real Spark, real Parquet and real Delta tables, judged by DuckDB over the live files."""
+
+import gc
+import io
+import json
+import logging
+import math
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from aggregator.config.model import HubConfig
+from aggregator.config.suites import DIVERTIBLE, NO_PERSONAL_DATA
+from aggregator.engine.session import open_session
+from aggregator.errors import ConfigError
+from aggregator.lake.quality.history import read
+from aggregator.observe.quality import quality_report
+from aggregator.observe.quality_page import quality_page
+from tests.canary import recognised, text_traces
+from tests.gated import TABLE, GatedLake
+
+pytestmark = [
+    pytest.mark.spark,
+    # PySpark's collect() leaves its result socket to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+COLUMNS = [
+    ("id", pa.int64()),
+    ("status", pa.string()),
+    ("price", pa.decimal128(9, 2)),
+    ("ratio", pa.float64()),
+    ("who", pa.struct([("email", pa.string())])),
+    ("lines", pa.list_(pa.struct([("sku", pa.string())]))),
+    ("labels", pa.map_(pa.string(), pa.string())),
+]
+GOOD = {
+    "id": 1,
+    "status": "NEW",
+    "price": Decimal("2.50"),
+    "ratio": 0.5,
+    "who": {"email": "v1_00"},
+    "lines": [{"sku": "a1"}],
+    "labels": [("shop", "x")],
+}
+CANARY = "canary-7f3a"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spark")
+    session = open_session(
+        HubConfig.model_validate(
+            {
+                "hub": "quality",
+                "central": {"bootstrap_servers": "127.0.0.1:1"},
+                "edges": {},
+                "spark": {
+                    "master": "local[2,4]",
+                    "conf": {"spark.local.dir": str(folder), "spark.sql.shuffle.partitions": "2"},
+                },
+            }
+        ),
+        "test-quality",
+    )
+    yield session
+    session.stop()
+
+
+def rule(kind, *, severity="critical", view=None, on_failure=None, name=None, **kwargs):
+    """An expectation as Great Expectations writes it."""
+    said = {"view": view, "on_failure": on_failure, "name": name}
+    said = {key: value for key, value in said.items() if value}
+    return {"type": kind, "kwargs": kwargs, "severity": severity, "meta": {"aggregator": said}}
+
+
+@pytest.fixture
+def gated(tmp_path, monkeypatch, spark):
+    """Makes a lake with one suite."""
+
+    def make(*rules, on_failure="hold", views=None):
+        meta = {"aggregator": {"views": views or {}}, "great_expectations_version": "1.24.1"}
+        suite = {"name": "s", "expectations": list(rules), "meta": meta}
+        (tmp_path / "suite.json").write_text(json.dumps(suite))
+        quality = [{"suite": tmp_path / "suite.json", "on_failure": on_failure}]
+        return GatedLake(tmp_path / "lake", monkeypatch, columns=COLUMNS, quality=quality, spark=spark)
+
+    return make
+
+
+def test_publish_warn_divert_hold(gated):
+    """Each verdict does what it says; quarantined records carry the names of all their rules, and nothing is lost."""
+    lake = gated(
+        rule("expect_column_values_to_not_be_null", name="id is there", column="id"),
+        rule("expect_column_values_to_be_in_set", name="status", column="status", value_set=["NEW", "PAID"]),
+        rule("expect_column_values_to_be_between", severity="warning", name="cheap", column="price", max_value=100),
+        rule("expect_column_values_to_match_regex", name="sku", view="line", column="line.sku", regex="^[a-z]"),
+        rule("expect_column_max_to_be_between", name="dear", on_failure="hold", column="price", max_value=1000),
+        on_failure="divert",
+        views={"line": "lines"},
+    )
+    driver = lake.driver()
+    lake.write(GOOD, None, GOOD)
+    (report,) = driver.cycle().tables
+    assert (report.verdict, report.rows, report.diverted, report.held) == ("publish", 3, 0, ())
+    assert report.audit_s > report.commit_s > 0
+
+    lake.write(GOOD | {"price": Decimal(200)})
+    (report,) = driver.cycle().tables
+    assert (report.verdict, report.rows) == ("warn", 1)
+
+    lake.write(
+        GOOD | {"status": "OLD"}, GOOD | {"id": None, "status": "?", "lines": [{"sku": "1"}, {"sku": "2"}]}, GOOD
+    )
+    lake.write(*[GOOD] * 20, partition=1)
+    (report,) = driver.cycle().tables
+    assert (report.verdict, report.rows, report.diverted) == ("divert", 21, 2)
+    assert lake.rows("_central_offset, _quarantine_rules, status", f"{TABLE}__quarantine") == [
+        (4, ["s/status"], "OLD"),
+        (5, ["s/id is there", "s/sku", "s/status"], "?"),
+    ]
+    lake.check()
+
+    lake.write(GOOD | {"price": Decimal(5000)})
+    (report,) = driver.cycle().tables
+    assert (report.verdict, report.rows, report.version) == ("hold", 0, None)
+    assert [one.reason for one in report.held] == ["central eu.orders@AAA-0 offsets 7 to 7: s/dear failed"]
+    audits = read(lake.folder, TABLE)
+    (report,) = driver.cycle().tables
+    assert report.held, "a hold stands until something changes"
+    assert read(lake.folder, TABLE) == audits, "and is not audited in every cycle"
+    assert (0, 7) not in lake.places() + lake.places(f"{TABLE}__quarantine")
+    assert [(one.verdict, one.rows, one.diverted, one.version is None) for one in audits] == [
+        ("publish", 3, 0, False),
+        ("warn", 1, 0, False),
+        ("divert", 23, 2, False),
+        ("hold", 1, 0, True),
+    ]
+
+
+NASTY = ["NEW", "", " ", "new", "NEW\n", "żółć", "e\u0301", "\U0001d4b3", "a" * 300, "%", "N\u2028W", None, "1", "-3.5"]
+OF_TYPE = {
+    "expect_column_value_lengths_to_be_between": {
+        "column": "status",
+        "min_value": 2,
+        "max_value": 4,
+        "strict_max": True,
+    },
+    "expect_column_value_lengths_to_equal": {"column": "status", "value": 2},
+    "expect_column_values_to_be_between": {"column": "ratio", "min_value": 0, "strict_min": True, "max_value": 2},
+    "expect_column_values_to_be_in_set": {"column": "status", "value_set": ["NEW", ""]},
+    "expect_column_values_to_be_null": {"column": "status"},
+    "expect_column_values_to_match_regex": {"column": "status", "regex": "^[^\\d]W?.$"},
+    "expect_column_values_to_match_regex_list": {"column": "status", "regex_list": ["^N", "W$"], "match_on": "all"},
+    "expect_column_values_to_not_be_in_set": {"column": "price", "value_set": [1, 2.5]},
+    "expect_column_values_to_not_be_null": {"column": "who.email"},
+    "expect_column_values_to_not_match_regex": {"column": "status", "regex": "\\s"},
+    "expect_column_values_to_not_match_regex_list": {"column": "status", "regex_list": ["^N", "%"]},
+    NO_PERSONAL_DATA: {"column": "status", "detectors": ["email", "phone"]},
+}
+
+
+def test_every_divertible_condition_finds_what_great_expectations_counts(gated):
+    """The documented list, over values that tools disagree about: no count differs, and no record is lost."""
+    assert OF_TYPE.keys() == DIVERTIBLE
+    lake = gated(*(rule(kind, name=kind, **kwargs) for kind, kwargs in OF_TYPE.items()), on_failure="divert")
+    ratios = [0.0, -0.0, math.nan, math.inf, 1e-320, None, 2.0]
+    for number, text in enumerate([*NASTY, "jane@example.com", "+48 601 202 303"]):
+        place = {"status": text, "ratio": ratios[number % 7], "price": Decimal(number) / 2}
+        lake.write(GOOD | place | {"who": {"email": text} if number % 3 else None})
+    (report,) = lake.driver(task_records=100).cycle().tables
+    assert (report.verdict, report.held) == ("divert", ())
+    lake.check()
+    (audit,) = read(lake.folder, TABLE)
+    found = {one.rule.removeprefix("s/"): one.unexpected for one in audit.rules}
+    assert all(found.values()), found
+    marked = lake.rows("unnest(_quarantine_rules) as name", f"{TABLE}__quarantine")
+    assert {name: marked.count((f"s/{name}",)) for name in found} == found
+    texts = {text for (text,) in lake.rows("status", f"{TABLE}__quarantine")}
+    assert {"jane@example.com", "+48 601 202 303", "a" * 300, "NEW\n"} <= texts
+
+
+def test_what_raises_holds_and_no_value_is_in_any_result(gated, caplog):
+    """Fail closed: a missing column, a type that does not compare. Canaries are in every text; none comes out."""
+    caplog.set_level(logging.DEBUG)
+    logged = io.StringIO()
+    handler = logging.StreamHandler(logged)
+    logging.getLogger().addHandler(handler)
+    mail = f"{CANARY}@example.com"
+    dirty = {"status": CANARY, "who": {"email": mail}, "lines": [{"sku": CANARY}], "labels": [(CANARY, mail)]}
+    rules = [
+        rule("expect_column_values_to_not_be_null", severity="info", column="nowhere"),
+        rule("expect_column_values_to_be_between", severity="info", column="status", min_value=1),
+        rule("expect_column_values_to_be_in_set", column="status", value_set=["NEW"]),
+        rule("expect_column_distinct_values_to_be_in_set", column="status", value_set=["NEW"]),
+        rule("expect_column_most_common_value_to_be_in_set", column="who.email", value_set=["b"]),
+        rule("expect_column_values_to_be_unique", column="who.email"),
+        rule("expect_column_values_to_be_in_set", view="label", column="label.key", value_set=["shop"]),
+        rule(NO_PERSONAL_DATA, column="*", detectors=["email"]),
+        rule(NO_PERSONAL_DATA, view="label", column="*", detectors=["email"]),
+        rule(NO_PERSONAL_DATA, view="gone", column="*", detectors=["email"]),
+    ]
+    lake = gated(*rules, views={"label": "labels", "gone": "nothing"})
+    lake.write(GOOD | dirty, GOOD | dirty)
+    try:
+        (report,) = lake.driver().cycle().tables
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert report.verdict == "hold"
+    assert lake.places() == []
+    shown = quality_report(lake.config, [], days=1, now=datetime(2026, 1, 1, tzinfo=UTC))
+    (history,) = lake.folder.glob("*__quality/*.jsonl")
+    results = [str(report), json.dumps(shown.plain()), quality_page(shown), history.read_text(), caplog.text]
+    text = "\n".join([*results, logged.getvalue()])
+    assert recognised(text.encode(), text_traces(CANARY)) == []
+    assert recognised(f"…{CANARY}…".encode(), text_traces(CANARY)), "the search finds what it looks for"
+    (audit,) = read(lake.folder, TABLE)
+    found = {(one.type, one.column): one for one in audit.rules}
+    assert {one.column for one in audit.rules if one.raised} == {"nowhere", "status", "*"}
+    assert found["expect_column_values_to_not_be_null", "nowhere"].note == "there is no column nowhere"
+    assert found[NO_PERSONAL_DATA, "who.email"].unexpected == 2
+    assert found[NO_PERSONAL_DATA, "label.value"].unexpected == 2
+    assert found["expect_column_values_to_be_in_set", "label.key"].unexpected == 2
+    assert "could not be evaluated" in report.held[0].reason
+
+
+def test_each_detector_finds_its_own(gated):
+    """E-mail, phone, card and IBAN in any text column and in key bytes; what is none of them passes."""
+    samples = {
+        "email": "write to jane@example.com",
+        "phone": "+48 601 202 303",
+        "card": "4111 1111 1111 1111",
+        "iban": "DE89 3704 0044 0532 0130 00",
+    }
+    rules = [rule(NO_PERSONAL_DATA, name=name, column="*", detectors=[name]) for name in samples]
+    keys = rule(NO_PERSONAL_DATA, name="key", column="_key", detectors=["email"])
+    lake = gated(*rules, keys, on_failure="divert")
+    lake.write(GOOD, *(GOOD | {"who": {"email": text}} for text in samples.values()))
+    lake.write(GOOD | {"_key": b"jane@example.com"}, GOOD | {"_key": b"v1_\xff"})
+    (report,) = lake.driver().cycle().tables
+    assert (report.verdict, report.diverted) == ("divert", 5)
+    marked = dict(lake.rows("_central_offset, _quarantine_rules", f"{TABLE}__quarantine"))
+    assert [marked[at + 1][0] for at in range(4)] == [f"s/{name}(who.email)" for name in samples]
+    assert marked[5] == ["s/key"]
+    assert {offset for _, offset in lake.places()} == {0, 6}
+
+
+def test_the_gate_leaves_nothing_behind(gated, spark):
+    """Commit after commit: no cached data in Spark, and no more contexts, sources or frames of the library."""
+    lake = gated(rule("expect_column_values_to_not_be_null", column="id"))
+    driver = lake.driver()
+    counts = []
+    for number in range(6):
+        lake.write(GOOD | {"id": number})
+        (report,) = driver.cycle().tables
+        assert report.verdict == "publish"
+        if number in (2, 5):
+            counts.append(library_objects())
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+    assert counts[0] == counts[1]
+
+
+def library_objects() -> dict[str, int]:
+    """How many of the library's long-lived objects there are."""
+    gc.collect()
+    names = re.compile(
+        "EphemeralDataContext|SparkDatasource|DataFrameAsset|SparkDFExecutionEngine|SparkDFBatchData|Batch"
+    )
+    kinds = [type(one) for one in gc.get_objects()]
+    found = [kind.__name__ for kind in kinds if str(kind.__module__).startswith("great_exp")]
+    return {name: found.count(name) for name in set(found) if names.fullmatch(name)}
+
+
+def test_a_suite_that_the_library_refuses_is_refused_at_the_start(gated):
+    """Before the first commit, by the rule's name."""
+    for bad in (rule("expect_nothing", column="id"), rule(NO_PERSONAL_DATA, column="*", detectors=["names"])):
+        lake = gated(bad)
+        with pytest.raises(ConfigError, match="Great Expectations refuses s/expect_"):
+            lake.driver()

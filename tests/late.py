@@ -1,0 +1,80 @@
+"""Backfills without Spark: the real driver of one hub's backfills, whose slots run in threads of this process."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pyarrow as pa
+
+from aggregator.backfill.ask import Ask, Window
+from aggregator.backfill.carrying import carry_out
+from aggregator.backfill.making import make_plan
+from aggregator.backfill.starting import start
+from aggregator.backfill.store import Backfill, Signed, read_backfills
+from aggregator.config.load import load_config
+from aggregator.kafka.names import HubNames
+from aggregator.privacy.policy import load_policy
+
+
+class Row(dict):
+    """As much of Spark's row as its readers use."""
+
+    __getattr__ = dict.__getitem__
+
+
+class LocalSpark:
+    """As much of a Spark session as slots ask for: one task per number, in threads, without retries."""
+
+    def range(self, start: int, end: int, _step: int, _parts: int) -> "LocalSpark":
+        self.numbers = list(range(start, end))
+        return self
+
+    def mapInArrow(self, body, _schema):  # noqa: N802 - Spark's name
+        def one(number: int):
+            (batch,) = body(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
+            return Row({name: batch.column(name)[0].as_py() for name in batch.schema.names})
+
+        self.task = one
+        return self
+
+    def collect(self) -> list:
+        with ThreadPoolExecutor(len(self.numbers)) as pool:
+            return list(pool.map(self.task, self.numbers))
+
+
+class Late:
+    """Backfills of one trial's hub."""
+
+    def __init__(self, trial):
+        self.trial = trial
+        self.load()
+
+    def load(self) -> None:
+        """Read configuration and policies, which a test may have changed."""
+        self.config = load_config(self.trial.config, {})
+        self.policies = {rule.policy: load_policy(rule.policy) for rule in self.config.topics}
+
+    def ask(self, **options) -> Ask:
+        window = Window(options.pop("edge", "eu"), self.trial.topic, options.pop("partition", None))
+        return Ask((replace(window, **options.pop("window", {})),), **options)
+
+    def plan(self, **options):
+        return make_plan(self.config, self.ask(**options), now_ms=int(time.time() * 1000))
+
+    def start(self, plan, rate: float | None = None) -> Backfill:
+        return start(self.config, plan, Signed("ada@desk", 1), rate=rate)
+
+    def run(self, rate: float | None = None, **options):
+        """Plan, start and carry out; the outcome."""
+        return self.carry(self.start(self.plan(**options), rate))
+
+    def carry(self, backfill: Backfill, *, stop: threading.Event | None = None):
+        """Carry out; the outcome."""
+        identity = f"{backfill.plan.id}@test-{time.monotonic_ns()}"
+        return carry_out(
+            self.config, LocalSpark(), self.policies, backfill, identity=identity, stop=stop or threading.Event()
+        )
+
+    def known(self) -> dict[str, Backfill]:
+        return read_backfills(self.config.central, HubNames(self.trial.hub))

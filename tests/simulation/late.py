@@ -1,0 +1,194 @@
+"""Backfills in a schedule: drivers of the second protocol instance beside the live ones, killed and doubled like them.
+
+The plan, what may still be written, the slots and the ledger are the product's own; a frozen plan lies in a list, as it
+lies in the requests topic. Two rules that live in the product's driver, which is not simulated, can be switched off.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.flows import Scene, plan_epoch
+from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.planner import Shown, Standing, plan_partition
+from aggregator.backfill.store import Backfill, Signed, by_backfill, passed_by
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.kafka.control import Lease
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.requests import by_flow
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.slot import Terms
+from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, SETTLED, KeepAll, Schedule, Situation, _config
+from tests.simulation.worlds import EDGE, PARTITIONS, TOPIC, Logs, SimDriverCentral, SimSlotWorld
+
+CENTRAL = f"{EDGE}.{TOPIC}"
+SITUATIONS = {
+    "late": Situation(start="latest", crash=0.006, second=0.003),
+    "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
+}
+
+
+class LateLogs(Logs):
+    """The second instance's topics, as one backfill reads them."""
+
+    def __init__(self, logs: Logs, backfill: str) -> None:
+        super().__init__(logs.central, NAMES.backfills(), LEDGERS, logs.protocol)
+        self.backfill = backfill
+
+    def ledger(self, partitions):
+        records = self.read(self.names.ledger, partitions)
+        return self.protocol.winners(records, self.names.ledger, backfill=self.backfill)
+
+
+class LateSchedule(Schedule):
+    """A schedule with backfills."""
+
+    def __init__(self, seed: int, situation: Situation, protocol, *, forgets: str = "") -> None:
+        super().__init__(seed, situation, protocol)
+        self.plans: dict[str, Plan] = {}
+        self.forgets = forgets
+
+    def _environment(self) -> None:
+        super()._environment()
+        late = sum(actor.alive and actor.name.startswith("late") for actor in self.scheduler.actors)
+        if not self.quiet and late < 2 and self.scheduler.random.random() < 0.02:
+            self._start_late()
+
+    def _start_late(self, *, everything: bool = False):
+        self.started += 1
+        name = f"late-{self.started}"
+        return self.scheduler.spawn(name, lambda: self._backfill(name, everything=everything))
+
+    def _outlive_zombies(self) -> None:
+        """The live flows are drained: everything that is still missing comes now, and zombies do their harm."""
+        for _ in range(12):
+            self.central.time_out()  # a plan is read before anybody is fenced: it waits for what the dead left open
+            last = self._start_late(everything=True)
+            self.scheduler.run(lambda last=last: not last.alive, steps=SETTLED * 2)
+            self.scheduler.run(lambda: not self.central.undecided, steps=SETTLED)
+            if last.result == "nothing":
+                break
+        assert last.result == "nothing", f"no progress: the last backfill ended {last.result}"
+        super()._outlive_zombies()
+
+    # --- a backfill's driver
+
+    def _backfill(self, name: str, *, everything: bool) -> str:
+        draw = self.scheduler.random
+        known = list(self.plans.values())
+        plan = draw.choice(known) if known and draw.random() < 0.4 and not everything else self._plan(everything)
+        if not plan.writes:
+            return "nothing"
+        self.plans[plan.id] = plan
+        slots = draw.randint(1, LEDGERS)
+        central = SimDriverCentral(LateLogs(self.logs, plan.id), slots)
+        try:
+            central.take_id()
+            beat = 0
+            while True:
+                beat += 1
+                self._publish(central, Lease(name, beat))
+                if self._late_epoch(central, name, plan, slots):
+                    return "drained"
+        except Fenced:
+            return "fenced"
+        except OutcomeUnknown:
+            return "unknown"
+
+    def _plan(self, everything: bool) -> Plan:
+        draw = self.scheduler.random
+        standings = self._standings()
+        parts = []
+        for partition in range(PARTITIONS):
+            source = EdgePartition(EDGE, TOPIC, partition)
+            if source not in standings:
+                continue
+            log = self.edge.log.partitions[partition]
+            begin = 0 if everything else draw.randint(0, len(log))
+            asked = OffsetRange(begin, len(log) if everything else draw.randint(begin, len(log)))
+            shown = Shown(self.edge.log.topic_id, OffsetRange(self.edge.log.starts[partition], len(log)), (asked,))
+            parts.append(plan_partition(Mode.MISSING, standings[source], shown, CENTRAL))
+        plan = Plan("sim", {}, "", Mode.MISSING, "", tuple(parts))
+        while plan.id in self.plans:
+            plan = replace(plan, round=plan.round + 1)
+        return plan
+
+    def _standings(self, *, without: str = "") -> dict[EdgePartition, Standing]:
+        """What central knows, and what backfills have passed; of one of them, nothing."""
+        ledger = self.logs.ledger(range(LEDGERS))
+        decisions = by_flow(self.logs.decisions())
+        others = [one for one in self._backfills() if one.plan.id != without]
+        if self.forgets == "other backfills":
+            others = []
+        life = self.edge.log.topic_id
+        return {
+            source: Standing(
+                source,
+                entry,
+                decisions.get(source, ()),
+                passed=passed_by(others, Mode.MISSING, PartitionPlan(source, life, CENTRAL, (), OffsetRange(0, 0))),
+            )
+            for source, entry in ledger.items()
+        }
+
+    def _backfills(self) -> list[Backfill]:
+        names = NAMES.backfills()
+        log: list[LogRecord] = self.logs.read(names.ledger, range(LEDGERS))
+        entries = by_backfill(log, names.ledger)
+        return [Backfill(plan, Signed("", 0), entries=entries.get(id_, {})) for id_, plan in self.plans.items()]
+
+    def _late_epoch(self, central: SimDriverCentral, name: str, plan: Plan, slots: int) -> bool:
+        life = self.edge.log
+        ends = tuple(len(log) for log in life.partitions)
+        shown = EdgeTopic(TOPIC, life.topic_id, tuple(life.starts), ends, ends, (None,) * PARTITIONS)
+        early = self._standings(without=plan.id)
+        try:
+            epoch, entries = self.protocol.open_epoch(central, slots=slots, driver=name)
+        except TransactionAborted:
+            return False
+        standings = early if self.forgets == "what was fenced" else self._standings(without=plan.id)
+        scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
+        flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
+        terms = Terms(plan.id, NAMES.dead_letters)
+        plans = [
+            self.protocol.SlotPlan(
+                NAMES.backfills(), epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, True, 1e9, terms
+            )
+            for slot in range(slots)
+        ]
+        tasks = [self._late_task(name, one, life.topic_id) for one in plans]
+        attempts = 0
+        while any(task.alive for task in tasks):
+            self.scheduler.sleep(0.02)
+            for index, task in enumerate(tasks):
+                if task.crashed and attempts < 4:
+                    attempts += 1
+                    tasks[index] = self._late_task(name, plans[index], life.topic_id)
+        return all(task.result is not None and task.result.result == "drained" for task in tasks)
+
+    def _late_task(self, driver: str, plan, life: str):
+        world = SimSlotWorld(LateLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
+        terms = plan.terms
+        delivery = Delivery(
+            DeliveryPlan("sim", terms.dead_letters, frozenset(), None, terms.backfill), lambda _: KeepAll()
+        )
+        slot = self.protocol.Slot(plan, world, delivery)
+        actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", slot.run)
+        self.slots_of.setdefault(driver, []).append(actor)
+        return actor
+
+    # --- the invariants
+
+    def _check(self) -> None:
+        """Every offset of the log once, but for those that the edge has lost."""
+        for partition in range(PARTITIONS):
+            values = [entry.value for _, entry in self.central.committed((CENTRAL, partition))]
+            twice = [value for value, times in Counter(values).items() if times > 1]
+            assert not twice, f"delivered twice: {twice[:5]}"
+            offsets = {int(value.rsplit(b"/", 1)[1]) for value in values}
+            log = self.edge.log
+            wanted = {at for at, value in enumerate(log.partitions[partition]) if value is not None}
+            lost = {at for at in wanted - offsets if at >= log.starts[partition]}
+            assert not lost, f"lost from {partition}: {sorted(lost)[:5]}"

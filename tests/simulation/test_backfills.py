@@ -1,0 +1,47 @@
+"""Backfills under drawn schedules: beside live drivers, killed, doubled, overlapping: everything once, nothing lost."""
+
+import os
+
+import pytest
+
+from tests.simulation.late import SITUATIONS, LateSchedule
+from tests.simulation.mutants import MUTANTS as ALL
+from tests.simulation.protocol import Mutant, protocol
+
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
+SLOT = "aggregator.replicate.slot"
+MUTANTS = [
+    *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),
+    Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
+]
+
+
+def violation(seed: int, situation: str, under_test, **options) -> str:
+    """What a schedule violates, or nothing."""
+    try:
+        LateSchedule(seed, SITUATIONS[situation], under_test, **options).run()
+    except AssertionError as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_backfills_hold(situation):
+    """I1 and progress in every schedule: whatever was before the start comes once, whoever dies on the way."""
+    real = protocol()
+    found = {seed: what for seed in range(SCHEDULES) if (what := violation(seed, situation, real))}
+    assert not found, "\n".join(f"seed {seed} of {situation}: {what}" for seed, what in list(found.items())[:5])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_rule_is_needed(mutant):
+    """Without it some schedule delivers twice, loses, or makes no progress."""
+    without = protocol(mutant)
+    assert any(violation(seed, "late", without) for seed in range(300)), "the removal was not found"
+
+
+@pytest.mark.parametrize("forgets", ["other backfills", "what was fenced"])
+def test_what_others_wrote_is_seen_after_they_were_fenced(forgets):
+    """Without looking at other backfills, or looking before their ids are fenced, some schedule delivers twice."""
+    real = protocol()
+    assert any(violation(seed, "late", real, forgets=forgets) for seed in range(1500)), "the removal was not found"

@@ -1,0 +1,205 @@
+"""What an epoch of a backfill does: its frozen plan against the world as it is now; and what central's records say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.flows import Scene, plan_epoch
+from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.planner import Standing
+from aggregator.backfill.samples import judged
+from aggregator.backfill.store import Backfill, End, Signed, State, by_backfill, passed_by
+from aggregator.backfill.target import refuse_live, target_config, written
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.errors import Failed
+from aggregator.kafka.ledger import LedgerRecord, decode, flow_key
+from aggregator.kafka.letters import encode_resolution, is_key, is_resolution
+from aggregator.kafka.log import LogRecord
+from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.gaps import grown
+from tests.unit.replicate.test_planning import CONFIG, FLOW
+
+PART = PartitionPlan(
+    FLOW, "id-1", "eu.orders", (OffsetRange(0, 40),), OffsetRange(0, 90), segments=(Segment(0, OffsetRange(0, 40)),)
+)
+PLAN = Plan("h", {}, "d", Mode.MISSING, "", (PART,))
+TOPIC = EdgeTopic("orders", "id-1", (0, 0), (80, 70), (90, 70), (None, None))
+LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(Segment(0, OffsetRange(0, 80)),))
+SCENE = Scene(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
+
+
+def epoch(plan=PLAN, scene=SCENE, standing: Standing | None = None, entry: LedgerRecord | None = None):
+    standings = {FLOW: standing or Standing(FLOW, LIVE)}
+    return plan_epoch(plan, scene, standings, {FLOW: entry} if entry else {}, epoch=7)
+
+
+def flow(*options, **named):
+    (only,) = [one for flows in epoch(*options, **named).by_slot.values() for one in flows]
+    return only
+
+
+def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record():
+    """A first position is written before the first poll (rule D); a resumed one has it already."""
+    first = flow()
+    assert (first.fresh, first.entry.position, first.entry.epoch, first.until) == (True, (0, 0), 7, 40)
+    entry = replace(first.entry, next_offset=25, delivered=25)
+    again = flow(entry=entry)
+    assert again.segments == (Segment(0, OffsetRange(25, 40)),)
+    assert (again.entry.position, again.entry.delivered, again.limit_bytes) == ((0, 25), 25, 1000)
+    assert (again.backfill, again.skips) == (PLAN.id, True)
+    assert epoch(entry=replace(entry, next_offset=40)).by_slot == {}
+
+
+def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
+    """Decided anew, from what was read after everybody else was fenced."""
+    standing = Standing(FLOW, LIVE, passed=(OffsetRange(5, 30),))
+    assert flow(standing=standing).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
+
+
+def test_letters_are_resolved_where_they_are_the_hubs_own():
+    """Into a live topic; those of a generation say nothing of the live flow."""
+    standing = Standing(FLOW, LIVE, letters=frozenset({(0, 3), (4, 5)}))
+    assert flow(standing=standing).letters == {3}
+    config = target_config(CONFIG, Mode.INTO, "v2")
+    part = replace(PART, central="eu.orders.v2")
+    into = Plan("h", {}, "d", Mode.INTO, "v2", (part,))
+    assert flow(into, replace(SCENE, config=config), standing).letters == frozenset()
+
+
+@pytest.mark.parametrize("topics", [{}, {("eu", "orders"): replace(TOPIC, topic_id="id-2")}])
+def test_a_topic_of_another_life_is_lost_and_not_read(topics):
+    """What the plan wanted of it is named, behind what was written."""
+    entry = LedgerRecord(0, "id-1", 25, 3, 0)
+    found = epoch(scene=replace(SCENE, topics=topics), entry=entry)
+    assert (found.by_slot, found.lost) == ({}, {FLOW: (OffsetRange(25, 40),)})
+
+
+def test_silent_edges_and_refused_flows_wait():
+    """Neither is lost: the one has said nothing, the other needs another policy."""
+    silent = epoch(scene=replace(SCENE, silent=frozenset({"eu"}), topics={}))
+    assert (silent.by_slot, silent.lost, silent.holds) == ({}, {}, ())
+    held = epoch(scene=replace(SCENE, refused={("eu", "orders"): "drops its keys"}))
+    assert ([hold.reason for hold in held.holds], held.by_slot) == (["policy"], {})
+
+
+def test_a_rule_that_sends_the_topic_elsewhere_ends_a_backfill():
+    """Its plan names the topic that it writes."""
+    rule = CONFIG.topics[0].model_copy(update={"central": "new.{topic}"})
+    with pytest.raises(Failed, match=r"to eu\.orders, and the configuration sends it to new\.orders"):
+        epoch(scene=replace(SCENE, config=CONFIG.model_copy(update={"topics": (rule,)})))
+
+
+def test_a_generation_has_names_of_its_own_and_no_live_one():
+    """Topic and table; a name that a rule writes already is refused."""
+    config = CONFIG.model_copy(update={"topics": (CONFIG.topics[0].model_copy(update={"lake": "{topic}"}),)})
+    into = target_config(config, Mode.INTO, "v2").topics[0]
+    assert (into.central, into.lake) == ("{edge}.{topic}.v2", "{topic}_v2")
+    restate = target_config(config, Mode.RESTATE, "restate-1").topics[0]
+    assert (restate.central, restate.lake) == ("{edge}.{topic}.restate-1", "{topic}")
+    assert restate.central_config["cleanup.policy"] == "delete"
+    beats = EdgePartition("eu", "heartbeats", 0)
+    names = written(config, target_config(config, Mode.INTO, "v2"), [FLOW, beats])
+    assert names == {"eu.orders", "eu.orders.v2", "eu.heartbeats"}
+    for taken in ("eu.orders", "h.ledger", "h.backfill.control"):
+        with pytest.raises(Failed, match="written by the hub itself"):
+            refuse_live(config, [FLOW], [taken])
+
+
+def backfill(mode=Mode.MISSING, central="eu.orders", upto=25, **changes) -> Backfill:
+    part = replace(PART, central=central)
+    entries = {FLOW: LedgerRecord(0, "id-1", upto, 3, 0, delivered=20, unread=(Segment(0, OffsetRange(10, 12)),))}
+    return Backfill(Plan("h", {}, "d", mode, "", (part,)), Signed("ada", 1), entries=entries, **changes)
+
+
+def test_what_a_backfill_has_passed_is_what_it_wrote_or_decided():
+    """Below its position, in its plan, less what the edge had lost: that may be offered again."""
+    one = backfill()
+    assert one.passed(PART) == (OffsetRange(0, 10), OffsetRange(12, 25))
+    assert one.lost(PART) == (OffsetRange(10, 12),)
+    assert (one.behind, one.offsets) == (25, 40)
+    assert one.passed(replace(PART, topic_id="id-2")) == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "central", "counts"),
+    [
+        (Mode.MISSING, "eu.orders", True),
+        (Mode.MISSING, "old.orders", True),
+        (Mode.INTO, "eu.orders", True),
+        (Mode.INTO, "eu.orders.v2", False),
+    ],
+)
+def test_what_speaks_against_writing_it_again(mode, central, counts):
+    """The same topic, however it came there; and what came to a live topic is not missing, whatever that was called."""
+    assert bool(passed_by([backfill(mode, central)], Mode.MISSING, PART)) is counts
+
+
+def test_the_state_of_a_backfill_follows_from_its_records():
+    """Nobody keeps it anywhere."""
+    assert backfill().state is State.UNFINISHED
+    assert backfill(running=True).state is State.RUNNING
+    assert backfill(cancelled=Signed("bob", 2)).state is State.CANCELLED
+    assert backfill(cancelled=Signed("bob", 2), end=End(3)).state is State.FINISHED
+    assert json.loads(json.dumps(backfill(end=End(3, {"f": ((1, 2),)})).plain()))["lost"] == {"f": [[1, 2]]}
+
+
+def test_backfills_share_a_ledger_and_not_their_positions():
+    """A flow of each has a key of its own; a live reader of the key would refuse it."""
+    record = LedgerRecord(0, "id-1", 5, 1, 0)
+    log = [
+        LogRecord(0, offset, flow_key(FLOW, id_), replace(record, next_offset=offset).encode())
+        for offset, id_ in enumerate(["aa", "bb", "aa"])
+    ]
+    found = by_backfill(log, "h.backfill.ledger")
+    assert {id_: entries[FLOW].next_offset for id_, entries in found.items()} == {"aa": 2, "bb": 1}
+    assert flow_key(FLOW) == str(FLOW)
+
+
+def test_a_resolution_has_its_letters_key():
+    """So that the last word about a letter holds, compacted or not."""
+    key, value = encode_resolution(FLOW, 12, 0, "aa", "delivered")
+    assert key == f"{FLOW}/12/0"
+    assert is_key(key)
+    assert not is_key("eu/orders/0/12")
+    assert is_resolution(json.loads(value))
+    assert not is_resolution({"reason": "too_large"})
+
+
+PARTS = st.lists(
+    st.builds(lambda at, start, length: Segment(at, OffsetRange(start, start + length)),
+              st.integers(0, 3), st.integers(0, 100), st.integers(1, 9)), max_size=4,
+)  # fmt: skip
+
+
+@given(PARTS)
+def test_a_ledger_record_keeps_what_was_never_read(parts):
+    """It survives the record's text; a record without any reads as before."""
+    record = replace(LIVE, unread=tuple(parts))
+    text = record.encode()
+    assert decode(LogRecord(0, 0, str(FLOW), text), "h.ledger") == record
+    assert (b"unread" in text) is bool(parts)
+
+
+def test_parts_that_touch_are_one_and_of_many_the_oldest_are_forgotten():
+    """A list in every ledger record stays short; what it forgets is not offered to a backfill."""
+    once = grown((), Segment(0, OffsetRange(0, 5)))
+    assert grown(once, Segment(0, OffsetRange(5, 9))) == (Segment(0, OffsetRange(0, 9)),)
+    assert len(grown(once, Segment(1, OffsetRange(5, 9)))) == 2
+    assert grown(once, None) == once
+    many: tuple[Segment, ...] = ()
+    for number in range(200):
+        many = grown(many, Segment(0, OffsetRange(10 * number, 10 * number + 1)))
+    assert (len(many), many[-1]) == (100, Segment(0, OffsetRange(1990, 1991)))
+
+
+def test_what_the_sample_says():
+    """Density and size on average; timestamps that go back, or records behind the end that are older than it."""
+    found = judged([(5, 10), (6, 30)], OffsetRange(0, 4))
+    assert (found.density, found.record_bytes, found.disordered, found.oldest_ms) == (0.5, 20.0, False, 5)
+    assert judged([(6, 1), (5, 1)], OffsetRange(0, 2)).disordered
+    assert judged([(6, 1)], OffsetRange(0, 1), disordered=True).disordered
+    assert judged([], OffsetRange(0, 0)).density == 1.0

@@ -1,0 +1,162 @@
+"""The planner against a naive model, and the arithmetic below it: nothing that central may have is ever written."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.backfill.ask import Mode
+from aggregator.backfill.planner import Sampled, Shown, Standing, allowed, plan_partition, wanted
+from aggregator.backfill.ranges import both, offsets_of, size, union, without
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.kafka.gap import Decision, Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+
+FLOW = EdgePartition("eu", "orders", 0)
+MOST = 40
+range_ = st.builds(lambda a, b: OffsetRange(min(a, b), max(a, b)), st.integers(0, MOST), st.integers(0, MOST))
+ranges = st.lists(range_, max_size=5).map(tuple)
+
+
+def numbers(some) -> set[int]:
+    return {offset for one in some for offset in range(*one)}
+
+
+@settings(deadline=None)
+@given(ranges, ranges)
+def test_ranges_are_sets_of_offsets(left, right):
+    """Union, intersection and difference are those of the offsets; results are ascending and do not touch."""
+    for found, expected in (
+        (union(left), numbers(left)),
+        (both(left, right), numbers(left) & numbers(right)),
+        (without(left, right), numbers(left) - numbers(right)),
+    ):
+        assert numbers(found) == expected
+        assert size(found) == len(expected)
+        assert union(found) == found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A flow whose log was once cut at `cut`, if at all, and read again from there under the next incarnation."""
+
+    position: int
+    cut: int | None
+    unread: tuple[OffsetRange, ...]
+    letters: frozenset[tuple[int, int]]
+    passed: tuple[OffsetRange, ...]
+    log: OffsetRange
+    asked: tuple[OffsetRange, ...]
+
+    @property
+    def incarnation(self) -> int:
+        return 0 if self.cut is None else 1
+
+    def life(self, offset: int) -> int:
+        """Which incarnation an offset belongs to."""
+        return 1 if self.cut is not None and offset >= self.cut else 0
+
+    def standing(self) -> Standing:
+        """As central has it; `unread` was noted in the first incarnation."""
+        lost = Gap(GapKind.SHRUNK, self.cut or 0, None, 0)
+        rewind = () if self.cut is None else (Decision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
+        unread = tuple(Segment(0, one) for one in union(self.unread))
+        entry = LedgerRecord(self.incarnation, "id", self.position, 1, 0, unread=unread)
+        return Standing(FLOW, entry, rewind, self.letters, self.passed)
+
+    def missing(self) -> set[int]:
+        """What central never got, offset by offset."""
+        here = {offset for offset in range(self.position) if self.life(offset) == 0}
+        return ((numbers(self.unread) & here) - numbers(self.passed)) | self.dead()
+
+    def dead(self) -> set[int]:
+        """Letters that speak of what lies there now."""
+        return {offset for at, offset in self.letters if offset < self.position and at == self.life(offset)}
+
+
+cases = st.builds(
+    Case,
+    position=st.integers(0, MOST),
+    cut=st.none() | st.integers(0, MOST),
+    unread=ranges,
+    letters=st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, MOST)), max_size=8),
+    passed=ranges,
+    log=range_,
+    asked=ranges,
+)
+
+
+@settings(deadline=None)
+@given(cases)
+def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
+    """Unread by the flow's own word, in its own life, not passed by a backfill; or dead and not resolved."""
+    standing = case.standing()
+    assert numbers(wanted(Mode.MISSING, standing)) == case.missing()
+    plan = plan_partition(Mode.MISSING, standing, Shown("id", case.log, case.asked), "eu.orders")
+    written = numbers(offsets_of(plan.segments))
+    asked = numbers(case.asked) & set(range(case.log.end))
+    assert written == case.missing() & asked & set(range(*case.log))
+    assert numbers(plan.taken) == (case.missing() & asked) - set(range(*case.log))
+    assert all(case.life(offset) == at for at, part in plan.segments for offset in range(*part))
+    assert written <= numbers(plan.effective) <= numbers(plan.asked) <= numbers(case.asked)
+    assert plan.had == len(numbers(plan.effective)) - len(written)
+    assert plan.ahead == len({one for one in asked & set(range(*case.log)) if one >= case.position})
+
+
+@settings(deadline=None)
+@given(cases)
+def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
+    """Up to the live position and not beyond: what is dead is the live flow's matter, and comes by a replay."""
+    plan = plan_partition(Mode.INTO, case.standing(), Shown("id", case.log, case.asked), "eu.orders.v2")
+    there = set(range(case.position)) & set(range(*case.log)) & numbers(case.asked)
+    assert numbers(offsets_of(plan.segments)) == there - numbers(case.passed) - case.dead()
+
+
+@settings(deadline=None)
+@given(cases, cases)
+def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, later):
+    """An epoch writes what was planned and is still missing: never more than the plan, never what is there by now."""
+    plan = plan_partition(Mode.MISSING, case.standing(), Shown("id", case.log, case.asked), "eu.orders")
+    now = allowed(Mode.MISSING, later.standing(), plan.segments)
+    assert numbers(offsets_of(now)) <= numbers(offsets_of(plan.segments)) & later.missing()
+    assert all(later.life(offset) == at for at, part in now for offset in range(*part))
+
+
+def test_a_recreated_topic_has_nothing_of_what_was_asked():
+    """Offsets of another life mean nothing: all of it is said to be taken."""
+    case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
+    plan = plan_partition(Mode.MISSING, case.standing(), Shown("new", case.log, case.asked), "eu.orders")
+    assert (plan.segments, plan.taken) == ((), (OffsetRange(0, 20),))
+    assert "created again" in plan.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "word"),
+    [(Sampled(disordered=True), "not in order"), (Sampled(refusal="central keeps an hour"), "central keeps an hour")],
+)
+def test_a_plan_warns(sampled, word):
+    """Timestamps that go back, and records that central would delete at once: said, and the latter not written."""
+    case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
+    plan = plan_partition(Mode.MISSING, case.standing(), Shown("id", case.log, case.asked, sampled), "eu.orders")
+    assert any(word in warning for warning in plan.warnings)
+    assert bool(plan.segments) is not bool(sampled.refusal)
+
+
+def test_an_estimate_knows_density_and_size():
+    """A sparse log holds fewer records than offsets; dead letters are records, each of them."""
+    case = Case(30, None, (OffsetRange(0, 20),), frozenset({(0, 25)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),))
+    shown = Shown("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
+    plan = plan_partition(Mode.MISSING, case.standing(), shown, "eu.orders")
+    assert (plan.offsets, plan.letters, plan.records, plan.bytes) == (21, 1, 11, 1100)
+
+
+def test_only_the_dead_letters_that_were_asked_for():
+    """`dlq replay` by reason or coordinates leaves the rest where it is."""
+    case = Case(
+        30, None, (OffsetRange(0, 20),), frozenset({(0, 25), (0, 26)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),)
+    )
+    plan = plan_partition(
+        Mode.MISSING, case.standing(), Shown("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
+    )
+    assert plan.segments == (Segment(0, OffsetRange(25, 26)),)

@@ -1,0 +1,117 @@
+"""How a backfill's position moves through the parts of a log, and how its throttle holds it back."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.kafka.gap import Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.reader import Chunk
+from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.route import LEAP_OFFSETS, Route
+from aggregator.replicate.throttle import Throttle
+
+PARTS = (Segment(0, OffsetRange(2, 5)), Segment(0, OffsetRange(8, 9)), Segment(1, OffsetRange(12, 20)))
+INSIDE = [offset for _, part in PARTS for offset in range(*part)]
+
+
+def chunk(offsets) -> Chunk:
+    count = len(offsets)
+    return Chunk("t", 0, [None] * count, [b""] * count, [None] * count, [0] * count, list(offsets), 7)
+
+
+def flow(parts=PARTS) -> Flow:
+    entry = LedgerRecord(parts[0].incarnation, "id", parts[0].offsets.start, 1, 0)
+    plan = FlowPlan(
+        EdgePartition("eu", "t", 0), entry, fresh=True, central="eu.t", by_key=False, limit_bytes=1, segments=parts,
+        until=parts[-1].offsets.end, skips=True,
+    )  # fmt: skip
+    return Flow(plan, entry, persisted=True)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 30), st.sets(st.integers(0, 29), min_size=1).map(sorted))
+def test_nothing_but_the_parts_is_taken(cursor, offsets):
+    """Whatever the edge sends: inside of a part, at or after the cursor, each under its own incarnation."""
+    pieces = list(Route(PARTS).pieces(chunk(offsets), cursor))
+    assert [offset for _, piece in pieces for offset in piece.offsets] == [
+        offset for offset in offsets if offset in INSIDE and offset >= cursor
+    ]
+    for position, piece in pieces:
+        assert position == Position(1 if piece.offsets[0] >= 12 else 0, piece.offsets[0])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 30))
+def test_a_position_is_in_a_part_or_behind_the_last(offset):
+    """Between two parts there is nothing to read: a position is never there."""
+    later = [inside for inside in INSIDE if inside >= offset]
+    found = Route(PARTS).position(offset)
+    assert found == (Position(1 if later[0] >= 12 else 0, later[0]) if later else Position(1, 20))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sets(st.integers(0, 25), min_size=1).map(sorted), max_size=6))
+def test_a_flow_takes_every_record_of_its_parts_once(polls):
+    """Chunks that repeat, overlap or skip: positions only grow, and what was taken is not taken again."""
+    moving, taken = flow(), []
+    for offsets in polls:
+        before = moving.position
+        for piece in moving.pieces(chunk(offsets)):
+            taken += piece.offsets
+            moving.next_offset = piece.offsets[-1] + 1
+        moving.reach(offsets[-1] + 1)
+        assert moving.position >= before
+    assert taken == sorted(set(taken))
+    assert set(taken) <= set(INSIDE)
+    assert moving.done is (moving.next_offset >= 20)
+
+
+def test_a_far_part_is_asked_for_and_a_near_one_is_read_up_to():
+    """A leap costs a round trip; what lies in the prefetch queue anyway is dropped."""
+    near = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 10))))
+    assert near.reach(5) is False
+    assert near.next_offset == 9
+    far = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(6 + LEAP_OFFSETS, 10 + LEAP_OFFSETS))))
+    assert far.reach(5) is True
+
+
+def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
+    """A backfill goes on behind deleted records and says so in its ledger record; a log that was cut holds it."""
+    moving = flow()
+    lost = Gap(GapKind.TRUNCATED, 2, 4, 1)
+    assert moving.may_skip(lost)
+    moving.skip(lost)
+    assert (moving.position, moving.entry().unread) == (Position(0, 4), (Segment(0, OffsetRange(2, 4)),))
+    moving.rewind()
+    assert (moving.position, moving.entry().unread) == (Position(0, 2), ())
+    moving.skip(Gap(GapKind.TRUNCATED, 2, 30, 1))
+    assert moving.done
+    assert not moving.may_skip(Gap(GapKind.SHRUNK, 3, None, 1))
+
+
+@settings(deadline=None)
+@given(st.floats(1, 10_000), st.lists(st.floats(0, 0.5), min_size=1, max_size=50))
+def test_no_more_passes_than_the_rate_allows(rate, pauses):
+    """Over any stretch: the rate times its seconds, and a second's worth at once."""
+    throttle, now, passed = Throttle(rate, 0.0), 0.0, 0
+    for pause in pauses:
+        now += pause
+        most = throttle.most(now, 4000)
+        throttle.spend(most)
+        passed += most
+        assert passed <= rate * now + 1
+    assert Throttle(None, 0.0).most(0.0, 4000) == 4000
+
+
+@pytest.mark.parametrize("rate", [0.5, 3.0])
+def test_a_slow_rate_still_moves(rate):
+    """Less than a record a look adds up to one."""
+    throttle = Throttle(rate, 0.0)
+    passed = 0
+    for tick in range(1, 101):
+        most = throttle.most(tick / 10, 10)
+        throttle.spend(most)
+        passed += most
+    assert passed == pytest.approx(rate * 10, abs=1)

@@ -1,0 +1,54 @@
+"""`edge`, `heartbeat`, `run --metrics`: what is refused before any cluster is asked, and how figures read."""
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.status import ago, share
+
+SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["edge", "pause", "nowhere", "--reason", "x"], 1, "the edges are eu"),
+        (["edge", "pause", "eu", "--reason", " "], 2, "whoever finds the edge paused will read it"),
+        (["edge", "pause", "eu"], 2, "--reason"),
+        (["edge", "resume", "nowhere"], 1, "the edges are eu"),
+        (["heartbeat", "emit", "--edge", "nowhere"], 1, "the edges are eu"),
+        (["heartbeat", "emit", "--edge", "eu", "--for", "5"], 2, "carries its unit"),
+        (["run", "--metrics", "host"], 2, "`host:port`"),
+        (["run", "--metrics", "127.0.0.1:99999"], 2, "`host:port`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_can_not_be_meant_is_refused_with_the_next_step(aggregator, words, code, told):
+    """Unknown edges, reasons that say nothing, times without a unit, addresses that are none."""
+    done = aggregator(*words, "--config", SMALLEST)
+    assert done.exit_code == code
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (None, "-"),
+        (0, "0.0s"),
+        (850, "0.8s"),
+        (-600_000, "-10.0min"),
+        (7_200_000, "2.0h"),
+        (-31_536_000_000, "-365.0d"),
+    ],
+)
+def test_a_duration_reads_in_its_largest_sensible_unit(milliseconds, text):
+    """Also backwards, as a clock's skew may be."""
+    assert ago(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "-"), (1.0, "100.000%"), (0.9999999, "99.999%"), (0.999, "99.900%"), (0.0, "0.000%")]
+)
+def test_a_share_is_never_rounded_up(value, text):
+    """What was not available all of the time is not shown as if it had been."""
+    assert share(value) == text

@@ -1,0 +1,67 @@
+"""The lake's settings: what is refused, what becomes absolute, and what is shown."""
+
+import pytest
+
+from aggregator.config.secrets import SecretRef
+from aggregator.config.show import shown
+
+LAKE = "lake: {path: lake, format: delta, commit_interval: 30s}\n"
+ICEBERG = "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'https://c', %s}}}\n"
+
+REFUSED = [
+    pytest.param(ICEBERG % "token: abc", "lake.catalog.options.token: is a secret", id="secret in clear"),
+    pytest.param(
+        ICEBERG.replace("https://c", "postgresql://u:pw@db/c") % "x: y",
+        "lake.catalog.options.uri: holds a user or a password in clear",
+        id="password in an address",
+    ),
+    pytest.param("lake: {path: lake, format: csv}\n", "lake.format: is `delta` or `iceberg`", id="format"),
+    pytest.param(
+        "lake: {path: lake, catalog: {options: {type: sql}}}\n",
+        "lake.catalog: is for `format: iceberg`",
+        id="idle catalogue",
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {name: 'a b'}}\n", "lake.catalog.name: ", id="catalogue's name"
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {optoins: {}}}\n",
+        "lake.catalog.optoins: is not known; did you mean `options`?",
+        id="unknown key of the catalogue",
+    ),
+    pytest.param("lake: {path: lake, commit_records: 0}\n", "lake.commit_records: ", id="no records"),
+    pytest.param(
+        "lake: {path: lake, tables: {orders: {partition_by: [day, Day]}}}\n",
+        "lake.tables.orders.partition_by: names each column once",
+        id="a column twice",
+    ),
+    pytest.param(
+        "lake: {path: lake, tables: {ordres: {current_state: true}}}\n",
+        "lake.tables.ordres: is a table that no rule under `topics` feeds",
+        id="a table that nothing feeds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("lake", "told"), REFUSED)
+def test_what_the_lake_refuses(changed, lake, told):
+    """Each by its place, with what to write instead, and without the value."""
+    lines = changed(LAKE, lake)
+    assert any(told in line for line in lines), lines
+    assert not any("abc" in line or "pw@" in line for line in lines)
+
+
+def test_a_rule_does_not_write_into_a_current_state(changed):
+    """Two writers of one table would undo each other."""
+    (line,) = changed('lake: "{topic}"', 'lake: "{topic}__current"')
+    assert "the hub keeps current states there" in line
+
+
+def test_a_catalogue_s_secret_travels_as_a_reference(good, load, tmp_path):
+    """`file:` is seen from the configuration's folder; what is shown is the reference."""
+    config = load(good.replace(LAKE, ICEBERG % "credential: 'file:secret'"))
+    assert config.lake is not None
+    assert config.lake.catalog.options["credential"] == SecretRef("file", str(tmp_path / "secret"))
+    options = shown(config)["lake"]["catalog"]["options"]
+    assert options["credential"] == f"file:{tmp_path / 'secret'}"
+    assert options["uri"] == "<hidden>"

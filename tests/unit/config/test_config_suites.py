@@ -1,0 +1,132 @@
+"""What a suite may not say is told with the rest of the configuration's faults."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.config.suites import DIVERTIBLE, SuiteFaults, load_suite
+
+KNOWN = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}
+MEAN = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "price", "min_value": 1}}
+
+
+def suite(*expectations, **changes):
+    """A suite as text."""
+    return json.dumps({"name": "orders", "expectations": [*expectations], "meta": {}} | changes)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a suite and read it."""
+
+    def read(text, on_failure="hold"):
+        (tmp_path / "suite.json").write_text(text)
+        return load_suite(tmp_path / "suite.json", on_failure)
+
+    return read
+
+
+def of(part, **said):
+    """An expectation that says something to the hub."""
+    return {**part, "meta": {"aggregator": said}}
+
+
+def test_actions_come_from_the_rule_the_severity_and_the_table(written):
+    """A rule's own word wins over the table's; a rule of little severity only ever warns."""
+    read = written(suite(KNOWN, of(KNOWN, on_failure="divert", name="id"), {**KNOWN, "severity": "warning"}))
+    assert [(rule.name, rule.action) for rule in read.rules] == [
+        ("orders/expect_column_values_to_not_be_null(id)", "hold"),
+        ("orders/id", "divert"),
+        ("orders/expect_column_values_to_not_be_null(id) 2", "warn"),
+    ]
+    assert read.diverts
+
+
+REFUSALS = [
+    pytest.param(suite(MEAN), "divert", "names no records", id="a rule about a column as a whole diverts"),
+    pytest.param(suite(of(MEAN, on_failure="divert")), "hold", "names no records", id="so it says itself"),
+    pytest.param(
+        suite({**KNOWN, "kwargs": {"column": "id", "row_condition": "x > 1"}}),
+        "divert",
+        "row_condition",
+        id="condition",
+    ),
+    pytest.param("[1", "hold", r"is not JSON \(line 1\)", id="no JSON"),
+    pytest.param("[1]", "hold", "is no suite", id="no object"),
+    pytest.param(suite(), "hold", "has no expectations", id="empty"),
+    pytest.param(suite({"expectation_type": "x", "kwargs": {}}), "hold", "before 1.0", id="written by an old version"),
+    pytest.param(suite(of(KNOWN, on_failure="drop")), "hold", "divert, hold, warn", id="unknown action"),
+    pytest.param(suite(of(KNOWN, onfailure="hold")), "hold", "not onfailure", id="unknown word"),
+    pytest.param(suite(of(KNOWN, view="lines")), "hold", "no view lines", id="unknown view"),
+    pytest.param(
+        suite(KNOWN, meta={"aggregator": {"views": {"a": "b.x", "b": "a.y"}}}), "hold", "rests on itself", id="circle"
+    ),
+    pytest.param(suite({**KNOWN, "kwargs": {"column": "*"}}), "hold", "takes every column", id="every column"),
+]
+
+
+@pytest.mark.parametrize(("text", "on_failure", "words"), REFUSALS)
+def test_what_can_not_be_is_refused_with_a_sentence(written, text, on_failure, words):
+    """Before anything runs, and by the name of the file."""
+    with pytest.raises(SuiteFaults, match=words):
+        written(text, on_failure)
+
+
+def test_whatever_is_divertible_diverts(written):
+    """Every condition of the documented list is accepted."""
+    rules = [{"type": kind, "kwargs": {"column": "id"}} for kind in sorted(DIVERTIBLE)]
+    assert {rule.action for rule in written(suite(*rules), "divert").rules} == {"divert"}
+
+
+LAKE = "lake: {path: lake, format: delta, commit_interval: 30s}\n"
+
+
+def lake(table, *suites):
+    """A lake section with suites."""
+    said = ", ".join(f"{{suite: {one}, on_failure: divert}}" for one in suites)
+    return f"lake:\n  path: lake\n  tables:\n    {table}:\n      quality: [{said}]\n"
+
+
+def test_faults_have_file_line_and_place(changed, tmp_path):
+    """A suite's faults stand among the configuration's own."""
+    (tmp_path / "s.json").write_text(suite(MEAN))
+    (line,) = changed(LAKE, lake("orders", "s.json"))
+    assert line.startswith("hub.yaml:18: lake.tables.orders.quality[0].suite: s.json: orders/expect_column_mean")
+
+
+def test_a_missing_file_and_a_table_that_nothing_feeds(changed, tmp_path):
+    """A suite that would never be used is a fault, because nobody would notice."""
+    (tmp_path / "s.json").write_text(suite(KNOWN))
+    (line,) = changed(LAKE, lake("orders", "none.json"))
+    assert "no such text file" in line
+    (line,) = changed(LAKE, lake("bookings", "s.json"))
+    assert "no rule under `topics` feeds" in line
+    assert changed(LAKE, lake("payments.eu", "s.json")) == []
+
+
+def test_names_beside_a_table_are_the_gates(changed):
+    """A topic can not be sent where the quarantine or the history lies."""
+    (line,) = changed('lake: "{topic}"', 'lake: "{topic}__quarantine"')
+    assert "the quality gate writes those" in line
+
+
+def test_suites_of_one_table_are_told_apart(changed, tmp_path):
+    """By their names; and a view has one path."""
+    views = {"aggregator": {"views": {"line": "lines"}}}
+    (tmp_path / "a.json").write_text(suite(KNOWN, meta=views))
+    (tmp_path / "b.json").write_text(suite(KNOWN, name="b", meta={"aggregator": {"views": {"line": "rows"}}}))
+    (line,) = changed(LAKE, lake("orders", "a.json", "a.json"))
+    assert "has the name of another one" in line
+    (line,) = changed(LAKE, lake("orders", "a.json", "b.json"))
+    assert "another path" in line
+
+
+@pytest.mark.parametrize("name", ["bookings", "personal-data"])
+def test_the_shipped_suites_are_commented_suites(name):
+    """Each can be used as the full example does, and says why each of its rules is there."""
+    path = Path(__file__).parents[3] / "configs" / "expectations" / f"{name}.json"
+    read = load_suite(path, "divert" if name == "bookings" else "hold")
+    data = json.loads(path.read_text())
+    assert len(read.rules) == len(data["expectations"]) == sum(bool(one["notes"]) for one in data["expectations"])
+    assert data["meta"]["great_expectations_version"].startswith("1.")

@@ -1,0 +1,60 @@
+"""Rows, staged outcomes and commits for tests of lake tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from aggregator.coordinates import OffsetRange
+from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.commit import Commit, CommitResult
+from aggregator.lake.files import Stage
+from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.tables.port import Tables
+
+NAME = "eu.orders"  # a name with a dot is one name, not a namespace
+FIRST, SECOND = CentralPartition("eu.orders", "AAA", 0), CentralPartition("eu.orders", "AAA", 1)
+
+
+def rows(count: int, **columns: pa.Array) -> pa.Table:
+    """So many rows: the fixed columns without values, then these."""
+    fixed = [pa.nulls(count, field.type) for field in FIXED_COLUMNS]
+    table = pa.Table.from_arrays(fixed, schema=FIXED_COLUMNS)
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, column) if name in FIXED_COLUMNS.names else (
+            table.append_column(name, column)
+        )  # fmt: skip
+    return table
+
+
+def ids(*values: int) -> pa.Table:
+    """Rows with an `id`."""
+    return rows(len(values), id=pa.array(values, pa.int64()))
+
+
+def staged(tables: Tables, partition: CentralPartition, start: int, end: int, table: pa.Table) -> Outcome:
+    """What a task that read [start, end) of a partition has staged."""
+    division = tables.partitions.get(NAME, ())
+    stage = Stage(Path(tables.folder) / NAME, None, promotes=tables.promotes, divided_by=division)
+    stage.add(table)
+    return Outcome((Reached(Span(partition, OffsetRange(start, end)), end),), stage.close())
+
+
+def commit(tables: Tables, *outcomes: Outcome) -> CommitResult:
+    """Bring outcomes in, from the newest version."""
+    return Commit(tables, NAME, outcomes).run(tables.open(NAME))
+
+
+def read(tables: Tables, columns: str = "*", order: str = "1") -> Sequence[tuple]:
+    """The table as DuckDB reads its live files."""
+    files = [str(Path(tables.folder) / NAME / path) for path in tables.open(NAME).files()]
+    with duckdb.connect() as connection:
+        query = f"select {columns} from read_parquet({files}, union_by_name=true) order by {order}"
+        return connection.sql(query).fetchall()
+
+
+def read_ids(tables: Tables) -> list[int]:
+    """Every `id`."""
+    return [row[0] for row in read(tables, "id")]

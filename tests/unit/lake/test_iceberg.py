@@ -1,0 +1,173 @@
+"""What Iceberg adds to rule G: properties, field ids by name, promotions, catalogues, and tables altered by hand."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.table import Table
+
+from aggregator.config.model import CatalogConfig
+from aggregator.errors import ConfigError, HoldError
+from aggregator.lake.commit import Commit
+from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.tables.port import TableUnavailable
+from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
+
+
+@pytest.fixture
+def tables(tmp_path) -> IcebergTables:
+    return IcebergTables("hub", tmp_path)
+
+
+def by_hand(tables: IcebergTables) -> Table:
+    """The table as another tool opens it."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tables.folder / 'catalog.db'}")
+    return catalog.load_table(("lake", NAME))
+
+
+def test_positions_are_properties_of_the_same_commit(tables):
+    """Every Iceberg reader can tell how far a table is; each commit is one metadata version and one snapshot."""
+    commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
+    before = by_hand(tables)
+    commit(tables, staged(tables, FIRST, 3, 4, ids(4)))
+    after = by_hand(tables)
+    assert after.properties[f"hub/{NAME}/eu.orders@AAA-0"] == "4"
+    assert len(after.metadata.metadata_log) == len(before.metadata.metadata_log) + 1
+    assert len(after.metadata.snapshots) == len(before.metadata.snapshots) + 1
+
+
+def test_staged_files_are_read_by_name(tables):
+    """Parquet files carry no field ids: pyiceberg reads them by the name mapping, also after columns were added."""
+    commit(tables, staged(tables, FIRST, 0, 1, rows(1, s=pa.array([{"x": 1}]))))
+    commit(tables, staged(tables, FIRST, 1, 2, rows(1, m=pa.array([2]), s=pa.array([{"x": 2, "y": [7]}]))))
+    found = by_hand(tables).scan(selected_fields=("m", "s")).to_arrow().sort_by("m").to_pylist()
+    assert found == [{"s": {"x": 2, "y": [7]}, "m": 2}, {"s": {"x": 1, "y": None}, "m": None}]
+
+
+def test_files_carry_column_statistics(tables):
+    """A reader prunes by the bounds in the manifest."""
+    commit(tables, staged(tables, FIRST, 0, 2, ids(1, 5)), staged(tables, SECOND, 0, 1, ids(9)))
+    assert len(list(by_hand(tables).scan("id > 6").plan_files())) == 1
+
+
+def test_types_are_promoted_in_place(tables):
+    """Int to long, float to double, more digits: also for files that were staged under the narrower type."""
+    narrow = rows(
+        1, i=pa.array([1], pa.int32()), f=pa.array([0.5], pa.float32()), n=pa.array([None], pa.decimal128(5, 2))
+    )
+    wide = rows(1, i=pa.array([2**40]), f=pa.array([0.1]), n=pa.array([None], pa.decimal128(9, 2)))
+    commit(tables, staged(tables, FIRST, 0, 1, narrow))
+    late = staged(tables, SECOND, 0, 1, narrow)
+    commit(tables, staged(tables, FIRST, 1, 2, wide))
+    commit(tables, late)
+    schema = tables.open(NAME).schema()
+    assert [schema.field(name).type for name in "ifn"] == [pa.int64(), pa.float64(), pa.decimal128(9, 2)]
+    assert read(tables, "i, f") == [(1, 0.5), (1, 0.5), (2**40, 0.1)]
+    assert sorted(by_hand(tables).scan().to_arrow()["i"].to_pylist()) == [1, 1, 2**40]
+
+
+def test_a_lost_answer_is_no_conflict(tables, monkeypatch):
+    """Whether the catalogue took the commit is told by the next read, so nothing is removed or repeated before it."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    outcome, handle = staged(tables, FIRST, 1, 2, ids(2)), tables.open(NAME)
+    catalog = type(handle.table.catalog)
+    real = catalog.commit_table
+
+    def lost(*args, **kwargs):
+        real(*args, **kwargs)
+        raise CommitStateUnknownException
+
+    with monkeypatch.context() as cut:
+        cut.setattr(catalog, "commit_table", lost)
+        with pytest.raises(TableUnavailable):
+            Commit(tables, NAME, [outcome]).run(handle)
+    assert commit(tables, outcome).version is None
+    assert read_ids(tables) == [1, 2]
+
+
+def test_a_table_that_was_rolled_back_is_held(tables):
+    """Its positions would say that rows are there which are not."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    older = by_hand(tables).current_snapshot().snapshot_id
+    commit(tables, staged(tables, FIRST, 1, 2, ids(2)))
+    newer = by_hand(tables).current_snapshot().snapshot_id
+    by_hand(tables).manage_snapshots().rollback_to_snapshot(older).commit()
+    with pytest.raises(HoldError, match="rolled back"):
+        tables.open(NAME)
+    by_hand(tables).manage_snapshots().set_current_snapshot(newer).commit()
+    assert tables.open(NAME).positions([FIRST]) == {FIRST: 2}
+
+
+def test_a_table_without_its_positions_is_held(tables):
+    """Without them every record would come twice."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    with by_hand(tables).transaction() as change:
+        change.remove_properties(*(name for name in change.table_metadata.properties if name.startswith("hub/")))
+    with pytest.raises(HoldError, match="positions were removed"):
+        tables.open(NAME)
+
+
+def test_a_table_with_retries_is_held(tables):
+    """Left on, pyiceberg would put a commit behind whatever came first."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    with by_hand(tables).transaction() as change:
+        change.set_properties({"commit.retry.num-retries": "4"})
+    with pytest.raises(HoldError, match="num-retries"):
+        tables.open(NAME)
+
+
+def test_a_column_dropped_by_hand_comes_back(tables):
+    """The next record that has it adds it again; files that hold it show their values again, by name."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    with by_hand(tables).update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("id")
+    commit(tables, staged(tables, FIRST, 1, 2, ids(2)))
+    assert sorted(by_hand(tables).scan().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_lost_catalogue_is_no_empty_lake(tables):
+    """A table whose folder has versions that the catalogue does not know is not begun again."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    other = IcebergTables("hub", tables.folder, catalog=CatalogConfig(name="another"))
+    assert other.open(NAME) is None
+    with pytest.raises(HoldError, match="does not know it"):
+        commit(other, staged(other, FIRST, 0, 1, ids(1)))
+
+
+def test_damaged_metadata_is_held_by_name(tables):
+    """A metadata file that nobody can read holds the table and quotes nothing."""
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    place = Path(by_hand(tables).metadata_location.removeprefix("file://"))
+    place.write_text(json.dumps({"format-version": 2}))
+    with pytest.raises(HoldError, match=NAME):
+        tables.open(NAME)
+    place.unlink()
+    with pytest.raises(TableUnavailable, match=NAME):
+        tables.open(NAME)
+
+
+def test_a_catalogue_that_is_away_is_waited_for(tmp_path):
+    """A named error that asks for another try; the address and its password stay out of it."""
+    rest = CatalogConfig(options={"type": "rest", "uri": "http://127.0.0.1:9/catalog"})
+    with pytest.raises(TableUnavailable, match="does not answer") as told:
+        IcebergTables("hub", tmp_path, catalog=rest).open(NAME)
+    assert "127.0.0.1" not in str(told.value)
+    sql = CatalogConfig(options={"type": "sql", "uri": f"sqlite:///{tmp_path}/none/catalog.db"})
+    with pytest.raises(TableUnavailable):
+        IcebergTables("hub", tmp_path, catalog=sql).open(NAME)
+
+
+def test_options_that_make_no_catalogue_are_a_fault_of_the_configuration(tmp_path):
+    """Told as such, without the values."""
+    for options in ({"type": "nonsense"}, {"type": "sql"}):
+        with pytest.raises(ConfigError, match="catalogue"):
+            IcebergTables("hub", tmp_path, catalog=CatalogConfig(options=options)).open(NAME)
+
+
+def test_looking_makes_no_catalogue(tmp_path):
+    """`status` and `plan` write nothing."""
+    assert IcebergTables("hub", tmp_path / "lake").open(NAME) is None
+    assert not (tmp_path / "lake").exists()

@@ -1,0 +1,199 @@
+"""An edge's account: what arrives counts, what clocks say does not, and a restart goes on where the last hub was."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.availability import State
+from aggregator.edges.heartbeats import Heartbeat
+from aggregator.edges.history import by_day, joined, uptime
+from aggregator.kafka.edge_status import Told, day_record, state_key
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.pauses import Pause
+from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.observe.history import day_records, spans_of
+from aggregator.observe.look import EdgeLook
+from aggregator.observe.probe import Probed
+from aggregator.replicate.retention import Margin
+
+CENTRAL_MS = 1_800_000_000_000
+TICK_S = 0.5
+FLOW = EdgePartition("eu", "orders", 0)
+YEAR_MS = 365 * 86_400_000
+
+
+def config(**changes) -> HubConfig:
+    """A hub with one edge."""
+    edge = {"bootstrap_servers": "e:1"} | changes.pop("edge", {})
+    return HubConfig(hub="h", central={"bootstrap_servers": "c:1"}, edges={"eu": edge}, **changes)
+
+
+def moment(second: float) -> Moment:
+    """A moment so many seconds after the start."""
+    return Moment(500.0 + second, CENTRAL_MS + int(second * 1000))
+
+
+class Story:
+    """Plays seconds of an edge's life to an account."""
+
+    def __init__(self, hub=None, *, told=None, spans=(), began=0.0):
+        self.account = EdgeAccount(hub or config(), "eu", moment(began).now_s, told=told, spans=spans)
+        self.second, self.answered, self.position, self.end = began, None, 0, 0
+        self.states, self.pause, self.look, self.skew_ms = [], None, None, 0
+
+    def live(self, seconds, *, beats=True, answers=True, reads=10, arrives=10, gaps=0, source="h"):
+        """Go on for so many seconds; returns the states that were seen."""
+        first = len(self.states)
+        for _ in range(int(seconds / TICK_S)):
+            self.second += TICK_S
+            now = moment(self.second)
+            self.end += arrives
+            self.position = min(self.end, self.position + reads)
+            if beats:
+                self.account.beat(Heartbeat(source, "eu", now.now_ms - 40 + self.skew_ms), now.now_ms, now.now_s)
+            if answers:
+                self.answered = now.now_s
+            probed = Probed(self.answered, "", now.now_s, {FLOW: self.end}, looked_s=500.0, look=self.look)
+            entry = LedgerRecord(0, "id", self.position, epoch=1, slot=0)
+            self.account.moved({FLOW: entry}, probed)
+            seen = self.account.observe(now, probed, gaps=gaps, held=frozenset(), pause=self.pause)
+            self.account.judge(now, seen)
+            self.states.append(self.account.availability.state)
+        return self.states[first:]
+
+    @property
+    def state(self):
+        return self.account.availability.state
+
+
+def test_a_life_with_everything_in_it():
+    """Up, cut off for ten seconds, back; stuck, freed; behind, caught up: each state in its time and not before."""
+    story = Story()
+    assert story.live(8)[0] is State.LAGGING, "its first beat is awaited"
+    assert set(story.live(60)) == {State.UP}
+    cut = story.live(10, beats=False, answers=False)
+    assert cut.index(State.UNREACHABLE) * TICK_S < 5, "three beats and two seconds"
+    back = story.live(10)
+    assert 4.5 <= back.index(State.UP) * TICK_S <= 6, "after it has lasted"
+    stuck = story.live(40, reads=0)
+    assert 28 <= stuck.index(State.STALLED) * TICK_S <= 32, "after the window"
+    story.live(20, reads=10**6)
+    assert story.state is State.UP
+    assert story.live(40, reads=7)[-1] is State.LAGGING
+    assert story.live(20, reads=10**6)[-1] is State.UP
+    assert story.live(10, beats=False)[-1] is State.STALLED, "it answers, but nothing comes through"
+    assert story.live(1, gaps=1)[0] is State.LOSING_DATA
+
+
+def test_a_flow_that_is_overtaken_loses_data_before_it_is_lost():
+    """Behind, with less time left than it takes to catch up, counts before the first record is gone."""
+    story = Story()
+    story.look = EdgeLook(True, margins={FLOW: Margin(200_000, 3_600_000)})
+    assert story.live(40, reads=9)[-1] is State.LOSING_DATA
+    assert "deletes unread records" in story.account.availability.reason
+    quick = Story()
+    quick.look = EdgeLook(True, margins={FLOW: Margin(200_000, 3_600_000)})
+    quick.live(40, reads=9)
+    assert quick.live(20, reads=10**6)[-1] is State.UP
+
+
+def test_a_pause_is_shown_and_its_end_waits_for_the_first_beat():
+    """Paused at once; when it ends, the silence of the pause is not held against the edge."""
+    story = Story()
+    story.live(40)
+    story.pause = Pause("eu", True, "ada@desk", CENTRAL_MS, "brokers are moved")
+    assert story.live(100, beats=False, answers=False)[0] is State.PAUSED
+    assert "ada@desk" in story.account.availability.reason
+    story.pause = replace(story.pause, paused=False)
+    assert set(story.live(20, beats=False)) == {State.LAGGING}
+    assert story.live(20, beats=False)[-1] is State.STALLED
+
+
+def test_nobody_writes_beats_and_the_answers_decide():
+    """`heartbeats: {emit: false}`, and nothing may be written: silence to questions is silence."""
+    story = Story(config(heartbeats={"emit": False}))
+    assert set(story.live(60, beats=False)) == {State.UP}
+    assert story.live(6, beats=False, answers=False)[-1] is State.UNREACHABLE
+
+
+def test_a_maintenance_window_is_excused():
+    """The state is what it is; the time in the window counts neither way."""
+    hub = config(edge={"maintenance": [{"start": "2027-01-15T08:00Z", "lasts": "1h"}]})
+    assert CENTRAL_MS == 1_800_000_000_000, "2027-01-15T08:00Z"
+    story = Story(hub)
+    story.live(10)
+    assert story.live(60, beats=False, answers=False)[-1] is State.UNREACHABLE
+    assert story.account.maintenance
+    found = uptime(story.account.spans, now_ms=moment(story.second).now_ms, window_ms=70_000, objective=0.99)
+    assert found.observed < 0.02
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(1, 40), st.booleans(), st.booleans(), st.sampled_from([0, 7, 10, 1000]), st.booleans()),
+    min_size=1,
+    max_size=6,
+)
+CLOCKS = st.lists(st.sampled_from([0, 600_000, -600_000, YEAR_MS, -YEAR_MS]), min_size=6, max_size=6)
+
+
+def play(story, steps, clocks):
+    for (seconds, beats, answers, reads, lost), skew_ms in zip(steps, clocks, strict=False):
+        story.skew_ms = skew_ms
+        story.live(seconds, beats=beats, answers=answers, reads=reads, gaps=int(lost))
+    return story
+
+
+@settings(deadline=None, max_examples=30)
+@given(STEPS, CLOCKS)
+def test_fault_17_no_clock_of_an_edge_changes_a_state(steps, clocks):
+    """Ten minutes or a year off, forwards, backwards and changing: states and their times are the same to the look."""
+    right, wrong = play(Story(), steps, [0] * 6), play(Story(), steps, clocks)
+    assert wrong.states == right.states
+    assert wrong.account.spans == right.account.spans
+
+
+@settings(deadline=None, max_examples=30)
+@given(STEPS, st.integers(1, 6))
+def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
+    """State and history come back from central's records; the time between two hubs belongs to no span."""
+    before = play(Story(), steps[:at], [0] * 6)
+    account = before.account
+    records = [(state_key("eu"), account.told().encode(), 1), (state_key("us"), b"?", 2)]
+    records += [(*day_record("eu", day, spans), 3) for day, spans in by_day(account.spans).items()]
+    told = Told().heard(records)
+    spans = joined({day: spans_of(rows) for (_, day), rows in told.days.items()})
+    assert spans == account.spans
+    after = Story(told=told.states["eu"], spans=spans, began=before.second + 100)
+    assert after.state is before.state
+    after.live(10)
+    assert after.account.spans[: len(spans) - 1] == spans[:-1]
+    seconds = sum(span.end_ms - span.start_ms for span in after.account.spans) / 1000
+    assert seconds <= before.second + 10
+    assert list(told.states) == ["eu"], "a damaged record is nobody's state"
+
+
+def test_history_is_written_when_it_changed_and_forgotten_after_a_month():
+    """The present day as it grows, nothing twice, and a tombstone for a day that no window reaches."""
+    story = play(Story(), [(10, True, True, 10, False)], [0])
+    now_ms = moment(story.second).now_ms
+    ((key, value),) = day_records("eu", story.account.spans, {}, now_ms=now_ms)
+    assert key == "day/eu/2027-01-15"
+    rows = {day: rows for (_, day), rows in Told().heard([(key, value, 0)]).days.items()}
+    assert list(day_records("eu", story.account.spans, rows, now_ms=now_ms)) == []
+    old = {"2026-11-01": [[1, 2, "UP", False]]}
+    assert list(day_records("eu", (), old, now_ms=now_ms)) == [("day/eu/2026-11-01", None)]
+    assert spans_of([[1, 2, "UP", False], ["x"], [1, 2, "ELSE", False]]) == spans_of([[1, 2, "UP", False]])
+
+
+def test_skew_is_that_of_whoever_writes_near_the_edge():
+    """The hub's own beats tell the way's length; those of another writer tell its clock."""
+    story = Story()
+    story.live(5)
+    assert (story.account.latency_ms, story.account.skew_ms) == (40, None)
+    near = Story(config(heartbeats={"emit": False}))
+    near.skew_ms = -600_000
+    near.live(5)
+    assert (near.account.latency_ms, near.account.skew_ms) == (None, -600_040)

@@ -1,0 +1,123 @@
+"""What is followed at central, folded: slots, fields of many lives, rates, requests to pause."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Failed
+from aggregator.kafka.edge_status import PULSE, EdgeState, Told, pulse, state_key
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.pauses import Pause, fold_pauses, paused_edges
+from aggregator.kafka.requests import fold
+from aggregator.observe.fields import FieldFeed
+from aggregator.observe.rates import Rates
+from aggregator.observe.telemetry import SlotFeed
+from aggregator.observe.watch import troubles, warnings
+
+FLOW, OTHER = EdgePartition("eu", "orders", 0), EdgePartition("us", "orders", 0)
+
+
+def word(slot=0, epoch=3, **changes) -> bytes:
+    """A slot's regular word, as the slot writes it."""
+    body = {"v": 1, "at_ms": 5, "life": "a", "rss_bytes": 9, "cpu_s": 1.5, "epoch": epoch, "slot": slot}
+    return json.dumps(body | {"transactions": 7, "delivered": 3, "held": {}, "waiting": {}} | changes).encode()
+
+
+def test_the_newest_word_of_each_running_slot_counts():
+    """Those of an older epoch, and of a slot that fell silent, do not; what is none of ours changes nothing."""
+    feed = SlotFeed()
+    feed.take(word(0, epoch=2), 0.0)
+    feed.take(word(1, epoch=2), 0.0)
+    feed.take(word(0, held={"eu/orders/1": ["gap", "offsets 5 to 9"]}, clients={"central": {"sent_bytes": 1.0}}), 5.0)
+    for junk in (None, b"?", b"[]", b"{}", json.dumps({"kind": "fields", "slot": 9}).encode()):
+        feed.take(junk, 5.0)
+    (one,) = feed.slots(6.0)
+    assert (one.slot, one.epoch, one.transactions, one.held) == (0, 3, 7, {"eu/orders/1": ("gap", "offsets 5 to 9")})
+    assert one.clients["central"]["sent_bytes"] == 1.0
+    assert feed.slots(16.0) == ()
+
+
+def fields(life: str, at_ms: int, transformed: int, number=1) -> bytes:
+    """What one life tells of one field."""
+    row = [7, "email", "string", ["PII"], "tag", "drop", "removed", 9, 1, transformed, 0, False]
+    body = {"kind": "fields", "edge": "eu", "topic": "orders", "policy": ["p", 1, ""], "keys": {}, "number": number}
+    return json.dumps(body | {"parts": 1, "part": 0, "rows": [row], "life": life, "at_ms": at_ms}).encode()
+
+
+def sums(feed: FieldFeed) -> dict:
+    """The counts of each field, over all lives."""
+    return {at: [(one.row.path, *one[1:]) for one in found.fields] for at, found in feed.topics().items()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=30), st.integers(0, 40))
+def test_lives_that_are_over_become_one_and_no_count_is_lost(words, silent_ms):
+    """However often it is settled: sums stay the same as long as what is over says nothing more."""
+    kept, settled = FieldFeed(), FieldFeed()
+    for at_ms, (life, transformed) in enumerate(words):
+        value = fields(f"life-{at_ms}-{life}", at_ms, transformed, number=at_ms)
+        kept.take(value)
+        settled.take(value)
+        settled.settle(silent_ms)
+    assert sums(settled) == sums(kept)
+    assert len(settled._whole) <= silent_ms + 2
+
+
+def test_rates_follow_counters():
+    """Per flow over the last seconds, per edge second by second; a counter that went back has no negative rate."""
+    rates = Rates()
+    for second in range(30):
+        rates.take({FLOW: 100 * second, OTHER: 50 if second < 20 else 0}, float(second))
+    assert rates.flows() == {FLOW: 100.0, OTHER: 0.0}
+    assert rates.edges()["eu"][-3:] == (100.0, 100.0, 100.0)
+    assert set(rates.edges()["us"]) == {0.0}
+    assert Rates().flows() == {}
+
+
+PAUSE = Pause("eu", True, "ada@desk", 1_700_000_000_000, "brokers are moved")
+
+
+def test_a_pause_is_the_newest_word_about_its_edge():
+    """Who, when and why survive; a resumption replaces it; other requests are passed over, damaged ones named."""
+    resumed = Pause("us", False, "bob", 3, "")
+    records = [
+        LogRecord(0, place, *one.encode())
+        for place, one in enumerate([PAUSE, Pause("us", True, "x", 1, "y"), resumed, PAUSE])
+    ]
+    records.append(LogRecord(0, 9, "gap/truncated/eu/orders/0/0/1/2", b"?"))
+    found = fold_pauses(records, "h.requests")
+    assert found == {"eu": PAUSE, "us": resumed}
+    assert paused_edges(found.values()) == {"eu"}
+    assert PAUSE.sentence == "by ada@desk since 2023-11-14T22:13:20Z: brokers are moved"
+    assert resumed.sentence == ""
+    assert fold(records[:-1], "h.requests") == {}
+    key, value = PAUSE.encode()
+    for damaged in (b"?", b"{}", value.replace(b'"v": 1', b'"v": 2')):
+        with pytest.raises(Failed, match="offset 4"):
+            fold_pauses([LogRecord(0, 4, key, damaged)], "h.requests")
+    assert fold_pauses([LogRecord(0, 4, key, None)], "h.requests") == {}
+
+
+def test_what_is_told_is_the_newest_record_of_each_key():
+    """A pulse with central's stamp, the last pulse of a hub, states; damaged records and other versions say nothing."""
+    state = EdgeState("UP", "heartbeats arrive", 5, skew_ms=-3)
+    told = Told().heard([(*pulse(), 10), (*pulse(), 20), (state_key("eu"), state.encode(), 30), ("junk", b"?", 40)])
+    assert (told.pulse_ms, told.states) == (20, {"eu": state})
+    assert told.heard([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)]) == told
+    assert told.heard([(*pulse(last=True), 70)]).pulse_ms is None
+
+
+def test_why_a_flow_is_not_read_is_told_in_words():
+    """Held and waiting flows are named with what their slot says; a gap is not, it has a list of its own."""
+    held = {"eu/a/0": ["refused", "schema id 7 has two meanings"], "eu/b/0": ["gap", "offsets 5 to 9"]}
+    feed = SlotFeed()
+    feed.take(word(0, held=held, waiting={"eu/c/0": "the registry does not answer"}), 5.0)
+    found = troubles(feed.slots(6.0))
+    assert found == {
+        "eu/a/0": "held, schema id 7 has two meanings",
+        "eu/c/0": "waits and tries again, the registry does not answer",
+    }
+    said = warnings({}, (), found, warning_ms=1)
+    assert "eu/a/0: held, schema id 7 has two meanings" in said.values()
