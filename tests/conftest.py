@@ -18,14 +18,18 @@ def clusters(tmp_path_factory):
 @pytest.fixture
 def new_trial(clusters, tmp_path):
     """Makes hubs of their own on the shared clusters, each with its topic on both edges."""
+    trials = []
 
     def make(**options) -> Trial:
         made = Trial(clusters, tmp_path, **options)
+        trials.append(made)
         for edge in clusters.edges:
             made.create(edge)
         return made
 
-    return make
+    yield make
+    for made in trials:
+        made.close()
 
 
 @pytest.fixture

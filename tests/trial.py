@@ -168,6 +168,11 @@ class Trial:
         assert producer.flush(60) == 0
         assert not failures
 
+    def close(self) -> None:
+        """Let go of the clients, which would complain once the clusters are down."""
+        self._producers.clear()
+        self._admins.clear()
+
     def _producer(self, edge: str) -> Producer:
         if edge not in self._producers:
             self._producers[edge] = Producer(

@@ -121,6 +121,7 @@ class MixedTrial:
             self.hub.stop()
             for one in self.arrivals.values():
                 one.close()
+            self.trial.close()
         assert {code for code, _ in self.hub.ends} <= {-9, 1, 6}, self.hub.ends
         self.outcome.verdict = self.truth.judge(self.gaps)
         return self.outcome

@@ -6,7 +6,7 @@ Invariant: what is written can be read back: a campaign goes on where it was int
 import fcntl
 import re
 import statistics
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from pathlib import Path
 
 from tests.chaos.mixed import Outcome
@@ -16,39 +16,35 @@ HEAD = (
     "| seed | recovery after each fault | records | dead | in gaps | lost | twice | invented | reordered | lake |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
-_FAILED = "**"
 
 _INTRODUCTION = """\
-Written by `make chaos ARGS="-k mixed" TRIALS={trials} SEED={seed} TABLE=docs/trials.md`, which leaves out the seeds
-that are here: each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake;
-{records:,} records in all. One machine ran brokers, hub and judge: recovery times are upper bounds, and hold the hub's
-own start where it was killed. `lake` counts rows by which table and central differ."""
+{clean} of {trials} trials are clean; {records:,} records in all. Written by
+`make chaos ARGS="-k mixed" TRIALS={trials} SEED={seed} TABLE=docs/trials.md`, which runs only those seeds that are not
+clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake. One
+machine ran brokers, hub and judge: recovery times are upper bounds, and hold the hub's own start where it was killed.
+`lake` counts rows by which table and central differ."""
 
 
 def row(outcome: Outcome) -> str:
     """One line of the table."""
     recovered = ", ".join(f"{name} {seconds} s" for name, seconds in outcome.recovered_s)
     if outcome.verdict is None:
-        told = f"{_FAILED}{outcome.failure}{_FAILED}"
-        return f"| {outcome.seed} | {recovered}; {told} |" + " |" * 8
+        return f"| {outcome.seed} | {recovered} **{outcome.failure.replace('|', ' ')}** |" + " |" * len(fields(Verdict))
     return f"| {outcome.seed} | {recovered} | {' | '.join(map(str, astuple(outcome.verdict)))} |"
 
 
 def kept(path: Path) -> dict[int, Outcome]:
-    """The trials that a file holds, by seed; those that did not come to a verdict are left out."""
-    if not path.exists():
-        return {}
-    found = {}
-    for line in path.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == len(HEAD[0].strip("|").split("|")) and cells[0].isdigit() and cells[-1]:
-            times = [
-                (name, float(seconds)) for name, seconds in re.findall(r"([a-z ]+(?:, accept)?) ([0-9.]+) s", cells[1])
-            ]
-            recovered = [(name.strip(), seconds) for name, seconds in times]
-            verdict = Verdict(*map(int, cells[2:]))
-            found[int(cells[0])] = Outcome(int(cells[0]), [name for name, _ in recovered], recovered, verdict)
-    return found
+    """The trials that a file holds, by seed."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    return {int(cells[0]): _parsed(cells) for cells in rows if cells and cells[0].isdigit()}
+
+
+def _parsed(cells: list[str]) -> Outcome:
+    told, _, failure = cells[1].partition("**")
+    recovered = [(name, float(seconds)) for name, seconds in re.findall(r"([a-z][a-z ,]+?) ([0-9.]+) s\b", told)]
+    verdict = None if failure else Verdict(*map(int, cells[2:]))
+    return Outcome(int(cells[0]), [name for name, _ in recovered], recovered, verdict, failure.removesuffix("**"))
 
 
 def keep(path: Path, outcome: Outcome) -> None:
@@ -76,11 +72,12 @@ def recoveries(outcomes: list[Outcome]) -> list[str]:
 def page(outcomes: list[Outcome]) -> str:
     """All of it, as the repository keeps it."""
     records = sum(outcome.verdict.records for outcome in outcomes if outcome.verdict)
+    clean = sum(outcome.clean for outcome in outcomes)
     return "\n".join(
         [
             "# Mixed trials",
             "",
-            _INTRODUCTION.format(trials=len(outcomes), seed=outcomes[0].seed, records=records),
+            _INTRODUCTION.format(trials=len(outcomes), clean=clean, seed=outcomes[0].seed, records=records),
             "",
             *HEAD,
             *map(row, outcomes),

@@ -27,7 +27,7 @@ def test_mixed_faults(clusters, lines, tmp_path):
     """I1, I2, I4, I6, I8 after any mix of faults; each trial's seed is printed, and replays its draw."""
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**32))
     table = Path(os.environ["TABLE"]) if os.environ.get("TABLE") else None
-    done = kept(table) if table else {}
+    done = {seed for seed, outcome in kept(table).items() if outcome.clean} if table else set()
     outcomes = []
     for line in HEAD:
         print(line)
@@ -37,7 +37,8 @@ def test_mixed_faults(clusters, lines, tmp_path):
         try:
             trial.run()
         except AssertionError as failure:  # the others are worth running
-            trial.outcome.failure = str(failure).splitlines()[0][:200]
+            hit = [*trial.outcome.faults, "the end"][len(trial.outcome.recovered_s)]
+            trial.outcome.failure = f"{hit}: {failure}".partition("\n")[0][:200]
             print(failure)
         outcomes.append(trial.outcome)
         print(row(trial.outcome), flush=True)
