@@ -19,7 +19,7 @@ HEAD = (
 
 _INTRODUCTION = """\
 {clean} of {trials} trials are clean; {records:,} records in all. Written by
-`make chaos ARGS="-k mixed" TRIALS={trials} SEED={seed} TABLE=docs/trials.md`, which runs only those seeds that are not
+`make chaos ARGS="-k mixed" TRIALS=n SEED=s TABLE=docs/trials.md`, which runs only those seeds that are not
 clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake. One
 machine ran brokers, hub and judge: recovery times are upper bounds, and hold the hub's own start where it was killed.
 `lake` counts rows by which table and central differ."""
@@ -77,7 +77,7 @@ def page(outcomes: list[Outcome]) -> str:
         [
             "# Mixed trials",
             "",
-            _INTRODUCTION.format(trials=len(outcomes), clean=clean, seed=outcomes[0].seed, records=records),
+            _INTRODUCTION.format(trials=len(outcomes), clean=clean, records=records),
             "",
             *HEAD,
             *map(row, outcomes),
