@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, progress, table
+from aggregator.cli.output import config_option, emit, output_option, table, write_page
 from aggregator.config.load import load_config
-from aggregator.errors import Failed
 
 if TYPE_CHECKING:
     from aggregator.observe.quality import QualityReport
@@ -35,19 +34,10 @@ def quality(config: Path, *, tables: tuple[str, ...], days: int, html: Path | No
 
     found = quality_report(load_config(config, os.environ), tables, days=days, now=datetime.now(UTC))
     if html is not None:
-        _write_page(found, html)
+        from aggregator.observe.quality_page import quality_page  # noqa: PLC0415 - as above
+
+        write_page(quality_page(found), html)
     emit(found.plain(), output, lambda: _text(found))
-
-
-def _write_page(found: "QualityReport", path: Path) -> None:
-    from aggregator.observe.quality_page import quality_page  # noqa: PLC0415 - as above
-    from aggregator.observe.report_writer import replace_file  # noqa: PLC0415
-
-    try:
-        replace_file(path, quality_page(found))
-    except OSError as error:
-        raise Failed(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
-    progress(f"written: {path}")
 
 
 def _text(found: "QualityReport") -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, Failed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("text", "json", "yaml")
@@ -66,6 +66,21 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
     yaml.width = 4096  # a folded regular expression can not be copied
     yaml.dump(answer, text)
     return text.getvalue()
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page to a file, whole or not at all, and say so.
+
+    Raises:
+        Failed: the file can not be written.
+    """
+    from aggregator.observe.report_writer import replace_file  # noqa: PLC0415 - most commands write no file
+
+    try:
+        replace_file(path, page)
+    except OSError as error:
+        raise Failed(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
+    progress(f"written: {path}")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

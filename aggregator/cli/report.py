@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, progress, rendered, table
+from aggregator.cli.output import config_option, emit, output_option, rendered, table, write_page
 from aggregator.config.load import load_config
-from aggregator.errors import Failed
 
 if TYPE_CHECKING:
     from aggregator.observe.report import Report
@@ -48,19 +47,10 @@ def report(config: Path, html: Path | None, output: str, *, json_schema: bool) -
 
     found = Gathering(load_config(config, os.environ)).report(datetime.now(UTC))
     if html is not None:
-        _write_page(found, html)
+        from aggregator.observe.report_page import report_page  # noqa: PLC0415 - as above
+
+        write_page(report_page(found), html)
     emit(found.plain(), output, lambda: _text(found))
-
-
-def _write_page(found: "Report", path: Path) -> None:
-    from aggregator.observe.report_page import report_page  # noqa: PLC0415 - as above
-    from aggregator.observe.report_writer import replace_file  # noqa: PLC0415
-
-    try:
-        replace_file(path, report_page(found))
-    except OSError as error:
-        raise Failed(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
-    progress(f"written: {path}")
 
 
 def _text(found: "Report") -> Iterator[str]:

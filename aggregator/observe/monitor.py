@@ -197,16 +197,17 @@ class Monitor(threading.Thread):
             self._publisher.tell(edge, account)
 
     def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
-        feeds = self._feeds
+        feeds, slots = self._feeds, self._feeds.slots(moment.now_s)
+        troubled = troubles(slots)
         self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
-            self._warn(gaps)
+            self._warn(gaps, troubled)
             if self._publisher is None and self._is_told(moment):
                 for edge, account in self._accounts.items():
                     account.spans = told_spans(feeds.told.days, edge)
-        flows = {edge: self._flows(edge, moment, holding) for edge in self._accounts}
+        flows = {edge: self._flows(edge, moment, holding, troubled) for edge in self._accounts}
         status = HubStatus(
             self._config.hub,
             moment.now_ms,
@@ -223,7 +224,7 @@ class Monitor(threading.Thread):
             status,
             epoch=feeds.control.newest,
             driver=feeds.control.epoch.driver if feeds.control.epoch else "",
-            slots=feeds.slots(moment.now_s),
+            slots=slots,
             backfilling=feeds.backfilling(moment.now_s),
             rates=self._rates.flows(),
             throughput=self._rates.edges(),
@@ -244,9 +245,10 @@ class Monitor(threading.Thread):
         pulse_ms = self._feeds.told.pulse_ms
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
 
-    def _flows(self, edge: str, moment: Moment, holding: Mapping[EdgePartition, Gap]) -> tuple[FlowStatus, ...]:
+    def _flows(
+        self, edge: str, moment: Moment, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
+    ) -> tuple[FlowStatus, ...]:
         account, probed = self._accounts[edge], self._probes[edge].probed
-        troubled = troubles(self._feeds.slots(moment.now_s))
         return tuple(
             live_flow(
                 source,
@@ -275,9 +277,8 @@ class Monitor(threading.Thread):
             beat_age_ms=None if age_s is None else int(age_s * 1000),
         )
 
-    def _warn(self, gaps: tuple[KnownGap, ...]) -> None:
+    def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str]) -> None:
         if self._publisher:
             looked = {edge: probe.probed.look for edge, probe in self._probes.items() if probe.probed.look}
             warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
-            troubled = troubles(self._feeds.slots(time.monotonic()))
             self._warned.say(warnings(looked, list(unsettled(gaps)), troubled, warning_ms=warning_ms))

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import psutil
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.bench.backlog import Backlog
+from tests.bench.slots import Sampler
 
 PATIENCE_S = 120.0
 _FROM = 0.2
@@ -55,27 +55,6 @@ class Contestant:
     verify: Callable[[list], None]
 
 
-class _Usage:
-    """CPU seconds of a process and all below it, those that ended included, and the most they held."""
-
-    def __init__(self, pid: int) -> None:
-        self._root = psutil.Process(pid)
-        self._last: dict[int, float] = {}
-        self.peak_bytes = 0
-
-    def cpu_s(self) -> float:
-        held = 0
-        for process in [self._root, *self._root.children(recursive=True)]:
-            try:
-                times = process.cpu_times()
-                held += process.memory_info().rss
-            except psutil.NoSuchProcess:
-                continue
-            self._last[process.pid] = times.user + times.system
-        self.peak_bytes = max(self.peak_bytes, held)
-        return sum(self._last.values())
-
-
 def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: str) -> Result:
     """Run one contestant over the whole backlog.
 
@@ -92,18 +71,18 @@ def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: 
     began = time.monotonic()
     first = fifth = None
     with contestant.start() as process:
-        usage, serving = _Usage(process.pid), [_Usage(pid) for pid in brokers]
+        usage, serving = Sampler(process.pid), [Sampler(pid) for pid in brokers]
         while (count := ends.sum()) < backlog.records:
             now = time.monotonic()
-            spent = usage.cpu_s()
+            spent = _cpu_s(usage)
             if count and first is None:
                 first = now - began
             if fifth is None and count >= backlog.records * _FROM:
-                fifth = (now, spent, sum(one.cpu_s() for one in serving), count)
+                fifth = (now, spent, sum(map(_cpu_s, serving)), count)
             assert process.poll() is None, process.log.read_text()[-3000:]
             assert now - began < PATIENCE_S, f"{contestant.name} has {count}: {process.log.read_text()[-3000:]}"
             time.sleep(0.05)
-        now, spent, served = time.monotonic(), usage.cpu_s(), sum(one.cpu_s() for one in serving)
+        now, spent, served = time.monotonic(), _cpu_s(usage), sum(map(_cpu_s, serving))
         at, spent_before, served_before, before = fifth or (began, 0.0, 0.0, 0)
         moved = backlog.records - before
         _verify(contestant, backlog, central)
@@ -114,6 +93,10 @@ def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: 
         round(usage.peak_bytes / 1e6),
         round(first or 0.0, 1),
     )
+
+
+def _cpu_s(sampler: Sampler) -> float:
+    return sum(sampler.sample().values())
 
 
 class _Ends:

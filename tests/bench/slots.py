@@ -45,25 +45,33 @@ def bare_start_s() -> float:
 
 
 class Sampler:
-    """CPU seconds and resident bytes of a process and everything below it, Python workers and JVM apart."""
+    """CPU seconds and resident bytes of a process and everything below it, Python workers and JVM apart.
+
+    Attributes:
+        peak_bytes: Most that all of them held at once.
+        peak_worker_bytes: Most that one Python worker held.
+    """
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
         self._last: dict[int, tuple[str, float]] = {}
-        self.peak_worker_bytes = 0
+        self.peak_bytes = self.peak_worker_bytes = 0
 
     def sample(self) -> dict[str, float]:
         """CPU seconds by kind, processes that ended included."""
+        held = 0
         for process in [self._root, *self._root.children(recursive=True)]:
             try:
                 with process.oneshot():
                     kind = "jvm" if process.name() == "java" else "python"
-                    times = process.cpu_times()
-                    self._last[process.pid] = (kind, times.user + times.system)
-                    if kind == "python" and process.pid != self._root.pid:
-                        self.peak_worker_bytes = max(self.peak_worker_bytes, process.memory_info().rss)
+                    times, resident = process.cpu_times(), process.memory_info().rss
             except psutil.NoSuchProcess:
                 continue
+            self._last[process.pid] = (kind, times.user + times.system)
+            held += resident
+            if kind == "python" and process.pid != self._root.pid:
+                self.peak_worker_bytes = max(self.peak_worker_bytes, resident)
+        self.peak_bytes = max(self.peak_bytes, held)
         return {kind: sum(cpu for found, cpu in self._last.values() if found == kind) for kind in ("python", "jvm")}
 
 

@@ -1,38 +1,22 @@
 """What the documents say is so: commands exist with these options, included files are there, links lead somewhere."""
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
-from aggregator.cli.main import main
 from aggregator.errors import AnotherHub, ConfigError
+from tests.shown import check_command, shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
 README = DOCUMENTS[0].read_text(encoding="utf-8")
 
 
-def commands() -> list[list[str]]:
-    """Every `aggregator …` line of a shell block in the README, without its comment."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
-    return [words[1:] for words in lines if words[:1] == ["aggregator"]]
-
-
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
+@pytest.mark.parametrize("words", shown_commands(README), ids=" ".join)
 def test_every_command_of_the_readme_exists(words):
     """Each is a command of ours, and takes the options that it is shown with."""
-    command: click.Command = main
-    context = click.Context(main)
-    while isinstance(command, click.Group) and words:
-        found = command.get_command(context, words[0])
-        assert found is not None, f"no command {words[0]}"
-        command, words = found, words[1:]
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word.split("=")[0] for word in words if word.startswith("-")} <= known
+    check_command(words)
 
 
 def test_the_readme_shows_the_smallest_configuration_as_it_is():
