@@ -10,7 +10,7 @@ from aggregator.backfill.planner import Sampled
 from aggregator.backfill.ranges import Ranges
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.committed import Committed, CommittedReader
+from aggregator.kafka.committed import Committed, read_committed
 from aggregator.kafka.ends import Partition
 
 _RECORDS = 300
@@ -68,16 +68,9 @@ def judged(head: Sequence[tuple[int, int]], offsets: OffsetRange, *, disordered:
 
 
 def _read(cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange]) -> dict[Partition, list[tuple[int, int]]]:
-    wanted = {at: offsets for at, offsets in ranges.items() if len(offsets)}
-    found: dict[Partition, list[tuple[int, int]]] = {at: [] for at in wanted}
-    if not wanted:
-        return found
-    reader = CommittedReader(cluster, max_bytes=_BUFFER_BYTES)
-    try:
-        for piece in reader.read(wanted):
-            found[piece.topic, piece.partition] += _rows(piece)
-    finally:
-        reader.close()
+    found: dict[Partition, list[tuple[int, int]]] = {at: [] for at, offsets in ranges.items() if len(offsets)}
+    for piece in read_committed(cluster, ranges, max_bytes=_BUFFER_BYTES):
+        found[piece.topic, piece.partition] += _rows(piece)
     return found
 
 

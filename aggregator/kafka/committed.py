@@ -91,6 +91,23 @@ def offset_bounds(
     return {one: OffsetRange(starts[one.topic, one.partition], stable[one.topic, one.partition]) for one in partitions}
 
 
+def read_committed(
+    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], *, max_bytes: int
+) -> Iterator[Committed]:
+    """Read ranges with a reader of their own, as `CommittedReader.read` does; no client where all of them are empty.
+
+    Raises:
+        Unreachable: the cluster does not answer.
+    """
+    if not any(map(len, ranges.values())):
+        return
+    reader = CommittedReader(cluster, max_bytes=max_bytes)
+    try:
+        yield from reader.read(ranges)
+    finally:
+        reader.close()
+
+
 class CommittedReader:
     """One consumer that reads several ranges side by side.
 

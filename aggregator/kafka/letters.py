@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.kafka.committed import CommittedReader
+from aggregator.kafka.committed import read_committed
 from aggregator.kafka.log import decided_ranges
 
 VERSION = 1
@@ -112,17 +112,11 @@ def read_letters(cluster: ClusterConfig, topic: str) -> Iterator[Letter]:
 def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, bytes | None]]:
     count = topics.partition_count(cluster, topic)
     ranges = decided_ranges(cluster, [(topic, partition) for partition in range(count)]) if count else {}
-    if not any(map(len, ranges.values())):
-        return
-    reader = CommittedReader(cluster, max_bytes=_PIECE_BYTES)
-    try:
-        for piece in reader.read(ranges):
-            if piece.held is not None:
-                raise Failed(f"{topic}: {piece.held.message}", hint=piece.held.hint)
-            for offset, key, value in zip(piece.offsets, piece.keys, piece.values, strict=True):
-                yield offset, key or b"", value
-    finally:
-        reader.close()
+    for piece in read_committed(cluster, ranges, max_bytes=_PIECE_BYTES):
+        if piece.held is not None:
+            raise Failed(f"{topic}: {piece.held.message}", hint=piece.held.hint)
+        for offset, key, value in zip(piece.offsets, piece.keys, piece.values, strict=True):
+            yield offset, key or b"", value
 
 
 def _letter(body: dict[str, Any], *, reason: str | None = None) -> Letter:

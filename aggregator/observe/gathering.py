@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import CommittedReader
+from aggregator.kafka.committed import read_committed
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.letters import is_resolution
 from aggregator.kafka.names import HubNames
@@ -71,14 +71,10 @@ class Gathering:
         start, end = self._bounds(topic)
         first = max(start, self._next.get(topic, start if most is None else end - most))
         self._next[topic] = end
-        if first >= end:
-            return
-        reader = CommittedReader(self._config.central, max_bytes=_PIECE_BYTES)
-        try:
-            for piece in reader.read({(topic, 0): OffsetRange(first, end)}):
+        if first < end:
+            wanted = {(topic, 0): OffsetRange(first, end)}
+            for piece in read_committed(self._config.central, wanted, max_bytes=_PIECE_BYTES):
                 yield from piece.values
-        finally:
-            reader.close()
 
     def _bounds(self, topic: str) -> OffsetRange:
         """What the internal topic holds; nothing before the hub's first start."""

@@ -12,7 +12,7 @@ import numpy as np
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import HoldError
-from aggregator.kafka.committed import Committed, CommittedReader
+from aggregator.kafka.committed import Committed, read_committed
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.letters import read_letters
 from aggregator.kafka.names import HubNames
@@ -29,19 +29,13 @@ def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], w
         HoldError: records of them were deleted meanwhile.
         Unreachable: no answer.
     """
-    if not any(map(len, wanted.values())):
-        return
-    reader = CommittedReader(cluster, max_bytes=_PIECE_BYTES)
-    try:
-        for piece in reader.read(wanted):
-            if piece.held is not None:
-                raise HoldError(
-                    f"{what}: partition {piece.partition} of {piece.topic} can not be read",
-                    hint="were records deleted meanwhile, or is the right to read missing? run the audit again",
-                )
-            yield piece
-    finally:
-        reader.close()
+    for piece in read_committed(cluster, wanted, max_bytes=_PIECE_BYTES):
+        if piece.held is not None:
+            raise HoldError(
+                f"{what}: partition {piece.partition} of {piece.topic} can not be read",
+                hint="were records deleted meanwhile, or is the right to read missing? run the audit again",
+            )
+        yield piece
 
 
 def letter_offsets(cluster: ClusterConfig, names: HubNames) -> Letters:
