@@ -1,10 +1,15 @@
 """Real clusters for every test that needs them: started once, ended with the session."""
 
 import pytest
+from hypothesis import settings
 
 from aggregator.sandbox.sandbox import Sandbox
 from tests.epochs import Epochs
 from tests.trial import Trial
+
+# How long an example takes is the machine's, not the code's.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ longer has is a fault with its coordinates, never a reset. A silent edge costs i
 """
 
 import bisect
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -123,18 +124,13 @@ class EdgeReader:
         except KafkaException as failure:
             polled.faults.append(Fault(("", -1), "failed", failure.args[0].str()))
             return polled
-        run: list[Message] = []
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self._note(message, error, polled)
-            elif run and (run[-1].partition() != message.partition() or run[-1].topic() != message.topic()):
-                polled.chunks.append(_chunk(run))
-                run = [message]
-            else:
-                run.append(message)
-        if run:
-            polled.chunks.append(_chunk(run))
+        if any(map(Message.error, messages)):
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    self._note(message, error, polled)
+            messages = [message for message in messages if message.error() is None]
+        polled.chunks += _chunks(messages)
         return polled
 
     @staticmethod
@@ -189,15 +185,27 @@ def _start(at: Partition, offset: int, leader_epoch: int | None) -> TopicPartiti
     return TopicPartition(*at, offset, leader_epoch=leader_epoch)
 
 
-def _chunk(run: list[Message]) -> Chunk:
-    first = run[0]
+def _chunks(messages: list[Message]) -> Iterator[Chunk]:
+    """One chunk per run of one partition.
+
+    Every record passes here: accessors are mapped, because a call from Python costs as much as librdkafka's own work.
+    """
+    topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
+    start = 0
+    for (topic, partition), run in itertools.groupby(zip(topics, partitions, strict=True)):
+        end = start + sum(1 for _ in run)
+        yield _chunk(topic or "", partition or 0, messages[start:end])
+        start = end
+
+
+def _chunk(topic: str, partition: int, run: list[Message]) -> Chunk:
     return Chunk(
-        first.topic() or "",
-        first.partition() or 0,
-        [message.key() for message in run],
-        [message.value() for message in run],
-        [message.headers() for message in run],
-        [message.timestamp()[1] for message in run],
-        [message.offset() or 0 for message in run],
+        topic,
+        partition,
+        list(map(Message.key, run)),
+        list(map(Message.value, run)),
+        list(map(Message.headers, run)),
+        [timestamp_ms for _, timestamp_ms in map(Message.timestamp, run)],
+        list(map(Message.offset, run)),
         run[-1].leader_epoch(),
     )

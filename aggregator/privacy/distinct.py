@@ -42,7 +42,7 @@ class Distinct:
         """Results of distinct raw values, in their order; None for one that failed."""
         answers = list(map(self._known.get, raws))
         fresh = [raw for raw, answer in zip(raws, answers, strict=True) if answer is None]
-        made = self._worked_out(fresh) if fresh else []
+        made = self.worked_out(fresh) if fresh else []
         self._remember(raws, answers, fresh, made)
         if len(fresh) == len(raws):
             return made
@@ -62,7 +62,13 @@ class Distinct:
         if len(self._known) > self._capacity:
             self._known = {}
 
-    def _worked_out(self, fresh: Sequence[Raw]) -> list[Raw]:
+    @property
+    def remembers(self) -> bool:
+        """Whether a raw value's result may serve again: it is kept at all, and nothing beside the value decides it."""
+        return self._capacity > 0 and not self._call.beside
+
+    def worked_out(self, fresh: Sequence[Raw]) -> list[Raw]:
+        """Results of raw values, whatever is remembered; None for one that failed."""
         try:
             return self._apply(fresh)
         except Exception:  # noqa: BLE001 - whatever an operator raises, only its own values may suffer

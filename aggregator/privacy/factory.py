@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from datetime import date
+from typing import TYPE_CHECKING
 
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import Registry
+
+if TYPE_CHECKING:
+    from aggregator.privacy.kernel.memory import Budget
 
 
 def topic_strip(
@@ -20,6 +24,7 @@ def topic_strip(
     keys: Mapping[str, KeyRing],
     today: Callable[[], date] = utc_today,
     edge: str | None = None,
+    budget: "Budget | None" = None,
 ) -> Strip:
     """The strip of one edge topic.
 
@@ -32,6 +37,7 @@ def topic_strip(
         keys: The hub's key rings; resolved here, in the process that strips.
         today: Decides which `keep` has expired.
         edge: Where records come from; without it, conditions on the edge can not be decided.
+        budget: What operators may remember, where several topics share it.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or names a key that is not there.
@@ -47,4 +53,5 @@ def topic_strip(
         keys=keys,
         today=today,
         edge=edge,
+        budget=budget,
     )

@@ -45,7 +45,7 @@ class Stripped:
 
     keys: list[bytes | None]
     values: list[bytes | None]
-    headers: list[list[tuple[str, bytes | None]]]
+    headers: list[Headers]
     rejected: dict[int, Rejection] = field(default_factory=dict)
     suppressed: set[int] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -8,6 +8,8 @@ batch when a registry is away.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
+from itertools import chain
+from operator import itemgetter
 
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
@@ -23,6 +25,7 @@ from aggregator.privacy.unified import ID_HEADERS, unified
 from aggregator.schema.registry import Registry
 
 HEADERS_PATH = "@headers"
+_NAME = itemgetter(0)
 
 
 def utc_today() -> date:
@@ -98,7 +101,8 @@ class TopicStrip:
 
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
-        if any(batch.headers):
+        names = set(map(_NAME, chain.from_iterable(filter(None, batch.headers))))
+        if not ID_HEADERS.isdisjoint(names):
             are_framed = isinstance(self._values, Programs)
             batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=are_framed)
         today = self._today()
@@ -113,18 +117,21 @@ class TopicStrip:
         counts = _delivered(keys, lost) + _delivered(values, lost)
         for index in lost:
             keys.contents[index] = values.contents[index] = None
-        headers = self._allowed(batch.headers, lost, counts)
+        headers = self._allowed(batch.headers, names, lost, counts)
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
         return Stripped(keys.contents, values.contents, headers, dead, set(suppressed), counts)
 
     def _allowed(
-        self, headers: Sequence[Headers | None], lost: Collection[int], counts: Counts
-    ) -> list[list[tuple[str, bytes | None]]]:
-        names = self._headers
-        nothing: list[tuple[str, bytes | None]] = []  # one for all: making one each costs a tenth of the whole batch
-        if not any(headers):
-            return [nothing] * len(headers)
-        allowed = [[pair for pair in pairs if pair[0] in names] if pairs else nothing for pairs in headers]
+        self, headers: Sequence[Headers | None], names: Collection[str], lost: Collection[int], counts: Counts
+    ) -> list[Headers]:
+        nothing: Headers = []  # one for all: making one each costs a tenth of the whole batch
+        allowed: list[Headers]
+        if self._headers.isdisjoint(names):
+            allowed = [nothing] * len(headers)
+        elif self._headers.issuperset(names):
+            allowed = [pairs or nothing for pairs in headers]
+        else:
+            allowed = [[pair for pair in pairs if pair[0] in self._headers] if pairs else nothing for pairs in headers]
         for index in lost:
             allowed[index] = nothing
         there = sum(map(len, filter(None, headers))) - sum(len(headers[index] or ()) for index in lost)

@@ -18,7 +18,7 @@ _REFUSED = b"\x80"
 
 
 def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
-    """The batch, itself where no header names a schema.
+    """The batch in which no header names a schema any more; only for one that has some of `ID_HEADERS`.
 
     Args:
         batch: As it was read.
@@ -26,9 +26,6 @@ def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True
         keys: Whether keys may be Avro; else their headers mean nothing.
         values: The same of values.
     """
-    names = {name for pairs in batch.headers if pairs for name, _ in pairs}
-    if ID_HEADERS.isdisjoint(names):
-        return batch
     told = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
     return Batch(
         _framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,

@@ -6,9 +6,12 @@ record moves past it; what is neither is counted as suppressed. Nothing here dec
 
 import hashlib
 import hmac
+import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
@@ -24,7 +27,7 @@ from aggregator.replicate.ports import Writer
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
 RECORD_OVERHEAD_BYTES = 100
 _HEADER_OVERHEAD_BYTES = 10
-_OFFSET_BYTES = 20
+_NAME, _CONTENT = operator.itemgetter(0), operator.itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +111,18 @@ class Delivery:
 
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
-        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/".encode()
-        suffix = b"/%d" % flow.incarnation
-        sizes = _sizes(stripped)
+        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/"
+        origins = [(ORIGIN_HEADER, origin) for origin in _origins(prefix, chunk.offsets, flow.incarnation)]
         late: Headers = [(BACKFILL_HEADER, self._plan.backfill.encode())] if self._plan.backfill else []
-        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(prefix) - len(suffix) - _OFFSET_BYTES
+        weight = _weight(stripped)
+        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(origins[-1][1])
         limit -= len(BACKFILL_HEADER) + len(self._plan.backfill) + _HEADER_OVERHEAD_BYTES if late else 0
-        if max(sizes) > limit:
+        if weight.most > limit:
             kept = stripped.rejected.keys() | stripped.suppressed
-            large = {index for index, size in enumerate(sizes) if size > limit} - kept
+            large = {index for index, size in enumerate(_sizes(stripped)) if size > limit} - kept
             stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
-        records: Iterable[Outgoing] = (
-            (key, value, timestamp, [*headers, (ORIGIN_HEADER, b"%b%d%b" % (prefix, offset, suffix)), *late])
-            for key, value, timestamp, headers, offset in zip(
-                stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, chunk.offsets, strict=True
-            )
-        )
+        headers = [[*pairs, origin, *late] for pairs, origin in zip(stripped.headers, origins, strict=True)]
+        records: Iterable[Outgoing] = zip(stripped.keys, stripped.values, chunk.timestamps_ms, headers, strict=True)
         left_out = stripped.rejected.keys() | stripped.suppressed
         if left_out:
             records = [record for index, record in enumerate(records) if index not in left_out]
@@ -135,7 +134,7 @@ class Delivery:
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
-        return sum(sizes) + letters
+        return weight.total + letters
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
         """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""
@@ -166,6 +165,35 @@ class Delivery:
                 "value_hmac": digest.hexdigest() if digest else None,
             }
         ).encode()
+
+
+def _origins(prefix: str, offsets: Sequence[int], incarnation: int) -> list[bytes]:
+    """The `hub.origin` of each record, made as one text and cut: half the cost of making each alone."""
+    suffix = f"/{incarnation}"
+    text = f"{suffix}\n{prefix}".join(map(str, offsets))  # no topic's name holds a line's end
+    return f"{prefix}{text}{suffix}".encode().split(b"\n")
+
+
+class _Weight(NamedTuple):
+    """Bytes of keys, values and headers: of all records, and no less than the largest one's."""
+
+    total: int
+    most: int
+
+
+def _weight(stripped: Stripped) -> _Weight:
+    """Weigh a batch without a look at each record."""
+    parts = [stripped.keys, stripped.values]
+    headers = list(itertools.chain.from_iterable(stripped.headers))
+    names, contents = list(map(len, map(_NAME, headers))), list(map(len, filter(None, map(_CONTENT, headers))))
+    sizes = [list(map(len, filter(None, part))) for part in parts]
+    widest = (
+        max(map(len, stripped.headers)) * (max(names) + max(contents, default=0) + _HEADER_OVERHEAD_BYTES)
+        if names
+        else 0
+    )
+    total = sum(map(sum, sizes)) + sum(names) + sum(contents) + len(names) * _HEADER_OVERHEAD_BYTES
+    return _Weight(total, sum(max(part, default=0) for part in sizes) + widest)
 
 
 def _sizes(stripped: Stripped) -> list[int]:

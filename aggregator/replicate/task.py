@@ -8,7 +8,7 @@ import functools
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from aggregator.config.model import HubConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
+from aggregator.engine.worker import settle
 from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.factory import topic_strip
@@ -51,14 +52,18 @@ def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
         Exception: whatever Spark raises after a task failed for the last time.
     """
     count = len(work.plans)
-    tasks = spark.range(0, count, 1, count).mapInArrow(functools.partial(_slots, work), "outcome binary")
+    # A task opens its own plan only: those of all slots may be half a gigabyte.
+    sealed = [pickle.dumps(plan) for plan in work.plans]
+    run = functools.partial(_slots, replace(work, plans=()), sealed)
+    tasks = spark.range(0, count, 1, count).mapInArrow(run, "outcome binary")
     return [pickle.loads(row.outcome) for row in tasks.collect()]  # noqa: S301 - written by our own tasks
 
 
-def _slots(work: EpochWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    settle()
     for batch in batches:
         for slot in batch.column(0).to_pylist():
-            outcome = _guarded(work, work.plans[slot])
+            outcome = _guarded(work, pickle.loads(sealed[slot]))  # noqa: S301 - written by our own driver
             yield pa.RecordBatch.from_pydict({"outcome": [pickle.dumps(outcome)]})
 
 
@@ -91,6 +96,9 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
     """The strip of each edge topic under its rule's policy."""
+    from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
+
+    budget = Budget()
 
     def strip_for(source: EdgePartition) -> Strip:
         if source.topic == HEARTBEATS:
@@ -107,6 +115,7 @@ def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
             central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
             keys=config.keys,
             edge=source.edge,
+            budget=budget,
         )
 
     return strip_for

@@ -16,6 +16,7 @@ from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.beside import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.machine import SPAN
+from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.leaf import INTEGERS, Leaf
@@ -53,12 +54,14 @@ class Results(NamedTuple):
 class Calls:
     """The operator calls of a plan, and its looks, which are numbered behind them."""
 
-    def __init__(self, plan: Plan, operators_by_call: Sequence[Distinct]) -> None:
+    def __init__(self, plan: Plan, operators_by_call: Sequence[Distinct], memory: Memory) -> None:
         calls = plan.calls
         self._calls = calls
         self._looks = dict(enumerate(plan.looks, len(calls)))
         self._sees_beside = [number for number, call in enumerate(calls) if call.beside]
         self._operators = operators_by_call
+        self._memory = memory
+        self._numbers = memory.numbers(operators_by_call)
         self._constant = np.array([not operators.reads_value(call.rule) for call in calls], bool)
         self._answered: list[Raw] = []
         self._constants = _joined([], np.zeros(0, np.int64))
@@ -93,22 +96,36 @@ class Calls:
         if not count:
             return constants._replace(looked=looked(data, spans, constants.which, scanned.spans_to, self._looks))
         spans[:, 0] = askers[spans[:, 0]]
+        recalled = self._memory.recall(data, scanned.asked, self._numbers)
         which, originals = np.empty(count, np.int64), np.empty(count, np.int64)
         table = np.full(1 << (2 * count).bit_length(), -1, np.int64)
-        found = distinct(data, scanned.asked, count, table, which, originals)
+        found = distinct(data, scanned.asked, recalled.found, table, which, originals)
         values = spans[originals[:found]]
         parts, places = [(constants.rows, constants.made)], np.zeros(found, np.int64)
         at = len(constants.rows)
-        for number in np.flatnonzero(np.bincount(values[:, 0])).tolist():
+        for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
             if number < len(self._calls) and not self._calls[number].beside:
                 members = np.flatnonzero(values[:, 0] == number)
-                answers = self._operators[number].answers(raws_of_spans(data, values[members]))
-                parts.append(_rows(self._calls[number].result, answers))
+                rows, made = self._worked_out(number, data, values[members])
+                parts.append((rows, made))
                 places[members] = np.arange(at, at + len(members))
                 at += len(members)
+        is_known = recalled.found >= 0
+        of_spans = np.empty(count, np.int64)
+        of_spans[~is_known] = places[which[~is_known]]
+        of_spans[is_known] = np.arange(at, at + len(recalled.rows))
+        parts.append((recalled.rows, recalled.made))
         if not self._looks and not self._sees_beside:
-            return _joined(parts, places[which])
-        return self._with_looks(data, spans, which, scanned.spans_to, parts, places[which])
+            return _joined(parts, of_spans)
+        return self._with_looks(data, spans, which, scanned.spans_to, parts, of_spans)
+
+    def _worked_out(self, number: int, data: Bytes, spans: Integers) -> tuple[Integers, Bytes]:
+        """What one operator makes of values that are not remembered, and are from now on."""
+        operator = self._operators[number]
+        rows, made = _rows(self._calls[number].result, operator.worked_out(raws_of_spans(data, spans)))
+        if operator.remembers:
+            self._memory.remember(data, np.ascontiguousarray(spans).reshape(-1), self._numbers, rows, made)
+        return rows, made
 
     def _with_looks(
         self, data: Bytes, spans: Integers, which: Integers, spans_to: Integers,

@@ -12,7 +12,7 @@ from aggregator.privacy.kernel.words import WORD, word
 from aggregator.privacy.kernel.writing import copied
 from aggregator.privacy.pile import Bytes, Integers
 
-_LONGEST_SEARCH = 16
+LONGEST_SEARCH = 16
 # Odd constants of Knuth's multiplicative hashing (golden ratio) and of MurmurHash3's finaliser.
 _GOLDEN, _FINAL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
 
@@ -24,8 +24,9 @@ def _mixed(state: Number, more: Number) -> Number:
 
 
 @inlined
-def _hash(data: Bytes, call: Number, start: Number, length: Number) -> Number:
-    state = _mixed(np.uint64(call), np.uint64(length))
+def hashed(data: Bytes, call: Number, start: Number, length: Number) -> Number:
+    """64 bits of a value and its operator call."""
+    state = _mixed(_mixed(_FINAL, np.uint64(call)), np.uint64(length))
     if length < 0:
         return _mixed(state, np.uint64(start)) * _FINAL
     place = np.int64(0)
@@ -53,16 +54,18 @@ def _is_same(data: Bytes, spans: Integers, one: Number, other: Number) -> bool:
     return True
 
 
-@compiled(NUMBER, BYTES, INTEGERS, NUMBER, INTEGERS, INTEGERS, INTEGERS)
-def distinct(data: Bytes, spans: Integers, count: int, table: Integers, which: Integers, originals: Integers) -> Number:
+@compiled(NUMBER, BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS)
+def distinct(
+    data: Bytes, spans: Integers, known: Integers, table: Integers, which: Integers, originals: Integers
+) -> Number:
     """Find out which spans are the same.
 
     Args:
         data: The batch.
         spans: From the scan.
-        count: Their number.
+        known: For each span, whether its result is known already: not negative if it is; those are left out.
         table: Scratch; a power of two of integers, all -1, at least twice the number of spans.
-        which: Gets the number of each span's distinct value.
+        which: Gets the number of each span's distinct value; -1 for what is known.
         originals: Gets the first span of each distinct value.
 
     Returns:
@@ -70,23 +73,26 @@ def distinct(data: Bytes, spans: Integers, count: int, table: Integers, which: I
     """
     mask = np.uint64(table.size - 1)
     found = np.int64(0)
-    for span in range(count):
-        slot = _hash(data, spans[SPAN * span], spans[SPAN * span + 1], spans[SPAN * span + 2]) >> np.uint64(20) & mask
-        known = np.int64(-1)
-        for _ in range(_LONGEST_SEARCH):
+    for span in range(known.size):
+        which[span] = -1
+        if known[span] >= 0:
+            continue
+        slot = hashed(data, spans[SPAN * span], spans[SPAN * span + 1], spans[SPAN * span + 2]) >> np.uint64(20) & mask
+        same = np.int64(-1)
+        for _ in range(LONGEST_SEARCH):
             other = table[slot]
             if other < 0:
                 table[slot] = span
                 break
             if _is_same(data, spans, span, other):
-                known = which[other]
+                same = which[other]
                 break
             slot = (slot + np.uint64(1)) & mask
-        if known < 0:
-            known = found
+        if same < 0:
+            same = found
             originals[found] = span
             found += 1
-        which[span] = known
+        which[span] = same
     return found
 
 

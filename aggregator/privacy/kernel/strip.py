@@ -7,6 +7,7 @@ out before anything is written.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
 from aggregator.privacy.kernel.beside import records_of
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
+from aggregator.privacy.kernel.memory import Budget, Memory
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
@@ -45,9 +47,10 @@ class KernelProgram:
         central_id: int | None,
         *,
         workspace: Workspace,
+        memory: Memory,
     ) -> None:
         self._code = assembled(plan)
-        self._calls = Calls(plan, calls)
+        self._calls = Calls(plan, calls, memory)
         self._plan = plan
         self._met = np.zeros(self._code.size + 1, np.int64)
         self._records = 0
@@ -116,7 +119,19 @@ class KernelProgram:
 
 
 class KernelStrip(TopicStrip):
-    """Strips the records of one edge topic, at the speed of copying."""
+    """Strips the records of one edge topic, at the speed of copying.
+
+    Args:
+        budget: What all topics of a slot may remember.
+        topic: As `TopicStrip`.
+
+    Raises:
+        ConfigError: as `TopicStrip`.
+    """
+
+    def __init__(self, *, budget: Budget | None = None, **topic: Any) -> None:
+        self._budget = budget or Budget()
+        super().__init__(**topic)
 
     def _maker(self) -> Maker:
-        return partial(KernelProgram, workspace=Workspace())
+        return partial(KernelProgram, workspace=Workspace(), memory=Memory(self._budget))

@@ -41,6 +41,18 @@ def word(_typing: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def put_word(_typing: Any, array: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - as below
+    """Write eight bytes from a position on, as `word` reads them."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], *arguments[:2])
+        builder.store(arguments[2], builder.bitcast(address, _BITS.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, at, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def zeros_below(_typing: Any, bits: Any) -> Any:  # noqa: ARG001 - numba reads the names
     """The number of zero bits below the lowest one bit; 64 if there is none."""
 

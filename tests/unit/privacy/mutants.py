@@ -195,7 +195,8 @@ MACHINES = [
 ]
 
 RECORDS = [
-    _one("headers: an allow-list", TOPIC, "if pair[0] in names]", "]"),
+    _one("headers: an allow-list", TOPIC, "if pair[0] in self._headers]", "]"),
+    _one("headers: all are allowed only where all are listed", TOPIC, "self._headers.issuperset(names)", "names"),
     _one(
         "headers: a schema that the header does not name",
         UNIFIED,
@@ -357,7 +358,7 @@ LETTERS = [
     _one(
         "a result too large for central is a dead letter",
         DELIVERY,
-        "        if max(sizes) > limit:\n",
+        "        if weight.most > limit:\n",
         "        if False:\n",
     ),
     _one("what is dead is not counted as delivered", DELIVERY, "len(chunk) - dead - suppressed", "len(chunk)"),

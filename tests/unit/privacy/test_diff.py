@@ -60,7 +60,7 @@ policies = st.fixed_dictionaries(
         "topics": st.dictionaries(st.sampled_from(["orders", "o.*", "payments"]), TOPICS),
     }
 ).map(Policy.model_validate)
-some = settings(deadline=None, max_examples=50)
+some = settings(max_examples=50)
 
 
 @given(rules, rules)

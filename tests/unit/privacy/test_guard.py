@@ -5,7 +5,7 @@ import time
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import Reason
@@ -30,7 +30,6 @@ def _reason(guard, body):
     return None
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_is_well_formed_passes_and_every_cut_of_it_does_not(data):
     """Bytes of a drawn value pass; a byte more, and every shorter prefix, do not."""
@@ -43,7 +42,6 @@ def test_what_is_well_formed_passes_and_every_cut_of_it_does_not(data):
         assert _reason(guard, body[:end]) is Reason.UNDECODABLE
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_mutated_bytes_pass_or_are_refused(data):
     """Whatever the bytes are, the walk ends with an answer."""

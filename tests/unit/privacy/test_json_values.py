@@ -212,7 +212,7 @@ class _Oracle:
         return [value] if self.is_kept(steps) else []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(RULES, st.lists(VALUES, min_size=1, max_size=4))
 @example({"**": "keep"}, [{"a": {"{key}": 1}}])
 @example({"a.**": "keep", "**.b": "drop"}, [{"a": {"b": 1, "c": [2]}}])
@@ -225,7 +225,7 @@ def test_the_allow_list_against_its_definition(rules, values):
     assert _left(rules, *values) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(PATHS, st.sampled_from(["keep", "drop"]), max_size=3), VALUES)
 def test_twice_is_once(rules, value):
     """What is kept is kept again, byte for byte."""
@@ -233,7 +233,7 @@ def test_twice_is_once(rules, value):
     assert _strip(rules).strip(_batch(once)).values == once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(st.binary(max_size=30), VALUES.map(lambda value: json.dumps(value).encode())), max_size=5),
        st.integers(0, 40), st.binary(max_size=2))  # fmt: skip
 def test_conservation(values, at, junk):

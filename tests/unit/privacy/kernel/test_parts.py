@@ -102,7 +102,7 @@ def test_distinct_values_are_found(values):
     rows = [(call, end - len(value), len(value)) for (call, value), end in zip(values, ends, strict=True)]
     spans, count = np.array(rows, np.int64).reshape(-1), len(rows)
     which, originals = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    found = distinct(_bytes(data), spans, count, np.full(1024, -1), which, originals)
+    found = distinct(_bytes(data), spans, np.full(count, -1), np.full(1024, -1), which, originals)
     names = list(dict.fromkeys(values))
     assert [names[number] for number in which[:count]] == values
     assert found == len(names)
@@ -115,7 +115,7 @@ def test_no_search_is_long():
     data.flags.writeable = False
     spans = np.array([(0, n % 256, 1) for n in range(512)], np.int64).reshape(-1)
     which, originals = np.zeros(512, np.int64), np.zeros(512, np.int64)
-    found = distinct(data, spans, 512, np.full(32, -1), which, originals)
+    found = distinct(data, spans, np.full(512, -1), np.full(32, -1), which, originals)
     assert 256 <= found <= 512
     assert [spans[SPAN * originals[number] + 1] for number in which] == [n % 256 for n in range(512)]
 

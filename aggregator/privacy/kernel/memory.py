@@ -1,0 +1,301 @@
+"""What operators made of values, over batches: the machine finds it again without Python.
+
+Invariant: what is found is what the same operator made of exactly these bytes, or this number; a value that an operator
+failed for is asked again. Refuses to grow beyond its budget, which all topics of a slot share: it forgets all instead.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
+from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
+from aggregator.privacy.kernel.machine import SPAN
+from aggregator.privacy.kernel.spans import LONGEST_SEARCH, hashed
+from aggregator.privacy.kernel.words import WORD, item, put_word, word
+from aggregator.privacy.kernel.writing import copied
+from aggregator.privacy.pile import Bytes, Integers
+
+# Half a million identifiers with tokens of common lengths.
+BUDGET_BYTES = 64 * 1024 * 1024
+# A longer value is worked out anew each time, so that free text under an operator can not fill the memory.
+LONGEST_BYTES = 256
+NOTHING = -1
+# An entry lies in one place, because each place costs a trip to memory: its hash, its kind, its value and its result,
+# these two as bytes or as one word. The kind is operator, length of the value (`_IS_NUMBER` for a number), form and
+# length of the result, so many bits each.
+_VALUE = 2 * WORD
+_LENGTH_BITS, _FORM_BITS = 16, 4
+_IS_NUMBER = (1 << _LENGTH_BITS) - 1
+# A place in the table holds the upper part of a hash, and where an entry begins.
+_WHERE_BITS = 32
+_WHERE = (1 << _WHERE_BITS) - 1
+_FEWEST_BYTES, _FEWEST_PLACES = 64 * 1024, 2048
+# Entries a place, at most: a search stays short.
+_FULL = 0.5
+
+
+class Recalled(NamedTuple):
+    """What was found for a batch.
+
+    Attributes:
+        found: For each span where its entry begins; `NOTHING` where there is none.
+        rows: The results of the others, in their order, `RESULT` integers each.
+        made: Their bytes.
+    """
+
+    found: Integers
+    rows: Integers
+    made: Bytes
+
+
+@inlined
+def _kind(operator: Number, length: Number) -> Number:
+    """Operator and length of a value, as the kind of an entry begins."""
+    return operator << _LENGTH_BITS | (length if length >= 0 else np.int64(_IS_NUMBER))
+
+
+@inlined
+def _value_size(kind: Number) -> Number:
+    """Bytes of an entry's value."""
+    length = kind >> (_LENGTH_BITS + _FORM_BITS) & np.int64(_IS_NUMBER)
+    return np.int64(WORD) if length == _IS_NUMBER else length
+
+
+@inlined
+def _is_entry(data: Bytes, start: Number, length: Number, kept: Bytes, at: Number) -> bool:
+    """Whether an entry of the same operator and length is of this value."""
+    if length < 0:
+        return bool(np.int64(word(kept, at)) == start)
+    for place in range(length):  # noqa: SIM110 - the machine has no generators
+        if item(data, start + place) != item(kept, at + place):
+            return False
+    return True
+
+
+@inlined
+def _first(mark: Number, table: Integers) -> Number:
+    """Where the search for a hash begins."""
+    return np.uint64(mark) >> np.uint64(20) & np.uint64(table.size - 1)
+
+
+@inlined
+def _candidate(mark: Number, table: Integers) -> Number:
+    """The entry that bears this hash's upper part, as far as one must search for it."""
+    place = _first(mark, table)
+    for _ in range(LONGEST_SEARCH):
+        if table[place] == NOTHING:
+            break
+        if (table[place] ^ mark) >> _WHERE_BITS == 0:
+            return table[place] & _WHERE
+        place = (place + np.uint64(1)) & np.uint64(table.size - 1)
+    return np.int64(NOTHING)
+
+
+@compiled(types.UniTuple(NUMBER, 2), BYTES, INTEGERS, INTEGERS, INTEGERS, BYTES, INTEGERS, INTEGERS)
+def find(
+    data: Bytes, spans: Integers, operators: Integers, table: Integers, kept: Bytes, marks: Integers, found: Integers
+) -> tuple[Number, Number]:
+    """Fill `found` with where the entry of each span begins, `NOTHING` where there is none; `marks` is scratch.
+
+    One pass per thing that lies somewhere else in memory: the processor fetches many of a kind at once, and waits for
+    each where a pass goes from one to the next.
+
+    Returns:
+        How many were found, and the bytes of their results.
+    """
+    for span in range(found.size):
+        call = spans[SPAN * span]
+        operator = operators[call] if call < operators.size else NOTHING
+        found[span] = operator
+        if operator != NOTHING:
+            marks[span] = np.int64(hashed(data, operator, spans[SPAN * span + 1], spans[SPAN * span + 2]))
+    for span in range(found.size):
+        if found[span] != NOTHING:
+            found[span] = _candidate(marks[span], table)
+    count, size = np.int64(0), np.int64(0)
+    for span in range(found.size):
+        at = found[span]
+        if at == NOTHING:
+            continue
+        start, length = spans[SPAN * span + 1], spans[SPAN * span + 2]
+        kind = np.int64(word(kept, at + WORD))
+        is_kind = kind >> (_LENGTH_BITS + _FORM_BITS) == _kind(operators[spans[SPAN * span]], length)
+        if is_kind and _is_entry(data, start, length, kept, at + _VALUE):
+            count += 1
+            size += kind & _IS_NUMBER
+        else:
+            found[span] = NOTHING
+    return count, size
+
+
+@compiled(NUMBER, INTEGERS, BYTES, INTEGERS, OUT)
+def take(found: Integers, kept: Bytes, rows: Integers, made: Bytes) -> Number:
+    """Copy the results of what was found, in its order: `RESULT` integers each to `rows`, their bytes to `made`."""
+    row, used = np.int64(0), np.int64(0)
+    for span in range(found.size):
+        if found[span] == NOTHING:
+            continue
+        kind = np.int64(word(kept, found[span] + WORD))
+        at = found[span] + _VALUE + _value_size(kind)
+        form, size = kind >> _LENGTH_BITS & ((1 << _FORM_BITS) - 1), kind & _IS_NUMBER
+        rows[row + FORM], rows[row + LENGTH] = form, size
+        if form == NUMERIC:
+            rows[row + START] = np.int64(word(kept, at))
+        else:
+            rows[row + START] = used
+            used = copied(kept, at, size, made, used)
+        row += RESULT
+    return used
+
+
+@inlined
+def _put(mark: Number, at: Number, table: Integers) -> bool:
+    place = _first(mark, table)
+    for _ in range(LONGEST_SEARCH):
+        if table[place] == NOTHING:
+            table[place] = mark >> _WHERE_BITS << _WHERE_BITS | at
+            return True
+        place = (place + np.uint64(1)) & np.uint64(table.size - 1)
+    return False
+
+
+@compiled(types.UniTuple(NUMBER, 2), BYTES, INTEGERS, INTEGERS, INTEGERS, BYTES, INTEGERS, OUT, NUMBER)
+def keep(
+    data: Bytes, spans: Integers, operators: Integers, rows: Integers, made: Bytes,
+    table: Integers, kept: Bytes, used: int,
+) -> tuple[Number, Number]:  # fmt: skip
+    """Write entries behind the first `used` bytes; returns how many, and the bytes that are used then."""
+    count = np.int64(0)
+    for span in range(spans.size // SPAN):
+        call, start, length = spans[SPAN * span], spans[SPAN * span + 1], spans[SPAN * span + 2]
+        form, result, size = rows[RESULT * span + FORM], rows[RESULT * span + START], rows[RESULT * span + LENGTH]
+        if form == FAILED or operators[call] == NOTHING or max(length, size) > LONGEST_BYTES:
+            continue
+        mark = np.int64(hashed(data, operators[call], start, length))
+        if not _put(mark, used, table):
+            continue
+        put_word(kept, used, mark)
+        kind = (_kind(operators[call], length) << _FORM_BITS | form) << _LENGTH_BITS | size
+        put_word(kept, used + WORD, kind)
+        used += _VALUE
+        if length < 0:
+            put_word(kept, used, start)
+            used += WORD
+        else:
+            used = copied(data, start, length, kept, used)
+        if form == NUMERIC:
+            put_word(kept, used, result)
+            used += WORD
+        else:
+            used = copied(made, result, size, kept, used)
+        count += 1
+    return count, used
+
+
+@compiled(NUMBER, BYTES, NUMBER, INTEGERS)
+def rehash(kept: Bytes, used: int, table: Integers) -> Number:
+    """Fill an empty table; returns how many entries it has no place for, which are asked for again."""
+    lost, at = np.int64(0), np.int64(0)
+    while at < used:
+        if not _put(np.int64(word(kept, at)), at, table):
+            lost += 1
+        kind = np.int64(word(kept, at + WORD))
+        is_number = kind >> _LENGTH_BITS & ((1 << _FORM_BITS) - 1) == NUMERIC
+        at += _VALUE + _value_size(kind) + (np.int64(WORD) if is_number else kind & _IS_NUMBER)
+    return lost
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes that several memories may still take."""
+
+    left: int = BUDGET_BYTES
+
+    def take(self, more: int) -> bool:
+        """Take them, if they are there."""
+        if more > self.left:
+            return False
+        self.left -= more
+        return True
+
+
+class Memory:
+    """The memory of one topic's operators."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._numbers: dict[Distinct, int] = {}
+        self._count = self._used = 0
+        self._table = np.full(_FEWEST_PLACES, NOTHING, np.int64)
+        self._kept: Bytes = np.empty(_FEWEST_BYTES, np.uint8)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return self._table.nbytes + self._kept.nbytes
+
+    def numbers(self, operators: Collection[Distinct]) -> Integers:
+        """A number for each operator, the same whenever it is asked for; `NOTHING` for one that is not remembered."""
+        for operator in operators:
+            if operator.remembers:
+                self._numbers.setdefault(operator, len(self._numbers))
+        return np.array([self._numbers.get(operator, NOTHING) for operator in operators], np.int64)
+
+    def recall(self, data: Bytes, spans: Integers, operators: Integers) -> Recalled:
+        """Look for the results of spans.
+
+        Args:
+            data: The batch.
+            spans: `SPAN` integers each, operator calls first.
+            operators: For each call its number from `numbers`; there may be calls behind them, which have no results.
+        """
+        found, marks = np.empty(len(spans) // SPAN, np.int64), np.empty(len(spans) // SPAN, np.int64)
+        count, size = find(data, spans, operators, self._table, self._kept, marks, found)
+        rows, made = np.empty((count, RESULT), np.int64), np.empty(size, np.uint8)
+        take(found, self._kept, rows.reshape(-1), made)
+        return Recalled(found, rows, made)
+
+    def remember(self, data: Bytes, spans: Integers, operators: Integers, rows: Integers, made: Bytes) -> None:
+        """Keep results of spans that `recall` did not find, each value once.
+
+        Args:
+            data: The batch.
+            spans: As above.
+            operators: As above.
+            rows: Their results.
+            made: The results' bytes.
+        """
+        count = len(rows)
+        most = (_VALUE + 2 * WORD) * count + int(np.maximum(spans[2::SPAN], 0).sum() + rows[:, LENGTH].sum())
+        if not self._has_room(count, most):
+            self._table.fill(NOTHING)
+            self._count = self._used = 0
+            if not self._has_room(count, most):
+                return
+        more, self._used = keep(data, spans, operators, rows.reshape(-1), made, self._table, self._kept, self._used)
+        self._count += more
+
+    def _has_room(self, more: int, more_bytes: int) -> bool:
+        """Grow to what is needed, if the budget has it."""
+        size = _doubled(len(self._kept), self._used + more_bytes)
+        places = _doubled(len(self._table), int((self._count + more) / _FULL))
+        if size > _WHERE or not self._budget.take(size - len(self._kept) + 8 * (places - len(self._table))):
+            return False
+        if size > len(self._kept):
+            before, self._kept = self._kept, np.empty(size, np.uint8)
+            self._kept[: self._used] = before[: self._used]
+        if places > len(self._table):
+            self._table = np.full(places, NOTHING, np.int64)
+            rehash(self._kept, self._used, self._table)
+        return True
+
+
+def _doubled(size: int, needed: int) -> int:
+    while size < needed:
+        size *= 2
+    return size
