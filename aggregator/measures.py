@@ -157,7 +157,13 @@ SLOTS = Measure("aggregator_slots_running", "gauge", "slots", (), "Slots that to
 TRANSACTIONS = Measure(
     "aggregator_transactions_total", "counter", "transactions", ("slot",), "Committed since the slot's producer began."
 )
-SLOT_HELD = Measure("aggregator_flows_held", "gauge", "flows", ("slot", "reason"), "Flows that stand still, and why.")
+SLOT_HELD = Measure(
+    "aggregator_flows_held",
+    "gauge",
+    "flows",
+    ("slot", "reason"),
+    "Flows that stand still, and why; slot `none`: the driver gave them to none.",
+)
 SLOT_WAITING = Measure(
     "aggregator_flows_waiting", "gauge", "flows", ("slot",), "Flows that try again, for a registry or a broker."
 )
@@ -234,6 +240,27 @@ LAKE_QUALITY = Measure(
     "",
     ("table", "verdict"),
     "1 for the gate's last verdict; absent without a gate.",
+)
+LAKE_GATE_SECONDS = Measure(
+    "aggregator_lake_gate_seconds_total",
+    "counter",
+    "seconds",
+    ("table",),
+    "What the gate took; begins anew with each day (UTC).",
+)
+LAKE_RULE_FAILURES = Measure(
+    "aggregator_lake_rule_failures_total",
+    "counter",
+    "commits",
+    ("table", "rule"),
+    "Commits that failed a rule, or for which it could not be evaluated; begins anew with each day (UTC).",
+)
+LAKE_RULE_VALUES = Measure(
+    "aggregator_lake_rule_failed_values_total",
+    "counter",
+    "values",
+    ("table", "rule"),
+    "Values that failed a rule; begins anew with each day (UTC).",
 )
 LAKE_QUARANTINED = Measure(
     "aggregator_lake_quarantined_rows", "gauge", "rows", ("table",), "Rows that the gate diverted."

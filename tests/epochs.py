@@ -17,7 +17,8 @@ from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.planning import central_topics, plan_flows
-from aggregator.replicate.slot import Slot, SlotPlan
+from aggregator.replicate.slot import Slot
+from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork, strips
 from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld, internal_topics
 from tests.trial import read_all

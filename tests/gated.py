@@ -15,17 +15,19 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.releases import Release
 from aggregator.lake import driver as driver_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.files import Stage
+from aggregator.lake.folder import Folder
 from aggregator.lake.ranges import Outcome, Reached
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.formats import open_tables
 
 TABLE = "orders"
 PARTITIONS = tuple(CentralPartition("eu.orders", "AAA", number) for number in range(2))
-FIXED = DeltaTables("h", Path()).narrowed(FIXED_COLUMNS)
+FIXED = DeltaTables("h", Folder("/")).narrowed(FIXED_COLUMNS)
 
 
 class GatedLake:
@@ -38,11 +40,13 @@ class GatedLake:
         quality: Suites of the table, as the configuration has them.
         spark: For the gate.
         form: `delta` or `iceberg`.
+        storage: How to reach a folder that is an address.
     """
 
-    def __init__(self, folder: Path, monkeypatch, *, columns=(), quality=(), spark=None, form="delta"):
+    def __init__(self, folder: Path, monkeypatch, *, columns=(), quality=(), spark=None, form="delta", storage=None):
         self.folder, self.spark = folder, spark
         self.columns = pa.schema([*FIXED, *columns])
+        self.releases: list[Release] = []
         self.records: dict[CentralPartition, list[dict]] = {one: [] for one in PARTITIONS}
         self.config = HubConfig.model_validate(
             {
@@ -51,7 +55,12 @@ class GatedLake:
                 "edges": {},
                 "schemas": "directory:schemas",
                 "topics": [{"match": TABLE, "policy": "p.yaml", "lake": TABLE}],
-                "lake": {"path": folder, "format": form, "tables": {TABLE: {"quality": list(quality)}}},
+                "lake": {
+                    "path": folder,
+                    "format": form,
+                    "storage": storage or {},
+                    "tables": {TABLE: {"quality": list(quality)}},
+                },
             }
         )
         monkeypatch.setattr(driver_module, "central_partitions", lambda *_: PARTITIONS)
@@ -69,7 +78,15 @@ class GatedLake:
         """A driver as a process of its own would make it."""
         flows = {EdgePartition("eu", TABLE, 0): None}
         bounds = LakeBounds(task_records=7) if not bounds else LakeBounds(**bounds)
-        return LakeDriver(self.config, self.spark, HubNames("h"), bounds=bounds, clock=lambda: 0.0, flows=lambda: flows)
+        return LakeDriver(
+            self.config,
+            self.spark,
+            HubNames("h"),
+            bounds=bounds,
+            clock=lambda: 0.0,
+            flows=lambda: flows,
+            releases=lambda: self.releases,
+        )
 
     def stage(self, _, task) -> list[Outcome]:
         """What Spark's tasks would stage."""
@@ -86,6 +103,11 @@ class GatedLake:
         record = self.records[partition][offset]
         place = {"_central_topic": partition.topic, "_central_partition": partition.partition}
         return place | {"_central_offset": offset, "_deleted": record is None} | (record or {})
+
+    @property
+    def tables(self):
+        """The format's."""
+        return open_tables(self.config)
 
     def rows(self, query: str, table: str = TABLE) -> list[tuple]:
         """A table as DuckDB reads its live files; nothing where there is none."""

@@ -21,7 +21,7 @@ from aggregator.errors import Failed
 
 # `PT-2H`, `-PT2H` and `PT2H` are all two hours ago: nobody asks for the future.
 _ISO_DURATION = re.compile(r"[-+]?P[-+0-9DTHMSW.]+")
-_GENERATION = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_GENERATION = re.compile(r"(?!restate-)[A-Za-z0-9_-]{1,40}")
 
 
 class Mode(StrEnum):
@@ -155,7 +155,7 @@ class Ask:
         """
         if (self.mode is Mode.INTO) != bool(self.into) or (self.into and not _GENERATION.fullmatch(self.into)):
             raise Failed(
-                "a generation's name is 1 to 40 letters, digits, underscores and hyphens",
+                "a generation's name is 1 to 40 letters, digits, underscores and hyphens, and no restate-…",
                 hint="say --into v2: the topic becomes <topic>.v2, the table <table>_v2",
             )
 

@@ -16,9 +16,10 @@ from aggregator.backfill.ask import Mode
 from aggregator.backfill.driver import BackfillDriver, Outcome
 from aggregator.backfill.fill import fill_table
 from aggregator.backfill.restate import restate_tables
-from aggregator.backfill.store import Backfill, End, finish, read_backfills
+from aggregator.backfill.store import Backfill, End, finish, note_policies, read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.errors import Failed
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.flow import Hold
@@ -51,6 +52,8 @@ def carry_out(
     Raises:
         AggregatorError: as the driver, the lake and a restate do.
     """
+    if backfill.plan.mode is Mode.RESTATE:
+        _same_policies(config, policies, backfill)
     outcome = BackfillDriver(config, spark, policies, backfill, identity=identity, stop=stop).run()
     if not outcome.finished:
         return outcome
@@ -62,11 +65,27 @@ def carry_out(
     names = HubNames(config.hub)
     if backfill.plan.mode is Mode.RESTATE:
         now = read_backfills(config.central, names)[backfill.plan.id]
-        for table in restate_tables(config, now, spark, _hashes(config, policies, backfill)):
+        for table in restate_tables(config, now, spark):
             log.info("backfill %s: table %s, %d rows restated", backfill.plan.id, table.table, table.rows)
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
     finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
     return outcome
+
+
+def _same_policies(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> None:
+    """Go on under the policies under which it began, and no others: a commit names one for each topic.
+
+    Raises:
+        Failed: a policy was changed since.
+    """
+    now = _hashes(config, policies, backfill)
+    if not backfill.policies:
+        note_policies(config.central, HubNames(config.hub), backfill.plan.id, now)
+    elif backfill.policies != now:
+        raise Failed(
+            f"the policy was changed since restate {backfill.plan.id} began: rows of two policies would be mixed",
+            hint=f"aggregator backfill cancel {backfill.plan.id}, then run the same again: it begins anew",
+        )
 
 
 def _hashes(config: HubConfig, policies: Mapping[Path, Policy], backfill: Backfill) -> dict[str, str]:

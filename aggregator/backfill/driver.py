@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 from aggregator.backfill.ask import Mode
 from aggregator.backfill.facts import Central, read_central
 from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
+from aggregator.backfill.live import LiveFlows
+from aggregator.backfill.pace import paced
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import Standing
 from aggregator.backfill.ranges import union
@@ -27,6 +29,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted
 from aggregator.kafka import topics
+from aggregator.kafka.control import Pace
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.pauses import paused_edges
 from aggregator.kafka.requests import read_requests
@@ -40,7 +43,7 @@ from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.planning import central_topics
-from aggregator.replicate.slot import SlotOutcome, SlotPlan, Terms
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
@@ -197,12 +200,16 @@ class BackfillDriver:
             for slot in range(slots)
         )
         work = EpochWork(self._config, self._policies, plans, written(self._hub, self._config, known.ledger))
-        shapes = _shapes(shown)
+        shapes, pacing = _shapes(shown), _Pacing(self._hub, central, epoch.epoch, self._rate, len(plan.by_slot))
 
         def due() -> bool:
+            pacing.beat(time.monotonic())
             return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
 
-        return plan, run_watched(self._spark, work, central, keeper, due=due)
+        try:
+            return plan, run_watched(self._spark, work, central, keeper, due=due)
+        finally:
+            pacing.close()
 
     def _letters(self) -> str:
         """Dead letters of a live topic are the hub's; those of a generation say nothing of the live flow."""
@@ -238,7 +245,7 @@ class BackfillDriver:
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids)
         others = [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {
-            one.source: known.standing(one.source, passed_by(others, self._plan.mode, one))
+            one.source: known.standing(one.source, passed_by(others, self._plan.mode, one), one.central)
             for one in self._plan.writes
             if one.source in known.ledger
         }
@@ -268,6 +275,32 @@ class BackfillDriver:
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
         return Outcome(finished=not silent and not holds, lost=lost, holds=holds, silent=tuple(sorted(silent)))
+
+
+class _Pacing:
+    """Lets the live flows go first: tells the slots of one epoch, through control, how fast they may go."""
+
+    def __init__(
+        self, hub: HubConfig, central: KafkaDriverCentral, epoch: int, asked: float | None, slots: int
+    ) -> None:
+        self._live = LiveFlows(hub)
+        self._central = central
+        self._epoch = epoch
+        self._asked = asked
+        self._slots = slots
+        self._rate = asked
+
+    def beat(self, now_s: float) -> None:
+        """Look at the live flows once a second, and say what changed."""
+        load = self._live.look(now_s)
+        rate = self._rate if load is None else paced(self._rate, self._asked, load)
+        if rate != self._rate:
+            with contextlib.suppress(TransactionAborted):
+                self._central.publish(Pace(self._epoch, None if rate is None else rate / self._slots))
+                self._rate = rate
+
+    def close(self) -> None:
+        self._live.close()
 
 
 def _trouble(outcomes: list[SlotOutcome]) -> str:

@@ -28,16 +28,30 @@ _FAR = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Central:
-    """What central knows of the hub's flows, read to its end."""
+    """What central knows of the hub's flows, read to its end.
+
+    Attributes:
+        ledger: Positions.
+        decisions: About gaps.
+        letters: Of the live flows.
+        own_letters: Of backfills that do not write into a live topic, by flow and central topic.
+    """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: Mapping[EdgePartition, tuple[Decision, ...]]
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
+    own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
 
-    def standing(self, source: EdgePartition, passed: Ranges = ()) -> Standing:
-        """One flow."""
-        dead = frozenset((one.incarnation, one.offset) for one in self.letters.get(source, ()) if not one.resolved_by)
-        return Standing(source, self.ledger[source], self.decisions.get(source, ()), dead, passed)
+    def standing(self, source: EdgePartition, passed: Ranges = (), central: str = "") -> Standing:
+        """One flow.
+
+        Args:
+            source: Which.
+            passed: What backfills into the same topic have passed.
+            central: That topic.
+        """
+        dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
+        return Standing(source, self.ledger[source], self.decisions.get(source, ()), dead, passed, own)
 
 
 def read_central(config: HubConfig) -> Central:
@@ -51,11 +65,19 @@ def read_central(config: HubConfig) -> Central:
     letters: dict[EdgePartition, list[Letter]] = defaultdict(list)
     for letter in read_letters(config.central, names.dead_letters):
         letters[letter.source].append(letter)
+    own: dict[tuple[EdgePartition, str], list[Letter]] = defaultdict(list)
+    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True):
+        own[letter.source, letter.central].append(letter)
     return Central(
         read_ledger(config.central, names),
         by_flow(read_requests(config.central, names).decisions),
         {source: tuple(some) for source, some in letters.items()},
+        {at: tuple(some) for at, some in own.items()},
     )
+
+
+def _unresolved(letters: Iterable[Letter]) -> frozenset[tuple[int, int]]:
+    return frozenset((one.incarnation, one.offset) for one in letters if not one.resolved_by)
 
 
 def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) -> list[EdgePartition]:

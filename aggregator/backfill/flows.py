@@ -6,9 +6,8 @@ as it is still missing now, when every other backfill is fenced. A partition of 
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Standing, allowed
 from aggregator.backfill.ranges import both, offsets_of, size
@@ -96,14 +95,14 @@ def plan_epoch(
         elif (one.source.edge, one.source.topic) in scene.refused:
             holds.append(Hold(one.source, "policy", scene.refused[one.source.edge, one.source.topic]))
         elif left:
-            letters = standing.dead if plan.mode is Mode.MISSING else frozenset()
-            ready[one.source] = replace(_flow(one, scene, entry, left), letters=letters, backfill=plan.id)
+            letters = standing.replayed(plan.mode)
+            ready[one.source] = _flow(one, scene, entry, left)._replace(letters=letters, backfill=plan.id)
     weights = {source: 1000.0 + size(offsets_of(flow.segments)) for source, flow in ready.items()}
     placed = assign(weights, {source: entry.slot for source, entry in entries.items()}, scene.config.replication.slots)
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
     for source, slot in sorted(placed.items()):
         flow = ready[source]
-        by_slot[slot].append(replace(flow, entry=replace(flow.entry, epoch=epoch, slot=slot)))
+        by_slot[slot].append(flow._replace(entry=flow.entry._replace(epoch=epoch, slot=slot)))
     return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds))
 
 
@@ -122,7 +121,7 @@ def _left(plan: Plan, one: PartitionPlan, standing: Standing | None, entry: Ledg
 def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...]) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
     known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0)
-    now = replace(known, incarnation=first.incarnation, next_offset=first.next_offset)
+    now = known._replace(incarnation=first.incarnation, next_offset=first.next_offset)
     rule = rule_for(scene.config, one.source.edge, one.source.topic)
     central = scene.settings.get(one.central, {})
     return FlowPlan(

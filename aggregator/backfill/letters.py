@@ -1,12 +1,42 @@
-"""One dead letter against its edge: whether the record can still be read.
+"""Dead letters as a person asks for them, and one of them against its edge: whether the record can still be read.
 
 Invariant: reads only; coordinates, never a value.
 """
 
+from collections.abc import Iterator
+
+from aggregator.backfill.ask import Mode
 from aggregator.backfill.facts import read_central
+from aggregator.backfill.target import target_config
+from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka import ends, topics
-from aggregator.kafka.letters import Letter
+from aggregator.kafka.letters import Letter, read_letters
+from aggregator.kafka.names import HubNames
+from aggregator.replicate.planning import target
+
+
+def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
+    """The letters of the live flows, or of a generation, with the last word about each.
+
+    Args:
+        config: The hub.
+        into: Name of the generation; empty for the live flows.
+
+    Raises:
+        Failed: a record is no dead letter.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    if not into:
+        yield from read_letters(config.central, names.dead_letters)
+        return
+    where = target_config(config, Mode.INTO, into)
+    for letter in read_letters(config.central, names.backfills().dead_letters, apart=True):
+        source = letter.source
+        ruled = rule_for(where, source.edge, source.topic) is not None
+        if ruled and letter.central == target(where, source.edge, source.topic):
+            yield letter
 
 
 def readable(config: HubConfig, letter: Letter) -> str:

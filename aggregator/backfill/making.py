@@ -4,7 +4,7 @@ Invariant: reads only. What is asked of an edge that does not answer is an error
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,14 @@ from aggregator.backfill.ask import Ask, Mode
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Shown, plan_partition
-from aggregator.backfill.restate import refuse_guarded
-from aggregator.backfill.store import Backfill, passed_by, read_backfills
+from aggregator.backfill.store import Backfill, State, passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
+from aggregator.kafka.letters import Letter
 from aggregator.kafka.names import HubNames
 from aggregator.lake.sources import lake_sources
 from aggregator.replicate.planning import is_compacted, target
@@ -44,16 +44,17 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     """
     central = read_central(config)
     flows = asked_flows(config, central.ledger, ask)
-    if ask.letters is not None:  # an edge without any need not answer
-        flows = [source for source in flows if _letters(ask, central, source)]
     if ask.mode is Mode.RESTATE:
         flows = [source for source in flows if config.lake and lake_sources(config, [source])]
     backfills = read_backfills(config.central, HubNames(config.hub))
-    into = _generation(config, ask, flows, backfills.values())
+    into = _generation(ask, flows, backfills.values())
     where = target_config(config, ask.mode, into)
     names = {source: target(where, source.edge, source.topic) for source in flows}
+    if ask.letters is not None:  # an edge without any need not answer
+        flows = [source for source in flows if _letters(ask, central, source, names[source])]
+        names = {source: names[source] for source in flows}
     if ask.mode is not Mode.MISSING:
-        refuse_live(config, central.ledger, names.values())
+        refuse_live(config, central.ledger, names.values(), replay=ask.letters is not None)
     shown = _looked(config, flows, ask)
     scene = _Scene(ask, central, tuple(backfills.values()), _settings(where, names), now_ms)
     found = [_partition(scene, source, shown.get(source), names[source]) for source in flows]
@@ -66,18 +67,18 @@ def make_plan(config: HubConfig, ask: Ask, *, now_ms: int, rate: float | None = 
     return plan
 
 
-def _generation(config: HubConfig, ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[Backfill]) -> str:
+def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[Backfill]) -> str:
     """What the topics are called that a backfill writes; those of a restate are its own, and of no use after it.
 
     Raises:
-        Failed: a table can not be restated.
+        Failed: there is no table to restate.
     """
     if ask.mode is not Mode.RESTATE:
         return ask.into
     if not flows:
         raise Failed("none of these flows feeds a table", hint="a restate replaces rows of the lake: see `lake:`")
-    refuse_guarded(config, lake_sources(config, flows))
-    before = [one for one in backfills if one.plan.ask_digest == ask.digest and one.end is not None]
+    over = (State.FINISHED, State.CANCELLED)
+    before = [one for one in backfills if one.plan.ask_digest == ask.digest and one.state in over]
     return f"restate-{ask.digest[:8]}-{len(before)}"
 
 
@@ -116,9 +117,9 @@ def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: 
         why = "the edge does not show this partition"
         return PartitionPlan(source, "", name, (), OffsetRange(0, 0), warnings=(why,))
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
-    standing = central.standing(source, passed_by(scene.backfills, ask.mode, bare))
+    standing = central.standing(source, passed_by(scene.backfills, ask.mode, bare), name)
     shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
-    return plan_partition(ask.mode, standing, shown, name, only=_letters(ask, central, source))
+    return plan_partition(ask.mode, standing, shown, name, only=_letters(ask, central, source, name))
 
 
 def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
@@ -131,14 +132,19 @@ def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
     return deleted_at_once(oldest_ms, keeps_ms, now_ms=scene.now_ms, central_name=name) or ""
 
 
-def _letters(ask: Ask, central: Central, source: EdgePartition) -> frozenset[int] | None:
+def _known(ask: Ask, central: Central, source: EdgePartition, name: str) -> Sequence[Letter]:
+    """Dead letters on their way to the topic that is written."""
+    return central.own_letters.get((source, name), ()) if ask.mode is Mode.INTO else central.letters.get(source, ())
+
+
+def _letters(ask: Ask, central: Central, source: EdgePartition, name: str) -> frozenset[int] | None:
     """Offsets of the dead letters that are asked for, if only these are."""
     if ask.letters is None:
         return None
     keys = set(ask.letters.keys)
     return frozenset(
         one.offset
-        for one in central.letters.get(source, ())
+        for one in _known(ask, central, source, name)
         if not one.resolved_by and ask.letters.reason in (None, one.reason) and (not keys or one.key in keys)
     )
 
@@ -146,9 +152,9 @@ def _letters(ask: Ask, central: Central, source: EdgePartition) -> frozenset[int
 def _gone(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
     """Dead letters that are asked for and will not be written, because the edge has their records no more."""
     for one in found:
-        wanted = _letters(ask, central, one.source) or frozenset()
+        wanted = _letters(ask, central, one.source, one.central) or frozenset()
         written = [offsets for _, offsets in one.segments]
-        for letter in central.letters.get(one.source, ()):
+        for letter in _known(ask, central, one.source, one.central):
             if letter.offset in wanted and not letter.resolved_by:
                 inside = any(start <= letter.offset < end for start, end in written)
                 asked = any(start <= letter.offset < end for start, end in one.asked)

@@ -29,6 +29,7 @@ class Standing:
         entry: Its ledger record.
         decisions: What was decided about its gaps.
         letters: Its dead letters that are not resolved: offsets by incarnation.
+        own_letters: Those of the generation that is written, likewise.
         passed: What backfills into the same topic have passed, in this life of the edge topic.
     """
 
@@ -37,6 +38,7 @@ class Standing:
     decisions: tuple[Decision, ...] = ()
     letters: frozenset[tuple[int, int]] = frozenset()
     passed: Ranges = ()
+    own_letters: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def lives(self) -> list[Segment]:
@@ -46,12 +48,30 @@ class Standing:
     @property
     def dead(self) -> frozenset[int]:
         """Offsets of the dead letters that the present log speaks of; those of a former life are not among them."""
+        return self._present(self.letters)
+
+    @property
+    def own_dead(self) -> frozenset[int]:
+        """The same of the generation's."""
+        return self._present(self.own_letters)
+
+    def _present(self, letters: Iterable[tuple[int, int]]) -> frozenset[int]:
         lives = self.lives
         return frozenset(
             offset
-            for at, offset in self.letters
+            for at, offset in letters
             if any(at == life and start <= offset < end for life, (start, end) in lives)
         )
+
+    def replayed(self, mode: Mode) -> frozenset[int]:
+        """Dead letters that writing into this place resolves."""
+        match mode:
+            case Mode.MISSING:
+                return self.dead
+            case Mode.INTO:
+                return self.own_dead
+            case Mode.RESTATE:
+                return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +120,11 @@ def wanted(mode: Mode, standing: Standing, *, only: frozenset[int] | None = None
         only: Dead letters alone, and which of them; None: everything that the mode speaks of.
     """
     lives, dead = standing.lives, _points(standing.dead)
+    if only is not None:
+        return both(_points(standing.replayed(mode)), _points(only))
     if mode is not Mode.MISSING:
         # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
         return without(offsets_of(lives), (*standing.passed, *dead))
-    if only is not None:
-        return both(dead, _points(only))
     unread = [part for at, offsets in standing.entry.unread for part in both([offsets], _of_life(lives, at))]
     return union((*without(unread, standing.passed), *dead))
 
@@ -116,7 +136,7 @@ def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
 def allowed(mode: Mode, standing: Standing, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
     """What of a frozen plan may be written now: less what others have written since, or what has another life now."""
     ours, now = tuple(frozen), standing.lives
-    still = wanted(mode, standing)
+    still = union((*wanted(mode, standing), *_points(standing.replayed(mode))))
     return tuple(Segment(at, part) for at, offsets in ours for part in both(both([offsets], still), _of_life(now, at)))
 
 
@@ -146,7 +166,7 @@ def plan_partition(
     if shown.sampled.refusal and write:
         warnings.append(shown.sampled.refusal)
         write = ()
-    letters = size(both(write, _points(standing.dead))) if mode is Mode.MISSING else 0
+    letters = size(both(write, _points(standing.replayed(mode))))
     plain = size(write) - letters
     records = letters + round(plain * shown.sampled.density)
     return PartitionPlan(

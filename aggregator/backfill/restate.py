@@ -1,50 +1,44 @@
 """A restate: rows of a lake table replaced by the same records under the present policy, in one commit.
 
-Invariant: only origins that the table has are replaced, each by its own record or, where the policy lets nothing pass
-by now, by nothing; all others are as before. The commit carries the position of the restate's own central topics, so
-it happens once. Refuses a table that lags behind what the plan speaks of: late rows would come on top.
+Invariant: new rows pass the table's gate as any commit's do, and what fails it goes where the gate says; a table of
+current states is worked out anew from the result. Every step may be done twice, and the table's commit happens once.
+Refuses a table that lags behind what the plan speaks of: late rows would come on top.
 """
 
 import json
 import logging
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers
+from aggregator.backfill.affected import Affected
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
+from aggregator.backfill.replacement import ATTEMPTS, Admission, Come, Everything, Replacement
 from aggregator.backfill.store import Backfill, note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Failed, HoldError, RetryError
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import HubNames
-from aggregator.lake.columns import conformed
-from aggregator.lake.commit import fitted
-from aggregator.lake.files import Stage, StagedFile, remove
+from aggregator.lake.current import CurrentState
+from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_job
 from aggregator.lake.ranges import Outcome, Span, tasks
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle
+from aggregator.lake.tables.port import CommitConflict, TableHandle
 from aggregator.lake.task import StagingTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ATTEMPTS = 20
+    from aggregator.lake.quality.gate import Gate
+
 _PATIENCE_S = 60.0
-_BATCH_ROWS = 16_384
 # Ranges of a flow that a commit names; more are in the plan, under its id.
 _SHOWN = 100
 _PARALLEL, _TASK_RECORDS = 2, 500_000
@@ -66,31 +60,13 @@ class Restated:
     rows: int = 0
 
 
-def refuse_guarded(config: HubConfig, tables: Iterable[str]) -> None:
-    """Refuse tables that a restate would pass by.
-
-    Raises:
-        Failed: a table has quality suites, or a table of current states beside it.
-    """
-    for name in tables:
-        settings = lake_config(config).tables.get(name)
-        if settings is not None and (settings.quality or settings.current_state):
-            raise Failed(
-                f"table {name} has quality suites or a table of current states, and a restate passes them by",
-                hint="make a new generation instead: --into v2",
-            )
-
-
-def restate_tables(
-    config: HubConfig, backfill: Backfill, spark: "SparkSession", policies: Mapping[str, str]
-) -> list[Restated]:
+def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:
     """Replace the rows of a backfill in every table that they are in; those that it could not read again stay.
 
     Args:
         config: The hub.
         backfill: With `Mode.RESTATE`, and all of it at central.
         spark: Where to decode.
-        policies: Hash of the present policy, by edge topic.
 
     Raises:
         HoldError: the new rows do not fit the table's columns.
@@ -101,9 +77,9 @@ def restate_tables(
     again = [replace(one, segments=split(one.segments, backfill.passed(one))) for one in plan.writes]
     flows = [one.source for one in again]
     live = lake_sources(config, flows)
-    work = _Work(config, plan, again, dict(backfill.removed))
+    work = _Work(config, plan, again, dict(backfill.removed), backfill.policies)
     return [
-        _Table(work, name, topics, live[name]).restate(spark, policies)
+        _Table(work, name, topics, live[name]).restate(spark)
         for name, topics in sorted(lake_sources(where, flows).items())
     ]
 
@@ -116,6 +92,25 @@ class _Work:
     plan: Plan
     again: Sequence[PartitionPlan]
     removed: dict[str, int]
+    policies: Mapping[str, str]
+
+
+class _Rules:
+    """The gate of a table, for rows that came by a restate's own topics."""
+
+    def __init__(self, gate: "Gate", limits: Mapping[CentralPartition, OffsetRange]) -> None:
+        self._gate = gate
+        self._limits = limits
+
+    def admit(self, handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        try:
+            return self._gate.admit(handle, outcomes, self._limits)
+        except HoldError as error:
+            hint = "mend the suite, then resume; or mend the policy, cancel this backfill and run the same again"
+            raise HoldError(error.message, hint=hint) from None
+
+    def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
+        self._gate.admitted(version, outcomes)
 
 
 class _Table:
@@ -124,11 +119,11 @@ class _Table:
         self._plan = work.plan
         self._again = work.again
         self._removed = work.removed
+        self._policies = work.policies
         self._name = name
         self._tables = open_tables(work.config)
-        self._folder = lake_config(work.config).path / name
-        self._scratch = lake_config(work.config).path / f".{work.plan.into}-{name}"
-        self._affected = Affected(work.again)
+        self._settings = lake_config(work.config).tables.get(name)
+        self._mark = CentralPartition(work.plan.into, work.plan.id, 0)
         self._new = self._ends(topics)
         self._live = self._ends(live)
 
@@ -138,24 +133,28 @@ class _Table:
         ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in found])
         return {one: ranges[one.topic, one.partition] for one in found}
 
-    def restate(self, spark: "SparkSession", policies: Mapping[str, str]) -> Restated:
+    def restate(self, spark: "SparkSession") -> Restated:
         handle = self._caught_up()
-        if handle is None or self._is_done(handle):
+        if handle is None:
             return Restated(self._name)
-        try:
-            outcomes = self._decoded(spark, handle)
-            for attempt in range(_ATTEMPTS):
-                time.sleep(0.1 * attempt)
-                try:
-                    done = self._attempt(outcomes, policies)
-                except CommitConflict as conflict:
-                    log.info("%s", conflict.message)
-                else:
-                    if done is not None:
-                        return done
-        finally:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-        raise CommitConflict(f"table {self._name}: other writers were faster {_ATTEMPTS} times", hint="resume later")
+        replacement = Replacement(
+            self._tables,
+            self._name,
+            Affected(self._again),
+            mark=self._mark,
+            admission=self._admission(spark),
+        )
+        done = None
+        if not replacement.is_done(handle) and replacement.hits(handle):
+            scratch = self._tables.folder / f".{self._plan.into}-{self._name}"
+            try:
+                come = Come(self._decoded(spark, handle, scratch), scratch, self._positions(), self._note())
+                done = replacement.bring(come, self._tell)
+            finally:
+                scratch.clear()
+        if self._settings is not None and self._settings.current_state:
+            self._refresh()
+        return Restated(self._name, done.version, done.rows) if done else Restated(self._name)
 
     def _caught_up(self) -> TableHandle | None:
         """The table, once it has everything that central had when the restate began."""
@@ -173,18 +172,21 @@ class _Table:
                 )
             time.sleep(1)
 
-    def _is_done(self, handle: TableHandle) -> bool:
-        positions = handle.positions(self._new)
-        return all(positions.get(one, start) >= end for one, (start, end) in self._new.items())
+    def _admission(self, spark: "SparkSession") -> Admission:
+        if self._settings is None or not self._settings.quality:
+            return Everything()
+        from aggregator.lake.quality.gate import open_gates  # noqa: PLC0415 - Great Expectations takes three seconds
 
-    def _decoded(self, spark: "SparkSession", handle: TableHandle) -> list[Outcome]:
+        return _Rules(open_gates(self._config, spark, self._tables)[self._name], self._new)
+
+    def _decoded(self, spark: "SparkSession", handle: TableHandle, scratch: Folder) -> list[Outcome]:
         """The new rows, in files outside of the table."""
         spans = [Span(one, offsets) for one, offsets in self._new.items() if len(offsets)]
         if not spans or self._config.schemas is None:
             return []
         task = StagingTask(
             self._name,
-            self._scratch,
+            scratch,
             self._config.central,
             self._config.schemas,
             self._tables,
@@ -197,86 +199,34 @@ class _Table:
             raise HoldError(f"table {self._name}: {one.held}", hint="mend it, then resume this restate")
         return outcomes
 
-    def _attempt(self, outcomes: Sequence[Outcome], policies: Mapping[str, str]) -> Restated | None:
-        """Rewrite and commit from one handle; None when the table was widened and the next one must be opened."""
-        handle = self._tables.open(self._name)
-        assert handle is not None
-        if self._is_done(handle):
-            return Restated(self._name)
-        schema = handle.schema()
-        wider, _, held = fitted(schema, outcomes, self._tables.promotes)
-        if held:
-            raise HoldError(f"table {self._name}: {held[0].reason}", hint="make a new generation instead: --into v2")
-        if wider != schema:
-            handle.widen(wider)
-            return None
-        replaced, had = self._hit(handle)
-        stage = Stage(self._folder, schema, promotes=self._tables.promotes, divided_by=handle.divided_by())
-        try:
-            staged, came = self._rewritten(stage, schema, replaced, had, outcomes)
-        except BaseException:
-            stage.abandon()
-            raise
-        moves = {one: end for one, (_, end) in self._new.items() if end > handle.positions([one]).get(one, 0)}
-        self._removed |= {str(source): len(some) - came.get(source, 0) for source, some in had.items()}
+    def _positions(self) -> dict[CentralPartition, int]:
+        return {one: end for one, (start, end) in self._new.items() if end > start}
+
+    def _tell(self, removed: Mapping[str, int]) -> None:
+        """Before the commit, so that nobody can be missing these rows after it."""
+        self._removed |= removed
         note_removed(self._config.central, HubNames(self._config.hub), self._plan.id, self._removed)
-        try:
-            version = handle.commit(staged, moves, replaced, note=self._note(policies))
-        except CommitConflict:
-            remove(self._folder, staged)
-            raise
-        return Restated(self._name, version, sum(map(len, had.values())))
 
-    def _hit(self, handle: TableHandle) -> tuple[list[LiveFile], dict[EdgePartition, Numbers]]:
-        """Files with affected rows, and the origins of these."""
-        hit: list[LiveFile] = []
-        found: dict[EdgePartition, list[Numbers]] = {}
-        for live in handle.live():
-            origins = self._affected.origins(pq.read_table(self._folder / live.path, columns=list(ORIGIN_COLUMNS)))
-            if origins:
-                hit.append(live)
-            for source, numbers in origins.items():
-                found.setdefault(source, []).append(numbers)
-        return hit, {source: np.concatenate(some) for source, some in found.items()}
+    def _refresh(self) -> None:
+        """Work the table's current state out anew; a table that was restated before has the mark in both."""
+        state = CurrentState(self._tables, self._tables.folder, self._name)
+        for attempt in range(ATTEMPTS):
+            time.sleep(0.05 * attempt)
+            try:
+                state.refresh([*self._live, self._mark], force=True)
+            except CommitConflict as conflict:
+                log.info("%s", conflict.message)
+            else:
+                return
+        raise CommitConflict(f"table {state.table}: other writers were faster {ATTEMPTS} times", hint="resume later")
 
-    def _rewritten(
-        self,
-        stage: Stage,
-        schema: pa.Schema,
-        replaced: Sequence[LiveFile],
-        had: Mapping[EdgePartition, Numbers],
-        outcomes: Sequence[Outcome],
-    ) -> tuple[tuple[StagedFile, ...], dict[EdgePartition, int]]:
-        """What stays of the hit files, and the new rows of the origins that they had."""
-        for rows in _rows(self._folder / one.path for one in replaced):
-            _add(stage, rows.filter(pa.array(~self._affected.marks(rows))), schema)
-        came: dict[EdgePartition, int] = {}
-        for rows in _rows(self._scratch / file.path for outcome in outcomes for file in outcome.files):
-            ours = rows.filter(pa.array(self._affected.of(rows, had)))
-            for source, numbers in self._affected.origins(ours).items():
-                came[source] = came.get(source, 0) + len(numbers)
-            _add(stage, ours, schema)
-        return stage.close(), came
-
-    def _note(self, policies: Mapping[str, str]) -> dict[str, str]:
+    def _note(self) -> dict[str, str]:
         """What the commit says of itself: which backfill, which policies, which offsets."""
         ranges = {str(one.source): [[at, *offsets] for at, offsets in one.segments[:_SHOWN]] for one in self._again}
         topics = {f"{one.source.edge}/{one.source.topic}" for one in self._plan.writes}
-        used = {topic: policies[topic] for topic in topics if topic in policies}
+        used = {topic: self._policies[topic] for topic in topics if topic in self._policies}
         return {
             "hub.restate": self._plan.id,
             "hub.restate.policy": json.dumps(used, sort_keys=True),
             "hub.restate.ranges": json.dumps(ranges, sort_keys=True),
         }
-
-
-def _add(stage: Stage, rows: pa.Table, schema: pa.Schema) -> None:
-    if rows.num_rows:
-        stage.add(conformed(rows, schema))
-
-
-def _rows(paths: Iterable[Path]) -> Iterator[pa.Table]:
-    for path in paths:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
-                yield pa.Table.from_batches([batch])

@@ -1,7 +1,7 @@
 """A look at some records of a window: how dense and how large they are, and whether their timestamps are in order.
 
-Invariant: bounded: some hundred records at each end of a partition's window; coordinates, sizes and timestamps only.
-An estimate is never more than that.
+Invariant: bounded: some hundred records of a partition's window, and behind it; coordinates, sizes and timestamps only.
+An estimate is never more than that, and so is the word that timestamps are in order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +13,17 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.committed import Committed, read_committed
 from aggregator.kafka.ends import Partition
 
-_RECORDS = 300
+_PLACES = 4
+_RECORDS = 100
 _BUFFER_BYTES = 8 * 1024 * 1024
+# Timestamp in ms and bytes of each record of a place, in order.
+Look = Sequence[tuple[int, int]]
 
 
 def sampled(
     cluster: ClusterConfig, windows: Mapping[EdgePartition, tuple[OffsetRange, Ranges]], last_ms: Sequence[int]
 ) -> dict[EdgePartition, Sampled]:
-    """Look at the beginning of each window, and behind its end.
+    """Look at some places of each window, the first one its beginning, and behind its end.
 
     Args:
         cluster: One edge.
@@ -30,41 +33,55 @@ def sampled(
     Raises:
         Unreachable: the edge does not answer.
     """
-    heads, tails = {}, {}
-    for source, (log, asked) in windows.items():
-        at = (source.topic, source.partition)
-        if not asked:
-            continue
-        begin, end = max(log.start, asked[0].start), min(log.end, asked[-1].end)
-        heads[at] = OffsetRange(begin, min(begin + _RECORDS, log.end))
-        tails[at] = OffsetRange(end, min(end + _RECORDS, log.end))
-    before, behind = _read(cluster, heads), _read(cluster, tails) if last_ms else {}
+    spans = {
+        (source.topic, source.partition): OffsetRange(max(log.start, asked[0].start), min(log.end, asked[-1].end))
+        for source, (log, asked) in windows.items()
+        if asked
+    }
+    logs = {(source.topic, source.partition): log for source, (log, _) in windows.items()}
+    turns = [{at: _place(span, number) for at, span in spans.items()} for number in range(_PLACES)]
+    looks = [_read(cluster, turn) for turn in turns]
+    tails = {at: _behind(span, logs[at]) for at, span in spans.items()}
+    behind = _read(cluster, tails) if last_ms else {}
     found = {}
     for source in windows:
         at = (source.topic, source.partition)
-        head, tail = before.get(at, []), behind.get(at, [])
-        late = bool(last_ms) and any(time < max(last_ms) for time, _ in tail)
-        found[source] = judged(head, heads.get(at, OffsetRange(0, 0)), disordered=late)
+        late = bool(last_ms) and any(time < max(last_ms) for time, _ in behind.get(at, []))
+        offsets = sum(len(turn[at]) for turn in turns if at in turn)
+        found[source] = judged([look.get(at, []) for look in looks], offsets, disordered=late)
     return found
 
 
-def judged(head: Sequence[tuple[int, int]], offsets: OffsetRange, *, disordered: bool = False) -> Sampled:
+def judged(looks: Sequence[Look], offsets: int, *, disordered: bool = False) -> Sampled:
     """What timestamps and sizes of records say.
 
     Args:
-        head: Timestamp in ms and bytes of each record, in order.
-        offsets: Where these are all that there are.
+        looks: At each place, in order.
+        offsets: Of all these places.
         disordered: Already known to be out of order.
     """
-    if not head:
+    records = [record for look in looks for record in look]
+    if not records:
         return Sampled(disordered=disordered)
-    times = [time for time, _ in head]
+    times = [time for time, _ in records]
     return Sampled(
-        density=min(1.0, len(head) / max(1, len(offsets))),
-        record_bytes=sum(size for _, size in head) / len(head),
+        density=min(1.0, len(records) / max(1, offsets)),
+        record_bytes=sum(size for _, size in records) / len(records),
         disordered=disordered or times != sorted(times),
         oldest_ms=times[0],
     )
+
+
+def _place(span: OffsetRange, number: int) -> OffsetRange:
+    """A place of a window; places of a short window follow each other without a hole."""
+    step = max(_RECORDS, (span.end - span.start) // _PLACES)
+    begin = span.start + step * number
+    return OffsetRange(begin, min(begin + _RECORDS, span.end)) if begin < span.end else OffsetRange(0, 0)
+
+
+def _behind(span: OffsetRange, log: OffsetRange) -> OffsetRange:
+    begin = max(span.end, log.start)
+    return OffsetRange(begin, max(begin, min(begin + _RECORDS, log.end)))
 
 
 def _read(cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange]) -> dict[Partition, list[tuple[int, int]]]:

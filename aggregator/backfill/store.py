@@ -5,6 +5,7 @@ Invariant: a plan lies in `H.backfill.requests` under its id and never changes; 
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -21,7 +22,7 @@ from aggregator.kafka.ledger import LedgerRecord, ledger_log, winners
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 
-_PLAN, _CANCEL, _END, _REMOVED = "backfill/", "cancel/", "end/", "removed/"
+_PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Below a broker's default of a million bytes for one record.
 _PLAN_BYTES = 900_000
 
@@ -69,6 +70,7 @@ class Backfill:
         entries: Its ledger records.
         running: A driver holds the lease for it.
         removed: Rows that a restate takes out of tables, because the policy lets them pass no more, by flow.
+        policies: Under which a restate began, by edge topic.
     """
 
     plan: Plan
@@ -79,6 +81,7 @@ class Backfill:
     entries: Mapping[EdgePartition, LedgerRecord] = field(default_factory=dict)
     running: bool = False
     removed: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> State:
@@ -139,6 +142,83 @@ class Backfill:
         }
 
 
+@dataclass(slots=True)
+class Told:
+    """What the records of all backfills say, folded in as they come: requests and positions, each in log order."""
+
+    plans: dict[str, tuple[Plan, Signed, float | None]] = field(default_factory=dict)
+    cancelled: dict[str, Signed] = field(default_factory=dict)
+    ended: dict[str, End] = field(default_factory=dict)
+    removed: dict[str, dict[str, int]] = field(default_factory=dict)
+    policies: dict[str, dict[str, str]] = field(default_factory=dict)
+    entries: dict[str, dict[EdgePartition, LedgerRecord]] = field(default_factory=dict)
+
+    def take_requests(self, records: Iterable[LogRecord], topic: str) -> None:
+        """Fold in what was asked for.
+
+        Raises:
+            Failed: a record is damaged.
+        """
+        for record in records:
+            kind, _, id_ = record.key.partition("/")
+            try:
+                self._take(f"{kind}/", id_, json.loads(record.value or b"null"))
+            except (ValueError, KeyError, TypeError, AttributeError, Failed):
+                raise Failed(
+                    f"{topic} offset {record.offset}: the request {record.key} is damaged",
+                    hint="replace it by a correct record, or by a tombstone, of the same key",
+                ) from None
+
+    def take_positions(self, records: Iterable[LogRecord], topic: str) -> None:
+        """Fold in how far each has come.
+
+        Raises:
+            Failed: a ledger record is damaged.
+        """
+        arrived = defaultdict(list)
+        for record in records:
+            arrived[record.key.rpartition("/")[2]].append(record)
+        for id_, some in arrived.items():
+            known = self.entries.setdefault(id_, {})
+            for source, entry in winners(some, topic, backfill=id_).items():
+                if source not in known or entry.epoch >= known[source].epoch:
+                    known[source] = entry
+
+    def backfills(self) -> dict[str, Backfill]:
+        """Every backfill by id, the oldest first."""
+        return {
+            id_: Backfill(
+                plan,
+                signed,
+                rate,
+                self.cancelled.get(id_),
+                self.ended.get(id_),
+                self.entries.get(id_, {}),
+                removed=self.removed.get(id_, {}),
+                policies=self.policies.get(id_, {}),
+            )
+            for id_, (plan, signed, rate) in self.plans.items()
+        }
+
+    def _take(self, kind: str, id_: str, body: Any) -> None:
+        match kind:
+            case "cancel/" if body is None:
+                self.cancelled.pop(id_, None)
+            case _ if body is None:
+                return
+            case "backfill/":
+                self.plans.setdefault(id_, (Plan.of(body["plan"]), Signed(body["by"], body["at_ms"]), body["rate"]))
+            case "cancel/":
+                self.cancelled[id_] = Signed(**body)
+            case "end/":
+                lost = {flow: tuple((a, b) for a, b in ranges) for flow, ranges in body["lost"].items()}
+                self.ended[id_] = End(body["at_ms"], lost)
+            case "removed/":
+                self.removed[id_] = {flow: int(count) for flow, count in body.items()}
+            case "policies/":
+                self.policies.setdefault(id_, {str(topic): str(said) for topic, said in body.items()})
+
+
 def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[str, Backfill]:
     """Every backfill by id, the oldest first; none before the first.
 
@@ -154,27 +234,10 @@ def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int =
     own = names.backfills()
     if not topics.partition_count(cluster, own.requests):
         return {}
-    told = _folded(read_to_end(cluster, own.requests, [0]), own.requests)
-    entries = by_backfill(ledger_log(cluster, own, partitions=partitions), own.ledger)
-    return {
-        id_: Backfill(
-            plan,
-            signed,
-            rate,
-            told.cancelled.get(id_),
-            told.ended.get(id_),
-            entries.get(id_, {}),
-            removed=told.removed.get(id_, {}),
-        )
-        for id_, (plan, signed, rate) in told.plans.items()
-    }
-
-
-def by_backfill(log: Iterable[LogRecord], topic: str) -> dict[str, dict[EdgePartition, LedgerRecord]]:
-    """The ledger of all backfills, winners of each."""
-    records = list(log)
-    ids = {record.key.rpartition("/")[2] for record in records}
-    return {id_: winners(records, topic, backfill=id_) for id_ in ids}
+    known = Told()
+    known.take_requests(read_to_end(cluster, own.requests, [0]), own.requests)
+    known.take_positions(ledger_log(cluster, own, partitions=partitions), own.ledger)
+    return known.backfills()
 
 
 def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> Ranges:
@@ -240,6 +303,15 @@ def note_removed(cluster: ClusterConfig, names: HubNames, id_: str, removed: Map
     requests.write(cluster, names.backfills(), [(f"{_REMOVED}{id_}", json.dumps(dict(removed)).encode())])
 
 
+def note_policies(cluster: ClusterConfig, names: HubNames, id_: str, policies: Mapping[str, str]) -> None:
+    """Say under which policies a restate begins; the first word holds.
+
+    Raises:
+        Unreachable: central did not take it.
+    """
+    requests.write(cluster, names.backfills(), [(f"{_POLICIES}{id_}", json.dumps(dict(policies)).encode())])
+
+
 def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
     """Say that a backfill has nothing left to do.
 
@@ -252,39 +324,3 @@ def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
 def is_cancel(record: LogRecord, id_: str) -> bool:
     """Whether a request is the word about this backfill's cancellation; without a value it is taken back."""
     return record.key == f"{_CANCEL}{id_}"
-
-
-@dataclass(slots=True)
-class _Told:
-    plans: dict[str, tuple[Plan, Signed, float | None]] = field(default_factory=dict)
-    cancelled: dict[str, Signed] = field(default_factory=dict)
-    ended: dict[str, End] = field(default_factory=dict)
-    removed: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-def _folded(records: Iterable[LogRecord], topic: str) -> _Told:
-    told = _Told()
-    for record in records:
-        kind, _, id_ = record.key.partition("/")
-        try:
-            body = json.loads(record.value or b"null")
-            match f"{kind}/":
-                case "cancel/" if body is None:
-                    told.cancelled.pop(id_, None)
-                case _ if body is None:
-                    continue
-                case "backfill/":
-                    told.plans.setdefault(id_, (Plan.of(body["plan"]), Signed(body["by"], body["at_ms"]), body["rate"]))
-                case "cancel/":
-                    told.cancelled[id_] = Signed(**body)
-                case "end/":
-                    lost = {flow: tuple((a, b) for a, b in ranges) for flow, ranges in body["lost"].items()}
-                    told.ended[id_] = End(body["at_ms"], lost)
-                case "removed/":
-                    told.removed[id_] = {flow: int(count) for flow, count in body.items()}
-        except (ValueError, KeyError, TypeError, Failed):
-            raise Failed(
-                f"{topic} offset {record.offset}: the request {record.key} is damaged",
-                hint="replace it by a correct record, or by a tombstone, of the same key",
-            ) from None
-    return told

@@ -63,13 +63,14 @@ def written(config: HubConfig, where: HubConfig, flows: Iterable[EdgePartition])
     )
 
 
-def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iterable[str]) -> None:
+def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iterable[str], *, replay: bool) -> None:
     """Refuse targets of a generation that are taken.
 
     Args:
         config: The hub.
         flows: What the hub replicates.
         targets: Central topics of the generation.
+        replay: Its dead letters are asked for.
 
     Raises:
         Failed: a live flow writes one of them, or it is one of the hub's own.
@@ -77,7 +78,9 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
     live = written(config, config, flows) | set(reserved_names(config.hub, list(config.edges)))
     taken = sorted(live & set(targets))
     if taken:
+        told = "choose another name with --into; what is missing in a live topic comes with --missing"
+        late = "replay a generation's letters before a rule names it; now, make another one: backfill run --into"
         raise Failed(
             f"{taken[0]} is written by the hub itself: a second copy of its records must not go there",
-            hint="choose another name with --into; what is missing in a live topic comes with --missing",
+            hint=late if replay else told,
         )

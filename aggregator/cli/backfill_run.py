@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from aggregator.backfill.carrying import carry_out
 from aggregator.backfill.driver import Outcome
 from aggregator.backfill.store import Backfill, read_backfills
+from aggregator.backfill.watch import BackfillWatch
 from aggregator.cli.output import progress
 from aggregator.cli.run import (
     EXIT_DATA_LOSS,
@@ -110,23 +112,22 @@ def _shown(config: HubConfig, id_: str) -> Iterator[None]:
 def _tell(config: HubConfig, id_: str, over: threading.Event) -> None:
     bar = _bar() if sys.stderr.isatty() else None
     task = bar.add_task(f"backfill {id_}", total=None) if bar else None
-    turn = 0
+    watch, turn = BackfillWatch(config), 0
     try:
         while not over.wait(_EVERY_S):
             turn += 1
-            if bar is None and turn % _LINE_EVERY:
-                continue
             try:
-                found = read_backfills(config.central, HubNames(config.hub)).get(id_)
+                found = next((one for one in watch.look(time.monotonic()) if one.id == id_), None)
             except AggregatorError:
                 continue  # the driver says it, if it lasts
             if found is None:
                 continue
             if bar is not None and task is not None:
-                bar.update(task, total=found.offsets, completed=found.behind)
-            else:
-                progress(f"backfill {id_}: {found.behind:,} of {found.offsets:,} offsets")
+                bar.update(task, total=found.asked, completed=found.done)
+            elif turn % _LINE_EVERY == 0:
+                progress(f"backfill {id_}: {found.done:,} of {found.asked:,} offsets, {found.per_s:,.0f} records/s")
     finally:
+        watch.close()
         if bar is not None:
             bar.stop()
 

@@ -29,14 +29,20 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+_INTO = click.option(
+    "--into", metavar="NAME", default="", help="Those of a generation, which `backfill run --into` left."
+)
+
+
 @click.group()
 def dlq() -> None:
     """Records that could not be delivered: where they are, why, and delivering them after all."""
 
 
 def selection(command: Command) -> Command:
-    """Which letters: `edge`, `topic`, `reason`, `since`, `until`."""
+    """Which letters: `edge`, `topic`, `reason`, `since`, `until`, `into`."""
     for option in (
+        _INTO,
         click.option("--to", "until", type=Moment(), metavar="TIME", help="Records before this time."),
         click.option(
             "--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
@@ -66,13 +72,14 @@ def list_(config: Path, *, every: bool, output: str, **wanted: Any) -> None:
 @dlq.command(epilog="\b\nExample:\n  aggregator dlq show eu/orders/0/1234/0")
 @config_option
 @click.argument("key", metavar="EDGE/TOPIC/PARTITION/OFFSET[/INCARNATION]")
+@_INTO
 @output_option
-def show(config: Path, key: str, output: str) -> None:
+def show(config: Path, key: str, into: str, output: str) -> None:
     """One dead letter, and whether its edge still has the record."""
     from aggregator.backfill.letters import readable  # noqa: PLC0415 - `--help` needs none of its imports
 
     hub = load_config(config, os.environ)
-    found = [one for one in _selected(hub, every=True) if f"{one.key}/".startswith(f"{key}/")]
+    found = [one for one in _selected(hub, every=True, into=into) if f"{one.key}/".startswith(f"{key}/")]
     if len(found) != 1:
         raise Failed(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
     (letter,) = found
@@ -85,6 +92,7 @@ def show(config: Path, key: str, output: str) -> None:
 Examples:
   aggregator dlq replay --reason unknown_schema --yes
   aggregator dlq replay eu/orders/0/1234/0
+  aggregator dlq replay --into v2 --yes
 
 \b
 Exit codes: 0 read again, or nothing to do; 1 failed or stopped; 4 an edge did not answer; 5 an edge lost a record while
@@ -153,16 +161,16 @@ def _selected(
     reason: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    into: str = "",
 ) -> "list[Letter]":
     from aggregator.backfill.ask import Window  # noqa: PLC0415 - as above
-    from aggregator.kafka.letters import read_letters  # noqa: PLC0415
-    from aggregator.kafka.names import HubNames  # noqa: PLC0415
+    from aggregator.backfill.letters import known_letters  # noqa: PLC0415
 
     window = Window(edge, topic)
     first, last = (None if when is None else when.timestamp() * 1000 for when in (since, until))
     return [
         one
-        for one in read_letters(hub.central, HubNames(hub.hub).dead_letters)
+        for one in known_letters(hub, into)
         if (every or not one.resolved_by)
         and window.takes(one.source)
         and reason in (None, one.reason)
@@ -179,11 +187,13 @@ def _ask(
     reason: str | None,
     since: datetime | None,
     until: datetime | None,
+    into: str,
 ) -> "Ask":
-    from aggregator.backfill.ask import Ask, Bound, Letters, Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.ask import Ask, Bound, Letters, Mode, Window  # noqa: PLC0415 - as above
 
     first, last = (None if when is None else Bound(when.isoformat(), when) for when in (since, until))
-    return Ask((Window(edge, topic, None, first, last),), letters=Letters(reason, tuple(sorted(keys))))
+    window, letters = Window(edge, topic, None, first, last), Letters(reason, tuple(sorted(keys)))
+    return Ask((window,), Mode.INTO if into else Mode.MISSING, into, letters)
 
 
 def _plain(letter: "Letter") -> dict[str, Any]:

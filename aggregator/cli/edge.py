@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.output import config_option, emit, output_option, progress, table
-from aggregator.cli.status import ago, share
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
+from aggregator.observe.amounts import ago, share
 
 if TYPE_CHECKING:
     from aggregator.observe.standing import EdgeStatus

@@ -14,10 +14,10 @@ import click
 
 from aggregator.cli.output import config_option, output_option, progress, table
 from aggregator.cli.output import emit as show
-from aggregator.cli.status import ago
 from aggregator.config.load import load_config
 from aggregator.config.units import duration
 from aggregator.errors import Failed
+from aggregator.observe.amounts import ago
 
 
 @click.group()

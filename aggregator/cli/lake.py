@@ -1,4 +1,4 @@
-"""`aggregator lake status|compact|vacuum`: where the tables stand, and their upkeep beside a hub that runs.
+"""`aggregator lake …`: where the tables stand, what their gate did, and their upkeep beside a hub that runs.
 
 Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. One table's trouble does not keep
 another from its upkeep; it makes the exit code 1.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.lake_quality import quality
+from aggregator.cli.lake_release import release
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
@@ -55,6 +56,7 @@ def lake() -> None:
 
 
 lake.add_command(quality)
+lake.add_command(release)
 
 
 @lake.command(epilog="\b\nExample:\n  aggregator lake status -o json")

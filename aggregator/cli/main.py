@@ -55,6 +55,11 @@ COMMANDS = {
         "Show what flows now, the busiest first.",
         ("aggregator top", "aggregator top -o json"),
     ),
+    "ui": Lazy(
+        "aggregator.cli.ui:ui",
+        "Serve the page: every edge at a glance.",
+        ("aggregator ui", "aggregator ui --listen 0.0.0.0:9465 --token env:PAGE_TOKEN --host hub.example.com"),
+    ),
     "edge": Lazy(
         "aggregator.cli.edge:edge",
         "How available each edge is, and letting one rest.",

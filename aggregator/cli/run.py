@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aggregator.lake.driver import LakeDriver
+    from aggregator.page.server import PageServer
     from aggregator.privacy.policy import Policy
     from aggregator.replicate.driver import Report
 
@@ -47,6 +48,7 @@ class RunOptions:
     standby: bool = False
     take_over: bool = False
     report: Path | None = None
+    ui: bool = False
 
 
 @click.command()
@@ -64,6 +66,7 @@ class RunOptions:
     help="Keep report.json and report.html of this run here.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here; a port alone is one of loopback.")
+@click.option("--ui", is_flag=True, help="Serve the page, where the configuration's `ui.listen` says (127.0.0.1:9465).")
 def run(
     config: Path,
     *,
@@ -75,10 +78,13 @@ def run(
     take_over: bool,
     report: Path | None,
     metrics: str | None,
+    ui: bool,
 ) -> None:
     """Run the hub: edges to central, central to the lake."""
     if standby and take_over:
         raise click.UsageError("--standby waits and --take-over does not: choose one")
+    if ui and (drain or only == "lake"):
+        raise click.UsageError("--ui needs a hub that keeps replicating; beside any other: aggregator ui")
     if report and only == "lake":
         raise click.UsageError("--report is about what is stripped, and the lake strips nothing")
     try:
@@ -94,7 +100,7 @@ def run(
         hub = hub.model_copy(update={"metrics": hub.metrics.model_copy(update={"listen": listen})})
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
-    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report)))
+    raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report, ui)))
 
 
 def run_hub(config: HubConfig, options: RunOptions) -> int:
@@ -145,7 +151,8 @@ def _run(
     beside = _LakeThread(lake, stop) if lake and not options.drain else None
     report = Report()
     written = ReportWriter(config, options.report)
-    watching = Watching(config, stop, wanted=options.only != "lake" and not options.drain)
+    tellers = (_page(config, policies),) if options.ui else ()
+    watching = Watching(config, stop, wanted=options.only != "lake" and not options.drain, tellers=tellers)
     clock = threading.Timer(options.for_s or 0.0, stop.set)
     clock.daemon = True
 
@@ -161,7 +168,16 @@ def _run(
         leading()
     if options.only != "lake":
         identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        driver = Driver(config, spark, policies, identity=identity, drain=options.drain, stop=stop, leading=leading)
+        driver = Driver(
+            config,
+            spark,
+            policies,
+            identity=identity,
+            drain=options.drain,
+            stop=stop,
+            leading=leading,
+            refusing=watching.refuse,
+        )
         try:
             report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
@@ -177,6 +193,15 @@ def _run(
     for line in (*totals, *_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
         progress(line)
     return exit_code(report, lake_held=bool(held)) if options.drain else 0
+
+
+def _page(config: HubConfig, policies: "Mapping[Path, Policy]") -> "PageServer":
+    """The page, listening before the hub leads."""
+    from aggregator.page.server import PageServer  # noqa: PLC0415 - a run without a page needs none of it
+
+    server = PageServer(config, policies)
+    progress(f"the page: {server.address}")
+    return server
 
 
 def exit_code(report: "Report", *, lake_held: bool) -> int:

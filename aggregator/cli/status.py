@@ -18,6 +18,7 @@ import click
 from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
+from aggregator.observe.amounts import ago, share
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
@@ -172,22 +173,6 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
                 for row in rows
             ],
         )
-
-
-def ago(milliseconds: int | None) -> str:
-    """A duration in its largest sensible unit; `-` for None."""
-    if milliseconds is None:
-        return "-"
-    seconds = abs(milliseconds) / 1000
-    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{milliseconds / 1000 / size:.1f}{name}"
-    return f"{milliseconds / 1000:.1f}s"
-
-
-def share(value: float | None) -> str:
-    """A share as percent, rounded towards the bad side; `-` for None."""
-    return "-" if value is None else f"{int(value * 100_000) / 1000:.3f}%"
 
 
 def _waiting_lines(seen: "HubStatus") -> Iterator[str]:

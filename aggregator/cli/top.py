@@ -5,7 +5,6 @@ Invariant: reads only. A screen on a terminal, refreshed every second; one answe
 
 import os
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -15,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aggregator.cli.output import config_option, emit, output_option, table
-from aggregator.cli.status import ago, monitoring
+from aggregator.cli.status import monitoring
 from aggregator.config.load import load_config
+from aggregator.observe.amounts import ago
 
 if TYPE_CHECKING:
     from aggregator.observe.snapshot import Snapshot
     from aggregator.observe.standing import FlowStatus
 
-_LOOKS_S = 5.0
+# A rate needs a few looks.
+_LOOKS = 4
 _WAIT_S = 5.0
 
 
@@ -33,7 +34,7 @@ _WAIT_S = 5.0
 def top(config: Path, most: int, output: str) -> None:
     """Show what flows now: records a second, lag and what the slots do; the busiest first."""
     screen = sys.stdout.isatty() and output == "text"
-    began, number = time.monotonic(), -1
+    number = -1
     with monitoring(load_config(config, os.environ)) as monitor:
         while True:
             taken = monitor.after(number, _WAIT_S)
@@ -42,7 +43,7 @@ def top(config: Path, most: int, output: str) -> None:
             number = taken.number
             if screen:
                 click.clear()
-            elif time.monotonic() - began < _LOOKS_S:
+            elif number < _LOOKS:
                 continue
             rows = _topics(taken)
             emit(_plain(taken, rows), output, partial(_text, taken, rows[:most]))

@@ -40,7 +40,7 @@ class Parts:
         idle: Places of `schemas_client` beside a registry that is no address.
         lake: Whether there is a lake section.
         tables: Lake name to what is said of that table, where it is valid in itself.
-        idle_catalog: Whether the lake has a catalogue that its format does not use.
+        lake_faults: What of the lake's own settings does nothing, or is missing.
     """
 
     hub: str | None
@@ -51,7 +51,7 @@ class Parts:
     idle: tuple[Place, ...]
     lake: bool
     tables: Mapping[str, TableConfig]
-    idle_catalog: bool
+    lake_faults: tuple[Fault, ...]
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Parts":
@@ -73,15 +73,21 @@ class Parts:
             idle=tuple(_idle(data)),
             lake=bool(data.get("lake")),
             tables={name: table for name, draft in _tables(data) if (table := _valid(_TABLE, draft))},
-            idle_catalog=_idle_catalog(data.get("lake")),
+            lake_faults=tuple(_lake_faults(data.get("lake"))),
         )
 
 
-def _idle_catalog(lake: object) -> bool:
-    if not isinstance(lake, dict) or lake.get("format", "delta") != "delta":
-        return False
-    catalog = lake.get("catalog")
-    return isinstance(catalog, dict) and bool(catalog.get("options"))
+def _lake_faults(lake: object) -> Iterator[Fault]:
+    if not isinstance(lake, dict):
+        return
+    path, catalog = str(lake.get("path", "")), lake.get("catalog")
+    registered = isinstance(catalog, dict) and bool(catalog.get("options"))
+    if registered and lake.get("format", "delta") == "delta":
+        yield Fault(("lake", "catalog"), "is for `format: iceberg`; Delta tables are registered nowhere")
+    if lake.get("storage") and "://" not in path:
+        yield Fault(("lake", "storage"), "is for an address as s3://; a folder needs no options")
+    if lake.get("format") == "iceberg" and "://" in path and not path.startswith("file://") and not registered:
+        yield Fault(("lake", "path"), "is an object store, where no SQLite file can lie: give `catalog.options`")
 
 
 def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -189,8 +195,7 @@ def _names(parts: Parts) -> Iterator[Fault]:
 
 def _lake(parts: Parts) -> Iterator[Fault]:
     """Settings of the lake that would do nothing, and tables that would meet another's."""
-    if parts.idle_catalog:
-        yield Fault(("lake", "catalog"), "is for `format: iceberg`; Delta tables are registered nowhere")
+    yield from parts.lake_faults
     for index, rule in parts.rules.items():
         if rule.lake is not None and rule.lake.endswith(_CURRENT):
             yield Fault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")

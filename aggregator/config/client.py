@@ -49,6 +49,17 @@ _SECRET_WORDS = re.compile(
     r"|token(?!\.endpoint)",
     re.IGNORECASE,
 )
+# What stores call their keys, beside the words above.
+_STORAGE_SECRETS = re.compile(
+    r"account.?key|sas.?key|connection.?string|service.?account.?key|application.?credentials.?json", re.IGNORECASE
+)
+# delta-rs would write a version over another writer's: two hubs could both commit (protocol, rule G).
+_UNSAFE_STORAGE = {
+    "allow_unsafe_rename": None,
+    "aws_s3_allow_unsafe_rename": None,
+    "conditional_put": "disabled",
+    "aws_conditional_put": "disabled",
+}
 _USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
 
@@ -93,11 +104,19 @@ def registry_refusal(name: str, value: str | SecretRef) -> str | None:
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of a table catalogue can not be set so; None when it can. The text never holds the value."""
-    if is_secret_property(name) and isinstance(value, str):
+    if isinstance(value, str) and (is_secret_property(name) or _STORAGE_SECRETS.search(name)):
         return "is a secret: write a reference, `env:NAME` or `file:path`"
     if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
         return "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
     return None
+
+
+def storage_refusal(name: str, value: str | SecretRef) -> str | None:
+    """Why an option of an object store can not be set so; None when it can. The text never holds the value."""
+    lower = name.lower()
+    if lower in _UNSAFE_STORAGE and _UNSAFE_STORAGE[lower] in (None, str(value).lower()):
+        return "can not be set so: two writers could both commit the same version"
+    return catalog_refusal(name, value)
 
 
 def checked_client_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
@@ -125,6 +144,15 @@ def checked_catalog_options(options: dict[str, str | SecretRef]) -> dict[str, st
         ValidationError: one entry per refused option, at its own place, with the reason.
     """
     return _checked(options, catalog_refusal)
+
+
+def checked_storage_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
+    """Refuse secrets in clear, and what lets two writers commit; everything else is the table library's own matter.
+
+    Raises:
+        ValidationError: one entry per refused option, at its own place, with the reason.
+    """
+    return _checked(options, storage_refusal)
 
 
 def _checked(

@@ -4,6 +4,8 @@ Invariant: a check returns the value unchanged or raises ValueError with a text 
 """
 
 import re
+from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -16,6 +18,7 @@ _SERVER = re.compile(r"(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _TOPIC_TEXT = re.compile(r"[A-Za-z0-9._-]*")
 HIGHEST_PORT = 65_535
+STORES = ("s3", "s3a", "abfss", "gs", "file")
 
 
 def servers(value: str) -> str:
@@ -73,12 +76,20 @@ def _only_placeholders(value: str) -> None:
 
 
 def lake_path(value: object) -> object:
-    """A folder of this file system."""
-    if isinstance(value, str) and "://" in value:
-        raise ValueError("is a folder on a file system that every executor sees; object stores are not read yet")
-    if value in ("", "."):
+    """A folder that every executor sees, or the address of one in an object store."""
+    text = str(value) if isinstance(value, Path) else value
+    if isinstance(text, str) and "://" in text:
+        parts = urlsplit(text)
+        if parts.scheme not in STORES:
+            raise ValueError(f"is a folder, or an address that begins with {', '.join(f'{one}://' for one in STORES)}")
+        if parts.query or parts.password is not None:
+            raise ValueError("holds more than a place: keys and tokens go into `lake.storage`, as references")
+        text = text.rstrip("/")
+        if not parts.path.strip("/"):
+            raise ValueError("names a folder of its own for the tables, below the bucket or container")
+    if text in ("", "."):
         raise ValueError("names a folder of its own for the tables")
-    return value
+    return text
 
 
 def lake_format(value: object) -> object:
@@ -102,6 +113,29 @@ def listen_address(value: str) -> str:
     if not host or not re.fullmatch(r"\d{1,5}", port) or int(port) > HIGHEST_PORT:
         raise ValueError("is `host:port`, as 127.0.0.1:9464; a port alone is one of loopback")
     return found
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine reaches a `host:port`."""
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def host_name(value: str) -> str:
+    """A name or an address, without a port."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", value):
+        raise ValueError("is the name of a host, as hub.example.com, without a port; IPv6 in brackets")
+    return value.lower()
+
+
+def hub_name(value: str) -> str:
+    """A name whose topics and transactional ids are nobody else's."""
+    if value.endswith(".backfill"):
+        raise ValueError("ends in .backfill: backfills of another hub have topics and transactional ids of such names")
+    return value
 
 
 def broker_count(value: int) -> int:

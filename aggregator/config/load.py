@@ -171,13 +171,20 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
         "schemas_client": _options(config.schemas_client, folder),
         "topics": tuple(rule.model_copy(update={"policy": folder / rule.policy}) for rule in config.topics),
         "keys": keys,
+        "ui": config.ui.model_copy(update={"token": config.ui.token and _reference(config.ui.token, folder)}),
     }
     if config.lake:
         catalog = config.lake.catalog
         catalog = catalog.model_copy(update={"options": _options(catalog.options, folder)})
         tables = {name: _table(table, folder) for name, table in config.lake.tables.items()}
+        path = config.lake.path
         changes["lake"] = config.lake.model_copy(
-            update={"path": folder / config.lake.path, "catalog": catalog, "tables": tables}
+            update={
+                "path": path if "://" in path else str(folder / path),
+                "storage": _options(config.lake.storage, folder),
+                "catalog": catalog,
+                "tables": tables,
+            }
         )
     return config.model_copy(update=changes)
 

@@ -14,10 +14,14 @@ from aggregator.config.client import (
     checked_catalog_options,
     checked_client_options,
     checked_registry_options,
+    checked_storage_options,
 )
 from aggregator.config.fields import (
     broker_count,
     central_pattern,
+    host_name,
+    hub_name,
+    is_loopback,
     lake_format,
     lake_path,
     lake_pattern,
@@ -28,7 +32,7 @@ from aggregator.config.fields import (
     spark_conf,
     topic_pattern,
 )
-from aggregator.config.secrets import KeyRing, key_ring
+from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
 from aggregator.config.suites import Action
 from aggregator.config.units import duration, moment, size_bytes, start_position
 
@@ -62,12 +66,13 @@ Moment = Annotated[
     datetime, BeforeValidator(moment), WithJsonSchema({"type": "string", "examples": ["2026-11-01T02:00Z"]})
 ]
 Key = Annotated[KeyRing, BeforeValidator(key_ring), WithJsonSchema(_KEY)]
+Secret = Annotated[SecretRef, BeforeValidator(secret_ref), WithJsonSchema(_REFERENCE)]
 Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
 Text = Annotated[str, WithJsonSchema(_WORD)]
 RegistryReference = Annotated[str, AfterValidator(registry_reference)]
 RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked_registry_options)]
 EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
-HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$"), AfterValidator(hub_name)]
 
 
 class Model(BaseModel):
@@ -189,18 +194,20 @@ class LakeConfig(Model):
     """The lake: tables lie at `<path>/<lake name>`.
 
     Attributes:
-        path: A folder that every executor and every reader reaches.
+        path: A folder that every executor and every reader reaches, or an address: s3://, abfss://, gs://.
         format: `delta` or `iceberg`.
         commit_interval: Longest time that committed records of central wait for the lake.
         commit_records: As many waiting records are committed sooner.
+        storage: How to reach an address, in the table library's own options; secrets are references.
         catalog: For Iceberg.
         tables: By lake name.
     """
 
-    path: Annotated[Path, BeforeValidator(lake_path)]
+    path: Annotated[str, BeforeValidator(lake_path)]
     format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
     commit_interval: Duration = timedelta(seconds=30)
     commit_records: Annotated[int, Field(ge=1)] = 1_000_000
+    storage: Annotated[dict[str, Option], AfterValidator(checked_storage_options)] = {}
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
 
@@ -264,6 +271,26 @@ class MetricsConfig(Model):
     partitions: bool = False
 
 
+class UiConfig(Model):
+    """The page, of a running hub (`run --ui`) or beside one (`aggregator ui`).
+
+    Attributes:
+        listen: Where it is served; any address but one of loopback needs a token.
+        token: Reference to the word that lets a reader in, 16 characters at least; None: nobody is asked.
+        hosts: Further names by which it is reached; a request for any other name is refused.
+    """
+
+    listen: Annotated[str, AfterValidator(listen_address)] = "127.0.0.1:9465"
+    token: Secret | None = None
+    hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = ()
+
+    @model_validator(mode="after")
+    def _asks_for_a_token(self) -> Self:
+        if self.token is None and not is_loopback(self.listen):
+            raise ValueError("others reach this address: `token` has to refer to the word that lets a reader in")
+        return self
+
+
 class HubConfig(Model):
     """One hub: its name, its clusters, what flows, and where to."""
 
@@ -280,4 +307,5 @@ class HubConfig(Model):
     heartbeats: HeartbeatConfig = HeartbeatConfig()
     availability: AvailabilityConfig = AvailabilityConfig()
     metrics: MetricsConfig = MetricsConfig()
+    ui: UiConfig = UiConfig()
     spark: SparkConfig = SparkConfig()

@@ -38,6 +38,7 @@ def shown(config: HubConfig) -> dict[str, Any]:
         data["edges"][name]["schemas_client"] = _properties(edge.schemas_client)
     data["schemas_client"] = _properties(config.schemas_client)
     if config.lake:
+        data["lake"]["storage"] = _properties(config.lake.storage)
         data["lake"]["catalog"]["options"] = _properties(config.lake.catalog.options)
     data["spark"]["conf"] = _properties(config.spark.conf)
     for rule, row in zip(config.topics, data["topics"], strict=True):

@@ -33,6 +33,7 @@ DIVERTIBLE = frozenset(
     }
 )
 EVERY_TEXT = "*"
+_PARSERS = ("great_expectations", "spark")  # of a row_condition; the gate's frames are Spark's
 _OURS = "aggregator"
 _NAMES_IN_RULES = frozenset({"name", "on_failure", "view"})
 _NAMES_IN_SUITES = frozenset({"views"})
@@ -185,6 +186,9 @@ def _rule_faults(rule: Rule, views: Mapping[str, str]) -> Iterator[str]:
         yield f"{rule.name}: there is no view {rule.view} under meta.{_OURS}.views"
     if rule.column == EVERY_TEXT and rule.type != NO_PERSONAL_DATA:
         yield f"{rule.name}: only {NO_PERSONAL_DATA} takes every column; name one"
+    condition, parser = rule.kwargs.get("row_condition"), rule.kwargs.get("condition_parser")
+    if isinstance(condition, str) and condition and parser not in _PARSERS:
+        yield f"{rule.name}: row_condition needs a condition_parser: {_listed(_PARSERS)}"
     if rule.action != "divert":
         return
     if rule.type not in DIVERTIBLE:
@@ -192,7 +196,7 @@ def _rule_faults(rule: Rule, views: Mapping[str, str]) -> Iterator[str]:
             f"{rule.name} can not divert: a result of {rule.type} names no records, and this condition is not one that "
             f"the hub evaluates again; say on_failure hold or warn for it, or take one of {_listed(DIVERTIBLE)}"
         )
-    elif rule.kwargs.get("row_condition"):
+    elif condition:
         yield f"{rule.name} can not divert: the hub does not evaluate its row_condition again; say hold or warn for it"
 
 

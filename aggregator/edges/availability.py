@@ -4,7 +4,8 @@ Invariants: pure. Arrival at central and the watcher's own clock decide, never t
 and counts at once, because its evidence took its time already; a better one counts after it has lasted.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple, Self
@@ -38,7 +39,7 @@ class Patience:
 
     beat_s: float = 1.0
     first_beat_s: float = 30.0
-    settle_s: float = 5.0
+    settle_s: float = 4.0
 
     @property
     def silent_s(self) -> float:
@@ -148,15 +149,13 @@ class Availability:
         state: As it is shown; None before the first finding.
         reason: Why, in words.
         since_ms: When it began, by central's clock.
-        better: The worst finding since everything was better than the state.
-        better_since_s: Since when, on the watcher's clock.
+        calm: Of every better state: since when nothing worse was found, on the watcher's clock.
     """
 
     state: State | None = None
     reason: str = ""
     since_ms: int = 0
-    better: State | None = None
-    better_since_s: float = 0.0
+    calm: Mapping[State, float] = field(default_factory=dict)
 
     def after(self, finding: Finding, *, now_s: float, now_ms: int, settle_s: float) -> Self:
         """The availability after one more finding.
@@ -169,17 +168,20 @@ class Availability:
         """
         found, reason = finding
         if found is self.state:
-            return replace(self, reason=reason, better=None)
+            return replace(self, reason=reason, calm={})
         if self.state is None or State.PAUSED in (found, self.state) or BADNESS[found] > BADNESS[self.state]:
             return type(self)(found, reason, now_ms)
-        if self.better is None:
-            return replace(self, reason=_recovering(self.reason), better=found, better_since_s=now_s)
-        worst = max(self.better, found, key=BADNESS.__getitem__)
-        if now_s - self.better_since_s < settle_s:
-            return replace(self, better=worst)
-        if worst is found:
-            return type(self)(found, reason, now_ms)
-        return type(self)(worst, reason, now_ms, found, now_s)
+        calm = {
+            state: self.calm.get(state, now_s)
+            for state in State
+            if BADNESS[found] <= BADNESS[state] < BADNESS[self.state]
+        }
+        lasted = [state for state, since_s in calm.items() if now_s - since_s >= settle_s]
+        if not lasted:
+            return replace(self, reason=_recovering(self.reason), calm=calm)
+        best = min(lasted, key=BADNESS.__getitem__)
+        left = {state: since_s for state, since_s in calm.items() if BADNESS[state] < BADNESS[best]}
+        return type(self)(best, reason if best is found else _recovering(self.reason), now_ms, left)
 
 
 _RECOVERS = "recovering; it was: "

@@ -94,11 +94,12 @@ def transactional_producer(
     )
 
 
-def plain_producer(cluster: ClusterConfig) -> Producer:
+def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
     """An idempotent producer without transactions, for telemetry and heartbeats."""
     return Producer(
         connection_options(cluster)
-        | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000},
+        | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
+        | options,
         logger=log,
     )
 

@@ -33,12 +33,21 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How many records a second each slot of an epoch may take from now on, if there is a bound; of backfills only."""
+
+    epoch: int
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ControlState:
     """What the control topic says; `ended` is the highest epoch that was asked to stop."""
 
     epoch: Epoch | None = None
     lease: Lease | None = None
     ended: int = -1
+    pace: Pace | None = None
 
     @property
     def newest(self) -> int:
@@ -46,13 +55,15 @@ class ControlState:
         return self.epoch.epoch if self.epoch else -1
 
 
-def encode(entry: Epoch | Lease | int) -> tuple[str, bytes]:
+def encode(entry: Epoch | Lease | Pace | int) -> tuple[str, bytes]:
     """Key and value of a control record; an int is the epoch that is asked to end."""
     match entry:
         case Epoch():
             return "epoch", json.dumps(asdict(entry)).encode()
         case Lease():
             return "lease", json.dumps(asdict(entry)).encode()
+        case Pace():
+            return "pace", json.dumps(asdict(entry)).encode()
         case int():
             return "end", json.dumps({"epoch": entry}).encode()
 
@@ -68,6 +79,8 @@ def fold(state: ControlState, records: Iterable[LogRecord]) -> ControlState:
                 state = replace(state, lease=Lease(**body))
             case "end":
                 state = replace(state, ended=max(state.ended, body["epoch"]))
+            case "pace":
+                state = replace(state, pace=Pace(**body))
     return state
 
 

@@ -4,7 +4,7 @@ Invariant: written by the leading hub only, one record per key, each whole by it
 (LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one, is passed over: a
 state is told again within seconds, and a lost day of history is time that nobody watched.
 
-Keys: `pulse`, which moves once a second while a hub watches; `state/<edge>`; `day/<edge>/<date>`.
+Keys: `pulse`, which moves once a second while a hub watches; `refused`; `state/<edge>`; `day/<edge>/<date>`.
 """
 
 import json
@@ -20,7 +20,9 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
 
 VERSION = 1
-PULSE = "pulse"
+PULSE, REFUSED = "pulse", "refused"
+# More flows than these are not named; a record stays small.
+_REFUSED_MOST = 500
 _STATE, _DAY = "state/", "day/"
 # A pulse a second, and the way.
 _FRESH_MS = 3000
@@ -68,31 +70,40 @@ class Told:
         pulse_ms: Central's stamp of the newest pulse; None before the first, and after a last one that said so.
         states: By edge.
         days: Rows [start_ms, end_ms, state, excused] by edge and day.
+        refused: Flows that no slot of the newest epoch got, as `edge/topic/partition`, with a word and a sentence why.
     """
 
     pulse_ms: int | None = None
     states: Mapping[str, EdgeState] = field(default_factory=dict)
     days: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
         """What is told after further records of (key, value, stamp), in log order."""
         pulse_ms = self.pulse_ms
-        states, days = dict(self.states), dict(self.days)
+        states, days, refused = dict(self.states), dict(self.days), self.refused
         for key, value, stamp_ms in records:
             body = _body(value)
             if key == PULSE and body is not None:
                 pulse_ms = None if body.get("last") else stamp_ms
+            elif key == REFUSED:
+                refused = _refused(body)
             elif key.startswith(_STATE):
                 _put(states, key.removeprefix(_STATE), _state(body))
             elif key.startswith(_DAY):
                 edge, _, day = key.removeprefix(_DAY).partition("/")
                 _put(days, (edge, day), body.get("spans") if body else None)
-        return type(self)(pulse_ms, states, days)
+        return type(self)(pulse_ms, states, days, refused)
 
 
 def pulse(*, last: bool = False) -> tuple[str, bytes]:
     """Key and value of a pulse; the last one says that nobody watches any more."""
     return PULSE, _dump({"last": last})
+
+
+def refusal(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
+    """Key and value of what says which flows no slot got, and why."""
+    return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_REFUSED_MOST])})
 
 
 def state_key(edge: str) -> str:
@@ -149,6 +160,13 @@ def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
         into.pop(key, None)
     else:
         into[key] = value
+
+
+def _refused(body: dict[str, Any] | None) -> dict[str, tuple[str, str]]:
+    try:
+        return {flow: (str(word), str(why)) for flow, (word, why) in body["flows"].items()} if body else {}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _state(body: dict[str, Any] | None) -> EdgeState | None:

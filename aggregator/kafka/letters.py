@@ -37,6 +37,7 @@ class Letter:
         value_bytes: Its size.
         resolved_by: Backfill that delivered it, or kept it at the edge by a rule; empty while it is dead.
         outcome: `delivered` or `suppressed`, once it is resolved.
+        central: Topic that the record was on its way to.
     """
 
     source: EdgePartition
@@ -48,6 +49,7 @@ class Letter:
     value_bytes: int
     resolved_by: str = ""
     outcome: str = ""
+    central: str = ""
 
     @property
     def key(self) -> str:
@@ -67,7 +69,7 @@ def is_key(text: str) -> bool:
 
 
 def encode_resolution(
-    source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str
+    source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str, *, central: str = ""
 ) -> tuple[str, bytes]:
     """Key and value of the word that a letter is resolved."""
     body = {
@@ -79,6 +81,7 @@ def encode_resolution(
         "incarnation": incarnation,
         "resolved_by": backfill,
         "outcome": outcome,
+        "central": central,
     }
     return letter_key(source, offset, incarnation), json.dumps(body).encode()
 
@@ -88,22 +91,28 @@ def is_resolution(body: dict[str, Any]) -> bool:
     return "resolved_by" in body
 
 
-def read_letters(cluster: ClusterConfig, topic: str) -> Iterator[Letter]:
+def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> Iterator[Letter]:
     """Every letter with the last word about it, the topic read to its end; none before the hub's first run.
+
+    Args:
+        cluster: Central.
+        topic: The hub's, or that of its backfills.
+        apart: A record has a letter for each central topic that it did not get into: one for each generation.
 
     Raises:
         Failed: a record is no dead letter, or a transaction at central stays open.
         Unreachable: central does not answer.
     """
-    found: dict[bytes, Letter] = {}
+    found: dict[tuple[bytes, str], Letter] = {}
     for offset, key, value in _records(cluster, topic):
         try:
             body = json.loads(value or b"")
+            at = (key, str(body.get("central", "")) if apart else "")
             if is_resolution(body):
-                found[key] = _with(found.get(key), body)
+                found[at] = _with(found.get(at), body)
             else:
-                found[key] = _letter(body)
-        except (ValueError, KeyError, TypeError):
+                found[at] = _letter(body)
+        except (ValueError, KeyError, TypeError, AttributeError):
             hint = "who else writes this topic? nothing but the hub's own slots should"
             raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
     yield from found.values()
@@ -130,6 +139,7 @@ def _letter(body: dict[str, Any], *, reason: str | None = None) -> Letter:
         int(body.get("value_bytes", 0)),
         str(body.get("resolved_by", "")),
         str(body.get("outcome", "")),
+        str(body.get("central", "")),
     )
 
 
@@ -148,4 +158,5 @@ def _with(letter: Letter | None, body: dict[str, Any]) -> Letter:
         letter.value_bytes,
         told.resolved_by,
         told.outcome,
+        told.central,
     )

@@ -21,6 +21,8 @@ from aggregator.kafka.tail import LogTail
 
 VERSION = 1
 _GAPS = "gap/"
+# An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
+_AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
 _FLUSH_S = 15.0
 
 
@@ -107,7 +109,7 @@ def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str,
         Unreachable: central did not take all of them; writing them again does no harm.
     """
     refused: list[str] = []
-    producer = clients.plain_producer(cluster)
+    producer = clients.plain_producer(cluster, **_AT_ONCE)
     for key, value in requests:
         producer.produce(
             names.requests,

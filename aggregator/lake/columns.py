@@ -157,7 +157,8 @@ class _Merge(NamedTuple):
             return pa.list_(self.type(ours.value_type, theirs.value_type, f"{place}[]"))
         if pa.types.is_map(ours) and pa.types.is_map(theirs):
             return pa.map_(pa.string(), self.type(ours.item_type, theirs.item_type, f"{place}{{}}"))
-        self.conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema")
+        wider = ", to which the table's format does not widen" if fits(ours, theirs) else ""
+        self.conflicts.append(f"{place} is {ours} in the table and {theirs} in the schema{wider}")
         return ours
 
 

@@ -8,16 +8,15 @@ again from a fresh read. Refuses tables in which rows are marked as deleted besi
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from aggregator.errors import Failed
 from aggregator.lake.columns import conformed
 from aggregator.lake.division import Part
 from aggregator.lake.files import PREFIX, Stage, StagedFile, remove
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024
@@ -56,7 +55,7 @@ def bins(live: Iterable[LiveFile], *, target_bytes: int = TARGET_BYTES) -> list[
     return [group for group in groups if len(group) > 1]
 
 
-def compact(tables: Tables, folder: Path, name: str, *, target_bytes: int = TARGET_BYTES) -> Compacted:
+def compact(tables: Tables, folder: Folder, name: str, *, target_bytes: int = TARGET_BYTES) -> Compacted:
     """Compact one table; each group of files is a commit of its own.
 
     Args:
@@ -83,7 +82,7 @@ def compact(tables: Tables, folder: Path, name: str, *, target_bytes: int = TARG
 
 
 def _rewritten(
-    folder: Path, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int
+    folder: Folder, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
@@ -102,9 +101,9 @@ def _rewritten(
     return staged
 
 
-def _rows(folder: Path, group: Iterable[LiveFile]) -> Iterator[pa.Table]:
+def _rows(folder: Folder, group: Iterable[LiveFile]) -> Iterator[pa.Table]:
     for live in group:
-        with pq.ParquetFile(folder / live.path) as file:
+        with folder.parquet(live.path) as file:
             for batch in file.iter_batches(_BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 

@@ -9,17 +9,16 @@ import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from aggregator.config.model import LakeConfig
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile, remove
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables, TableUnavailable
 
@@ -41,7 +40,7 @@ class CurrentState:
     """
 
     tables: Tables
-    folder: Path
+    folder: Folder
     name: str
     _rested_at: float = field(default=0.0)
 
@@ -124,7 +123,7 @@ class CurrentStates:
 
     def __init__(self, lake: LakeConfig, tables: Tables) -> None:
         named = (name for name, table in lake.tables.items() if table.current_state)
-        self._states = {name: CurrentState(tables, lake.path, name) for name in named}
+        self._states = {name: CurrentState(tables, tables.folder, name) for name in named}
 
     def refresh(self, report: CycleReport, *, force: bool = False) -> None:
         """Refresh those of the tables that a cycle brought up to date; trouble is logged and tried again.
@@ -139,11 +138,12 @@ class CurrentStates:
                 continue
             try:
                 state.refresh(table.next_offsets, force=force)
-            except (HoldError, RetryError) as error:
-                log.warning("the current state of table %s waits: %s", table.table, error)
+            except (HoldError, RetryError, OSError) as error:
+                why = reason(error) if isinstance(error, OSError) else error
+                log.warning("the current state of table %s waits: %s", table.table, why)
 
 
-def latest_rows(folder: Path, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
+def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
     """The latest row of every key that was not deleted, row group by row group.
 
     Args:
@@ -153,10 +153,10 @@ def latest_rows(folder: Path, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
     Raises:
         OSError: a file can not be read.
     """
-    paths = [folder / file.path for file in live]
+    paths = [file.path for file in live]
     latest: pl.DataFrame | None = None
     for number, path in enumerate(paths):
-        columns = pl.from_arrow(pq.read_table(path, columns=[*_KEY, *_ORDER, "_deleted"], partitioning=None))
+        columns = pl.from_arrow(folder.rows(path, [*_KEY, *_ORDER, "_deleted"]))
         assert isinstance(columns, pl.DataFrame)
         rows = columns.with_row_index("row").with_columns(pl.lit(number, pl.UInt32).alias("file"))
         rows = rows.filter(pl.col("_key").is_not_null() & pl.col("_offset").is_not_null())
@@ -166,12 +166,12 @@ def latest_rows(folder: Path, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
         return
     kept = latest.filter(~pl.col("_deleted")).sort("file", "row")
     for (number,), rows in kept.group_by(["file"], maintain_order=True):
-        yield from _picked(paths[int(str(number))], rows["row"])
+        yield from _picked(folder, paths[int(str(number))], rows["row"])
 
 
-def _picked(path: Path, rows: pl.Series) -> Iterator[pa.Table]:
+def _picked(folder: Folder, path: str, rows: pl.Series) -> Iterator[pa.Table]:
     """Rows of one file by their ascending numbers."""
-    with pq.ParquetFile(path) as file:
+    with folder.parquet(path) as file:
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows

@@ -148,15 +148,31 @@ class Decoding:
             RetryError: the registry does not answer.
         """
         fixed = _fixed_columns(batch)
-        frames = {value and value[:HEADER_BYTES] for value in batch.values}  # as quick as it gets: this is every record
-        if len(frames) == 1 and (frame := frames.pop()):
-            columns = self._group(batch, frame, range(len(batch)))
+        columns = self._alike(batch)
+        if columns is not None:
             return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
         groups: dict[bytes, list[int]] = {}
         for index, value in enumerate(batch.values):
             if value is not None:
                 groups.setdefault(value[:HEADER_BYTES], []).append(index)
         return self._woven(batch, groups, fixed) if groups else fixed
+
+    def _alike(self, batch: Committed) -> pa.Table | None:
+        """The columns of values that share one schema, as most do; None where they do not, or one does not decode.
+
+        Nobody looks at the frames before: each is compared while its value is decoded.
+        """
+        values = batch.values
+        if None in values:
+            return None
+        framed = cast("Sequence[bytes]", values)
+        frame = framed[0][:HEADER_BYTES]
+        if framed[-1][:HEADER_BYTES] != frame:
+            return None
+        try:
+            return self._decoder(batch, frame, 0).columns(framed)
+        except Undecodable:
+            return None
 
     def _woven(self, batch: Committed, groups: dict[bytes, list[int]], fixed: pa.Table) -> pa.Table:
         """Several schemas, or tombstones between values: decode each group, then put the rows back in order."""
@@ -246,7 +262,7 @@ def _fixed_columns(batch: Committed) -> pa.Table:
         incarnation,
         pa.array(batch.timestamps_ms, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
         pa.array(batch.keys, pa.binary()),
-        pa.array([value is None for value in batch.values], pa.bool_()),
+        pa.array([value is None for value in batch.values]) if None in batch.values else pa.repeat(False, count),
         pa.repeat(batch.topic, count),
         pa.repeat(pa.scalar(batch.partition, pa.int32()), count),
         pa.array(batch.offsets, pa.int64()),

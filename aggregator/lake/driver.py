@@ -7,7 +7,7 @@ other drops. A table that is held or does not answer does not stop another.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,12 @@ from aggregator.kafka.committed import CentralPartition, central_partitions, off
 from aggregator.kafka.ends import log_end_offsets
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.releases import Release, read_releases
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current import CurrentStates
 from aggregator.lake.files import remove
+from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job
 from aggregator.lake.leftovers import KEEP, sweep
 from aggregator.lake.quality.publication import Published, complete
@@ -30,7 +32,7 @@ from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import TableHandle, Tables
+from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class LakeDriver:
         bounds: How much one cycle takes on.
         clock: Seconds since 1970; ages of staged files are judged by it.
         flows: What the hub replicates; by default the keys of its ledger.
+        releases: What somebody lets pass the gates; by default what the requests topic says.
         told: Takes the report of every cycle.
 
     Raises:
@@ -83,6 +86,7 @@ class LakeDriver:
         bounds: LakeBounds | None = None,
         clock: Callable[[], float] = time.time,
         flows: Callable[[], Mapping[EdgePartition, object]] | None = None,
+        releases: Callable[[], Iterable[Release]] | None = None,
         told: Callable[[CycleReport], None] = lambda _: None,
     ) -> None:
         if config.schemas is None:
@@ -95,6 +99,7 @@ class LakeDriver:
         self._bounds = bounds or LakeBounds()
         self._clock = clock
         self._flows = flows or (lambda: read_ledger(config.central, names))
+        self._releases = releases or (lambda: read_releases(config.central, names))
         self._told = told
         self._states = CurrentStates(self._lake, self._tables)
         self._swept: dict[str, float] = {}
@@ -172,8 +177,10 @@ class LakeDriver:
             log.warning("table %s is held: %s", name, error)
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
-            log.warning("table %s waits: %s", name, error)
-            return TableReport(name, failed=error)
+            return _waiting(name, error)
+        except OSError as error:
+            told = f"table {name}: its files can not be read or written: {reason(error)}"
+            return _waiting(name, TableUnavailable(told, hint="is the storage up, and is there space?"))
 
     def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
         partitions = central_partitions(self._config.central, topics)
@@ -182,12 +189,14 @@ class LakeDriver:
         self._sweep(name)
         positions = handle.positions(partitions) if handle else {}
         decided = self._decided(name, positions, limits)
-        todo = backlog(positions, decided or limits, records=self._bounds.cycle_records)
+        gate = None if decided else self._gates.get(name)
+        released = self._released(name, positions, limits) if gate else {}
+        bounds = decided or _up_to(released, limits) or limits
+        todo = backlog(positions, bounds, records=self._bounds.cycle_records)
         ends = {one: end for one, (_, end) in limits.items()}
         for held in todo.held:
             log.warning("table %s is held: %s", name, held.reason)
-        gate = None if decided else self._gates.get(name)
-        standing = gate.standing(todo.spans) if gate else ()
+        standing = gate.standing(todo.spans) if gate and not released else ()
         if standing or not todo.spans:
             known = _known(positions, limits)
             return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *standing))
@@ -199,7 +208,8 @@ class LakeDriver:
         if decided:
             published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
         elif gate:
-            published = gate.publish(handle, outcomes, force=force)
+            release = next(iter(released.values()), None)
+            published = gate.publish(handle, outcomes, force=force, release=release)
         else:
             published = self._plainly(name, handle, outcomes, force=force)
         return _report(name, published, todo, _known({**positions, **published.result.positions}, limits), ends)
@@ -215,13 +225,28 @@ class LakeDriver:
             self._without_pending.add(name)
         return pending
 
+    def _released(
+        self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
+    ) -> Mapping[CentralPartition, Release]:
+        """What the newest word about this table lets pass, by partition; a cycle publishes that and nothing beside."""
+        if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):
+            return {}
+        starts = _known(positions, limits)
+        found = [
+            one
+            for one in self._releases()
+            if one.table == name and one.offsets.start <= starts.get(one.partition, -1) < one.offsets.end
+        ]
+        newest = max((one.at_ms for one in found), default=0)
+        return {one.partition: one for one in found if one.at_ms == newest}
+
     def _quarantine(self, name: str) -> Quarantine:
-        return Quarantine(self._tables, self._lake.path, name)
+        return Quarantine(self._tables, self._tables.folder, name)
 
     def _stage(self, name: str, handle: TableHandle | None, spans: tuple[Span, ...]) -> list[Outcome]:
         columns = handle.schema().serialize().to_pybytes() if handle else None
         plan = tasks(spans, parallel=self._bounds.parallel, records=self._bounds.task_records)
-        folder = self._lake.path / name
+        folder = self._tables.folder / name
         client = self._config.schemas_client
         task = StagingTask(
             name,
@@ -252,14 +277,14 @@ class LakeDriver:
 
     def _discard(self, name: str, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
-            remove(self._lake.path / name, outcome.files)
+            remove(self._tables.folder / name, outcome.files)
 
     def _sweep(self, name: str) -> None:
         if self._clock() < self._swept.get(name, 0.0) + KEEP.total_seconds():
             return
         self._swept[name] = self._clock()
         for table in (name, self._quarantine(name).name):
-            sweep(self._lake.path / table, self._tables.open(table), now_s=self._clock())
+            sweep(self._tables.folder / table, self._tables.open(table), now_s=self._clock())
 
 
 def _gates(
@@ -301,6 +326,20 @@ def _report(
         audit_s=published.audit_s,
         commit_s=published.commit_s,
     )
+
+
+def _up_to(
+    released: Mapping[CentralPartition, Release], limits: Mapping[CentralPartition, OffsetRange]
+) -> dict[CentralPartition, OffsetRange]:
+    return {
+        one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
+        for one, release in released.items()
+    }
+
+
+def _waiting(name: str, error: RetryError) -> TableReport:
+    log.warning("table %s waits: %s", name, error)
+    return TableReport(name, failed=error)
 
 
 def _known(

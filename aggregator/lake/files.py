@@ -6,10 +6,8 @@ group and one piece. Statistics are written in Delta's form and hold nothing tha
 
 import contextlib
 import json
-import os
 import uuid
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ import pyarrow.parquet as pq
 from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conformed, merged, never
 from aggregator.lake.division import Part, divided, with_day
 from aggregator.lake.encoding import COMPRESSION, dictionary_columns
+from aggregator.lake.folder import Folder
 
 PREFIX = "hub-"
 SUFFIX = ".parquet"
@@ -50,7 +49,9 @@ class StagedFile(NamedTuple):
 
 class _Open(NamedTuple):
     name: str
+    sink: Any
     writer: pq.ParquetWriter
+    footers: list[Any]
 
 
 class Stage:
@@ -67,7 +68,7 @@ class Stage:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Folder,
         schema: pa.Schema | None,
         *,
         promotes: Promotes = never,
@@ -112,22 +113,24 @@ class Stage:
     def _file(self, part: Part, rows: pa.Table) -> pq.ParquetWriter:
         """The open file of a part, which `rows` begin; a full one is ended, and the oldest where too many are open."""
         found = self._open.get(part)
-        if found is not None and (self._folder / found.name).stat().st_size > self._file_bytes:
+        if found is not None and found.sink.tell() > self._file_bytes:
             self._end_file(part)
         elif found is not None:
             return found.writer
         if len(self._open) >= _OPEN_FILES:
             self._end_file(next(iter(self._open)))
         name = f"{PREFIX}{uuid.uuid4().hex}{SUFFIX}"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        sink = self._folder.create(name)
+        footers: list[Any] = []
         writer = pq.ParquetWriter(
-            self._folder / name,
+            sink,
             self._schema,
             use_dictionary=dictionary_columns(rows),
             write_statistics=True,
+            metadata_collector=footers,
             **COMPRESSION,
         )
-        self._open[part] = _Open(name, writer)
+        self._open[part] = _Open(name, sink, writer, footers)
         return writer
 
     def close(self) -> tuple[StagedFile, ...]:
@@ -141,10 +144,13 @@ class Stage:
 
     def abandon(self) -> None:
         """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
-        with contextlib.suppress(OSError):  # the disk is full, or gone
-            for name, writer in self._open.values():
-                (self._folder / name).unlink(missing_ok=True)
-                writer.close()
+        for name, sink, writer, _ in self._open.values():
+            for end in (writer.close, sink.close):
+                with contextlib.suppress(OSError):  # the disk is full, or gone
+                    end()
+            with contextlib.suppress(OSError):
+                self._folder.remove(name)
+        with contextlib.suppress(OSError):
             remove(self._folder, self._staged)
         self._open.clear()
 
@@ -154,29 +160,20 @@ class Stage:
             self._end_file(part)
 
     def _end_file(self, part: Part) -> None:
-        name, writer = self._open[part]
+        name, sink, writer, footers = self._open[part]
         writer.close()
+        size = sink.tell()
+        sink.close()
         del self._open[part]
-        path = self._folder / name
-        _sync(path)
-        _sync(self._folder)
-        footer = pq.read_metadata(path)
+        self._folder.sync(name)
         schema = self._schema.serialize().to_pybytes()
-        self._staged.append(StagedFile(name, path.stat().st_size, footer.num_rows, statistics(footer), schema, part))
+        self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0]), schema, part))
 
 
-def remove(folder: Path, files: list[StagedFile] | tuple[StagedFile, ...]) -> None:
+def remove(folder: Folder, files: list[StagedFile] | tuple[StagedFile, ...]) -> None:
     """Remove staged files that no commit will name."""
     for file in files:
-        (folder / file.path).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        folder.remove(file.path)
 
 
 def statistics(footer: Any) -> str:

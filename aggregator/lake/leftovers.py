@@ -7,9 +7,9 @@ that the table keeps names it; what a commit added and another removed stays for
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from pathlib import Path
 
 from aggregator.lake.files import PREFIX, SUFFIX
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.port import TableHandle
 
 KEEP = timedelta(days=1)
@@ -32,7 +32,7 @@ def leftovers(ages: Mapping[str, timedelta], named: Iterable[str], *, keep: time
     )
 
 
-def sweep(folder: Path, handle: TableHandle | None, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+def sweep(folder: Folder, handle: TableHandle | None, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
     """Remove the leftovers of one table and tell their names.
 
     Args:
@@ -41,13 +41,13 @@ def sweep(folder: Path, handle: TableHandle | None, *, now_s: float, keep: timed
         now_s: Time, seconds since 1970.
         keep: See `leftovers`.
     """
-    ages = {path.name: timedelta(seconds=now_s - path.stat().st_mtime) for path in folder.glob(f"{PREFIX}*{SUFFIX}")}
+    ages = {file.name: timedelta(seconds=now_s - file.written_s) for file in folder.entries()}
     named: set[str] = set()
     if handle is not None and leftovers(ages, named, keep=keep):  # history is read only if there is something old
         named = handle.named()
     removed = leftovers(ages, named, keep=keep)
     for name in removed:
-        (folder / name).unlink(missing_ok=True)
+        folder.remove(name)
     if removed:
         log.info("removed %d staged files without a commit from %s", len(removed), folder)
     return removed

@@ -4,19 +4,20 @@ Invariant: reads the files that the given version names, never the folder; a fil
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Unreachable
+from aggregator.lake.folder import Folder
 
 Numbers = npt.NDArray[np.int64]
 
 
-def row_origins(folder: Path, files: Sequence[str], source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
+def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
     """Incarnations and offsets of the rows that came from one edge partition, file by file.
 
     Args:
@@ -28,13 +29,13 @@ def row_origins(folder: Path, files: Sequence[str], source: EdgePartition) -> It
         Unreachable: a file can not be read.
     """
     edge, topic, partition = source
-    wanted = (pl.col("_edge") == edge) & (pl.col("_topic") == topic) & (pl.col("_partition") == partition)
+    wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
     for file in files:
         try:
-            rows = pl.scan_parquet(folder / file).filter(wanted).select("_incarnation", "_offset").collect()
-        except (OSError, pl.exceptions.PolarsError) as error:
+            rows = folder.rows(file, ["_incarnation", "_offset"], wanted)
+        except (OSError, pa.ArrowException) as error:
             raise Unreachable(
-                f"{folder / file} can not be read ({type(error).__name__})",
+                f"{folder}/{file} can not be read ({type(error).__name__})",
                 hint="was the table compacted and vacuumed meanwhile? run the audit again",
             ) from None
-        yield rows["_incarnation"].cast(pl.Int64).to_numpy(), rows["_offset"].to_numpy()
+        yield rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy()

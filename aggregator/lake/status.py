@@ -12,10 +12,10 @@ from aggregator.kafka.committed import CentralPartition, central_partitions, off
 from aggregator.kafka.ledger import read_ledger
 from aggregator.kafka.names import HubNames
 from aggregator.lake.compaction import bins
-from aggregator.lake.quality.history import read
+from aggregator.lake.quality.history import Totals, read, totals
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.sources import lake_sources
-from aggregator.lake.tables.formats import lake_config, open_tables
+from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
 
 
@@ -36,6 +36,7 @@ class TableStatus:
         problem: Why the table could not be read, else empty.
         verdict: The quality gate's last one; empty without a gate.
         audited_ms: When that was.
+        gate: Sums over the audits of that day (UTC).
         quarantined: Records in `<table>__quarantine`.
     """
 
@@ -51,6 +52,7 @@ class TableStatus:
     problem: str = ""
     verdict: str = ""
     audited_ms: int | None = None
+    gate: Totals | None = None
     quarantined: int = 0
 
     @property
@@ -88,7 +90,7 @@ def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]
         positions = firsts | handle.positions(limits)
         live = handle.live()
         apart = tables.open(f"{name}{QUARANTINE}")
-        audited = read(lake_config(config).path, name, days=1)
+        audited = read(tables.folder, name, days=1)
         return TableStatus(
             name,
             handle.version,
@@ -101,6 +103,7 @@ def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]
             size_bytes=sum(file.size for file in live),
             verdict=audited[-1].verdict.value if audited else "",
             audited_ms=audited[-1].at_ms if audited else None,
+            gate=totals(audited) if audited else None,
             quarantined=apart.rows() if apart else 0,
         )
     except AggregatorError as error:

@@ -6,11 +6,8 @@ names; what the first attempt left is in no commit.
 """
 
 import base64
-import gc
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,15 +17,17 @@ import pyarrow as pa
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import OffsetRange
+from aggregator.engine.collector import resting
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
 from aggregator.lake.decode import Decoding, RecordHeld
 from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.port import Tables, TableUnavailable
 from aggregator.schema.registry import open_registry
 
-PIECE_BYTES = 16 * 1024 * 1024  # of keys and values; a row group, and about five times as much while it is decoded
+PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class StagingTask:
     """
 
     name: str
-    folder: Path
+    folder: Folder
     central: ClusterConfig
     registry: str
     tables: Tables
@@ -70,14 +69,13 @@ class StagingTask:
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage)
         try:
-            with _without_collector():
+            with resting():
                 reached = running.read(self.plan[number])
             return Outcome(reached, running.stage.close())
         except OSError as error:
             running.stage.abandon()
-            reason = os.strerror(error.errno) if error.errno else "can not be written"
             raise TableUnavailable(
-                f"table {self.name}: {self.folder}: {reason}",
+                f"table {self.name}: {self.folder}: {reason(error)}",
                 hint="check the disk, its space and the rights on the folder",
             ) from None
         except BaseException:
@@ -126,18 +124,6 @@ class _Running:
             self._add(piece.before(error.offset))
             raise
         self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Python's cycle collector walks through all lists of records again and again, a sixth of a task, for nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

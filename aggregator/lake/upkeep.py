@@ -5,14 +5,14 @@ Invariant: runs beside a hub that commits; a table that can not be kept up is re
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, Failed
 from aggregator.lake.compaction import compact
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.leftovers import sweep
-from aggregator.lake.tables.formats import lake_config, open_tables
+from aggregator.lake.tables.formats import lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
 
 
@@ -46,7 +46,7 @@ def compact_tables(config: HubConfig, names: Iterable[str], *, target_bytes: int
         Failed: there is no table of such a name.
     """
 
-    def work(tables: Tables, folder: Path, name: str) -> Upkeep:
+    def work(tables: Tables, folder: Folder, name: str) -> Upkeep:
         done = compact(tables, folder, name, target_bytes=target_bytes)
         return Upkeep(name, rewritten=done.before, written=done.after)
 
@@ -66,7 +66,7 @@ def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, n
         Failed: there is no table of such a name.
     """
 
-    def work(tables: Tables, folder: Path, name: str) -> Upkeep:
+    def work(tables: Tables, folder: Folder, name: str) -> Upkeep:
         handle = tables.open(name)
         removed = handle.vacuum(keep, now_s=now_s) if handle else 0
         return Upkeep(name, removed=removed + len(sweep(folder, tables.open(name), now_s=now_s)))
@@ -74,8 +74,8 @@ def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, n
     yield from _each(config, names, work)
 
 
-def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Path, str], Upkeep]) -> Iterator[Upkeep]:
-    tables, folder = open_tables(config), lake_config(config).path
+def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folder, str], Upkeep]) -> Iterator[Upkeep]:
+    tables, folder = open_tables(config), lake_folder(config)
     there = tables.names()
     wanted = list(names) or there
     if missing := [name for name in wanted if name not in there]:
@@ -88,3 +88,5 @@ def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Path,
             yield work(tables, folder / name, name)
         except AggregatorError as error:
             yield Upkeep(name, problem=str(error))
+        except OSError as error:
+            yield Upkeep(name, problem=f"table {name}: its files can not be read or written: {reason(error)}")

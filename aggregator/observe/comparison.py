@@ -22,7 +22,7 @@ from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import central_topic
 from aggregator.lake.origins import row_origins
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
-from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.tables.formats import lake_folder, open_tables
 from aggregator.observe.late import LateWork, Restate, explained
 from aggregator.observe.records import Letters, committed
 from aggregator.observe.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
@@ -283,10 +283,10 @@ class Comparison:
             flow.beyond.setdefault((place, incarnation), set()).add(offset)
 
     def _read_lake(self, flow: Flow, tally: Tally) -> None:
-        assert self._config.lake is not None
         assert self._table is not None
+        folder = lake_folder(self._config)
         end = self._ends[flow.source.topic, flow.source.partition]
-        rows = (row_origins(self._config.lake.path / name, files, flow.source) for name, files in self._files.items())
+        rows = (row_origins(folder / name, files, flow.source) for name, files in self._files.items())
         for incarnations, offsets in itertools.chain.from_iterable(rows):
             tally.count(tally.lake, offsets[incarnations == tally.segment.incarnation])
             present = flow.entry.incarnation

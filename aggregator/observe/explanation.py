@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig, TopicRule
@@ -60,6 +60,26 @@ class Explanation:
         return asdict(self)
 
 
+class Verdict(NamedTuple):
+    """Whether a topic is replicated, as far as the configuration decides it."""
+
+    replicated: bool
+    why: str
+    rule: TopicRule | None = None
+
+
+def verdict(config: HubConfig, edge: str, topic: str) -> Verdict:
+    """What the configuration says of a topic on one edge; asks nobody."""
+    if topic == HEARTBEATS:
+        return Verdict(True, "heartbeats are checked and replicated without a rule")
+    if is_internal(topic):
+        return Verdict(False, "internal topics are never replicated, as in MirrorMaker 2")
+    rule = rule_for(config, edge, topic)
+    if rule is None:
+        return Verdict(False, _unmatched(config, edge, topic))
+    return Verdict(True, "the rule is the first whose `match` is its whole name", rule)
+
+
 def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date) -> Explanation:
     """Explain a topic on one edge; an edge or a registry that does not answer is part of the answer.
 
@@ -70,17 +90,11 @@ def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, t
         exists: bool | None = topic in topics.topic_names(config.edges[edge], timeout_s=_TIMEOUT_S)
     except Unreachable:
         exists = None
-    if topic == HEARTBEATS:
-        why = "heartbeats are checked and replicated without a rule"
-        return Explanation(edge, exists, exists is not False, why, central=target(config, edge, topic))
-    if is_internal(topic):
-        return Explanation(
-            edge, exists, replicated=False, why="internal topics are never replicated, as in MirrorMaker 2"
-        )
-    rule = rule_for(config, edge, topic)
-    if rule is None:
-        return Explanation(edge, exists, replicated=False, why=_unmatched(config, edge, topic))
-    return _by_rule(config, policies[rule.policy], edge, topic, rule, exists=exists, today=today)
+    told = verdict(config, edge, topic)
+    if told.rule is not None:
+        return _by_rule(config, policies, edge, topic, told.rule, why=told.why, exists=exists, today=today)
+    central = target(config, edge, topic) if told.replicated else ""
+    return Explanation(edge, exists, told.replicated and exists is not False, told.why, central=central)
 
 
 def _unmatched(config: HubConfig, edge: str, topic: str) -> str:
@@ -91,8 +105,17 @@ def _unmatched(config: HubConfig, edge: str, topic: str) -> str:
 
 
 def _by_rule(
-    config: HubConfig, policy: Policy, edge: str, topic: str, rule: TopicRule, *, exists: bool | None, today: date
+    config: HubConfig,
+    policies: Mapping[Path, Policy],
+    edge: str,
+    topic: str,
+    rule: TopicRule,
+    *,
+    why: str,
+    exists: bool | None,
+    today: date,
 ) -> Explanation:
+    policy = policies[rule.policy]
     view = policy.view(topic)
     fields, trouble = _fields(config, {rule.policy: policy}, edge, topic, today)
     words = {True: "the edge has it", False: "the edge does not have it yet", None: "the edge does not answer"}
@@ -100,7 +123,7 @@ def _by_rule(
         edge,
         exists,
         replicated=exists is True,
-        why=f"the rule is the first whose `match` is its whole name; {words[exists]}",
+        why=f"{why}; {words[exists]}",
         rule=f"{config.topics.index(rule) + 1}: {rule.match}",
         central=target(config, edge, topic),
         lake="" if rule.lake is None or config.lake is None else central_topic(rule.lake, edge, topic),

@@ -1,6 +1,7 @@
 """One flow as a running monitor knows it: the newest position, the edge's last end, and what the past says.
 
-Invariant: pure; an end that nobody has asked for is None, never zero.
+Invariant: pure; an end that nobody has asked for, or that the edge has not told for a while, is None, never zero. How
+long the edge still keeps what waits is counted down all the same.
 """
 
 from aggregator.coordinates import EdgePartition
@@ -9,6 +10,9 @@ from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.account import EdgeAccount, Moment
 from aggregator.observe.probe import Probed
 from aggregator.observe.standing import FlowStatus
+
+# An edge that answers tells its ends every second.
+_END_LASTS_S = 10.0
 
 
 def live_flow(
@@ -37,6 +41,7 @@ def live_flow(
     margin = probed.look.margins.get(source) if probed.look else None
     since_ms = int((moment.now_s - (probed.looked_s or moment.now_s)) * 1000)
     waits = end is not None and end > entry.next_offset
+    shown = end if moment.now_s - probed.ends_s <= _END_LASTS_S else None
     lag_ms = int(track.waited_s * 1000) if track and waits else 0
     if track and waits and probed.look and track.waited_s >= track.spans_s > 0:
         # It waited when the watching began: then only the records' own time tells for how long.
@@ -45,9 +50,9 @@ def live_flow(
         *source,
         incarnation=entry.incarnation,
         next_offset=entry.next_offset,
-        end_offset=end,
-        lag_records=None if end is None else end - entry.next_offset,
-        lag_ms=None if end is None else lag_ms,
+        end_offset=shown,
+        lag_records=None if shown is None else shown - entry.next_offset,
+        lag_ms=None if shown is None else lag_ms,
         delivered=entry.delivered,
         dead=entry.dead,
         suppressed=entry.suppressed,

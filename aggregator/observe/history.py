@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aggregator.edges.availability import State
-from aggregator.edges.history import Span, by_day, day_of, expired_days, joined
-from aggregator.kafka.edge_status import day_record
+from aggregator.edges.history import Span, by_day, day_of, expired_days, joined, recorded
+from aggregator.kafka.edge_status import EdgeState, day_record
 
 
 def spans_of(rows: Iterable[Any]) -> tuple[Span, ...]:
@@ -33,6 +33,20 @@ def told_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ..
         edge: Whose.
     """
     return joined({day: spans_of(rows) for (of, day), rows in days.items() if of == edge})
+
+
+def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tuple[Span, ...]:
+    """A history as a running hub tells it: what is written, and the state that has lasted since.
+
+    Args:
+        spans: What is written; the hub writes when a state changes, and now and then.
+        now: The edge's state; None where no hub watches.
+        now_ms: Central's present.
+    """
+    if now is None or now.state not in set(State):
+        return spans
+    from_ms = max(now.since_ms, spans[-1].end_ms if spans else 0)
+    return recorded(spans, State(now.state), from_ms=from_ms, now_ms=now_ms, excused=now.maintenance)
 
 
 def day_records(

@@ -130,6 +130,8 @@ def _slots(seen: Snapshot) -> Iterator[Sample]:
             for number, measure in m.CLIENT_NUMBERS.items():
                 if number in numbers:
                     yield measure.of(numbers[number], name, client)
+    for reason, flows in sorted(Counter(still.reason for still in seen.refused.values()).items()):
+        yield m.SLOT_HELD.of(flows, "none", reason)
 
 
 def _lake(seen: Snapshot) -> Iterator[Sample]:
@@ -144,6 +146,11 @@ def _lake(seen: Snapshot) -> Iterator[Sample]:
             yield m.LAKE_QUARANTINED.of(table.quarantined, table.table)
         if table.verdict:
             yield m.LAKE_QUALITY.of(1, table.table, table.verdict)
+        if table.gate:
+            yield m.LAKE_GATE_SECONDS.of(table.gate.audit_s, table.table)
+            for rule, commits in table.gate.failed.items():
+                yield m.LAKE_RULE_FAILURES.of(commits, table.table, rule)
+                yield m.LAKE_RULE_VALUES.of(table.gate.unexpected[rule], table.table, rule)
         fresh_ms = table.freshness_ms(seen.at_ms)
         if fresh_ms is not None:
             yield m.LAKE_FRESHNESS.of(fresh_ms / 1000, table.table)

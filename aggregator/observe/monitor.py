@@ -8,14 +8,16 @@ only, apart from that topic.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from aggregator.backfill.watch import BackfillWatch, Progress
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.edges.history import uptimes
+from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError
+from aggregator.kafka.edge_status import EdgeState
 from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
@@ -23,18 +25,24 @@ from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flowing import live_flow
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
-from aggregator.observe.history import told_spans
+from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.lake_look import LakeLook
 from aggregator.observe.probe import EdgeProbe, Entries
 from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.watch import Warnings, troubles, warnings
+from aggregator.observe.telemetry import StandStill
+from aggregator.observe.watch import Warnings, standing, troubles, warnings
 from aggregator.replicate.discovery import start_of
+from aggregator.replicate.flow import Hold
 
-TICK_S = 0.5
+TICK_S = 0.25
+# A look at thousands of flows takes a while: the monitor never takes more than a fifth of a core.
+_REST = 4.0
 _SNAPSHOT_EVERY_S = 1.0
+# A snapshot that is taken sooner, because a state changed, is too short for a rate.
+_RATE_EVERY_S = 0.9
 _SLOW_EVERY_S = 10.0
 _PULSE_FRESH_MS = 4000
 # Central's first fresh stamp is waited for: two beats after what lay there.
@@ -67,8 +75,11 @@ class Monitor(threading.Thread):
         self._ends_s = dict.fromkeys(config.edges, 0.0)
         self._rates = Rates()
         self._lake = LakeLook(config, stop)
+        self._backfills, self._seen_backfills = BackfillWatch(config), tuple[Progress, ...]()
         self._fields: Mapping[tuple[str, str], TopicFields] = {}
-        self._slow_s = self._snapshot_s = float("-inf")
+        self._slow_s = self._snapshot_s = self._rated_s = float("-inf")
+        self._states: list[str] = []
+        self._written: dict[str, tuple[Span, ...]] = {}
         self._warned = Warnings()
         self._publisher = StatePublisher(config) if publish else None
         self._fresh = threading.Condition()
@@ -103,6 +114,11 @@ class Monitor(threading.Thread):
             self._fresh.wait_for(lambda: self._latest is not None and self._latest.number != number, timeout_s)
             return self._latest if self._latest and self._latest.number != number else None
 
+    def refuse(self, holds: Iterable[Hold]) -> None:
+        """An epoch begins, and no slot gets these flows: tell so to whoever watches."""
+        if self._publisher:
+            self._publisher.refuse({str(hold.source): (hold.reason, hold.detail) for hold in holds})
+
     def run(self) -> None:
         """Watch."""
         for thread in (*self._probes.values(), self._lake):
@@ -113,10 +129,12 @@ class Monitor(threading.Thread):
                 self._tick()
             except AggregatorError as error:
                 log.debug("the monitor looks again: %s", error.message)
-            self._ended.wait(max(0.05, TICK_S - (time.monotonic() - began)))
+            took_s = time.monotonic() - began
+            self._ended.wait(max(TICK_S - took_s, _REST * took_s))
         if self._publisher:
             self._publisher.close(self._accounts, self._feeds.told, self._moment().now_ms)
         self._feeds.close()
+        self._backfills.close()
 
     def _moment(self) -> Moment:
         now_s = time.monotonic()
@@ -133,11 +151,13 @@ class Monitor(threading.Thread):
             return
         gaps = self._gaps()
         holding = {gap.source: gap.gap for gap in unsettled(gaps)}
-        held = frozenset(EdgePartition.parse(s) for slot in self._feeds.slots(moment.now_s) for s in slot.held)
+        held = frozenset(map(EdgePartition.parse, standing(self._feeds.slots(moment.now_s), self._refused(moment))))
         for edge, account in self._accounts.items():
             self._judge(edge, account, moment, holding, held)
-        if moment.now_s - self._snapshot_s >= _SNAPSHOT_EVERY_S:
-            self._snapshot_s = moment.now_s
+        states = [self._told(edge, moment).state for edge in self._accounts]
+        if states != self._states or moment.now_s - self._snapshot_s >= _SNAPSHOT_EVERY_S:
+            self._slow_s = self._slow_s if states == self._states else float("-inf")
+            self._snapshot_s, self._states = moment.now_s, states
             self._take(moment, gaps, holding)
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
@@ -194,20 +214,25 @@ class Monitor(threading.Thread):
         if account.judge(moment, seen) and self._publisher:
             now = account.availability
             log.info("edge %s is %s: %s", edge, now.state, now.reason)
-            self._publisher.tell(edge, account)
+            self._publisher.change(edge, account, self._feeds.told, moment.now_ms)
 
     def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
         feeds, slots = self._feeds, self._feeds.slots(moment.now_s)
-        troubled = troubles(slots)
-        self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
+        refused = self._refused(moment)
+        troubled = troubles(slots, refused)
+        if moment.now_s - self._rated_s >= _RATE_EVERY_S:
+            self._rated_s = moment.now_s
+            self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
             self._warn(gaps, troubled)
-            if self._publisher is None and self._is_told(moment):
-                for edge, account in self._accounts.items():
-                    account.spans = told_spans(feeds.told.days, edge)
+            self._written = {edge: told_spans(feeds.told.days, edge) for edge in self._accounts}
+        if self._publisher is None and self._is_told(moment):
+            for edge, account in self._accounts.items():
+                account.spans = lasting(self._written[edge], feeds.told.states.get(edge), moment.now_ms)
         flows = {edge: self._flows(edge, moment, holding, troubled) for edge in self._accounts}
+        backfills = self._look_at_backfills(moment.now_s)
         status = HubStatus(
             self._config.hub,
             moment.now_ms,
@@ -216,6 +241,7 @@ class Monitor(threading.Thread):
             tuple(flow for some in flows.values() for flow in some),
             tuple(unsettled(gaps)),
             self._lake.tables,
+            self._backfills.unfinished(),
         )
         answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
         taken = Snapshot(
@@ -226,6 +252,9 @@ class Monitor(threading.Thread):
             driver=feeds.control.epoch.driver if feeds.control.epoch else "",
             slots=slots,
             backfilling=feeds.backfilling(moment.now_s),
+            refused={EdgePartition.parse(source): StandStill(*why) for source, why in refused.items()},
+            backfills=backfills,
+            topics={edge: probe.probed.topics for edge, probe in self._probes.items() if probe.probed.topics},
             rates=self._rates.flows(),
             throughput=self._rates.edges(),
             letters=dict(feeds.letters),
@@ -240,6 +269,18 @@ class Monitor(threading.Thread):
         with self._fresh:
             self._latest = taken
             self._fresh.notify_all()
+
+    def _look_at_backfills(self, now_s: float) -> tuple[Progress, ...]:
+        """As they are now, or as they last were: what is wrong with them is no reason to lose sight of the edges."""
+        try:
+            self._seen_backfills = self._backfills.look(now_s)
+        except AggregatorError as error:
+            log.debug("backfills are looked at again: %s", error.message)
+        return self._seen_backfills
+
+    def _refused(self, moment: Moment) -> Mapping[str, tuple[str, str]]:
+        """What the running hub gave to no slot."""
+        return self._feeds.told.refused if self._is_told(moment) else {}
 
     def _is_told(self, moment: Moment) -> bool:
         pulse_ms = self._feeds.told.pulse_ms
@@ -262,11 +303,16 @@ class Monitor(threading.Thread):
             for source, entry in sorted(self._entries[edge].items())
         )
 
+    def _told(self, edge: str, moment: Moment) -> EdgeState:
+        """An edge's state: the running hub's word, or what this watching found."""
+        own = self._accounts[edge].told()
+        if self._publisher is None and self._is_told(moment):
+            return self._feeds.told.states.get(edge, own)
+        return own
+
     def _edge(self, edge: str, flows: tuple[FlowStatus, ...], moment: Moment) -> EdgeStatus:
         account = self._accounts[edge]
-        told = account.told()
-        if self._publisher is None and self._is_told(moment):
-            told = self._feeds.told.states.get(edge, told)
+        told = self._told(edge, moment)
         age_s = account.beat_age_s(moment)
         return edge_status(
             edge,

@@ -39,6 +39,7 @@ class Probed:
         look: What was seen then.
         gaps: Gaps of its flows, as far as they can be seen, each with the position that it was seen from.
         skew_ms: Its clock less that of whoever wrote its last heartbeat; None where it does not stamp them.
+        topics: What it has, replicated or not, with partitions.
     """
 
     answered_s: float | None = None
@@ -49,6 +50,7 @@ class Probed:
     look: EdgeLook | None = None
     gaps: Mapping[EdgePartition, tuple[Position, Gap]] = field(default_factory=dict)
     skew_ms: int | None = None
+    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 class EdgeProbe(threading.Thread):
@@ -82,7 +84,7 @@ class EdgeProbe(threading.Thread):
 
     def _probe(self) -> None:
         there = topics.topic_names(self._cluster, timeout_s=_QUESTION_S)
-        self.probed = replace(self.probed, answered_s=time.monotonic(), trouble="")
+        self.probed = replace(self.probed, answered_s=time.monotonic(), trouble="", topics=there)
         entries = self._entries(self._edge)
         flows = {s: (s.topic, s.partition) for s in entries if s.partition < there.get(s.topic, 0)}
         asked_s = time.monotonic()

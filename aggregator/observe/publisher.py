@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.edge_status import Told, pulse, state_key
+from aggregator.kafka.edge_status import Told, pulse, refusal, state_key
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.outlet import Outlet
 from aggregator.observe.account import EdgeAccount, Moment
@@ -17,6 +17,8 @@ from aggregator.observe.history import day_records
 _PULSE_S = 0.9
 _AGAIN_S = 15.0
 _HISTORY_S = 60.0
+# So soon a history says that nobody watched before this hub began to.
+_FIRST_S = 5.0
 
 
 class StatePublisher:
@@ -29,12 +31,24 @@ class StatePublisher:
     def __init__(self, config: HubConfig) -> None:
         self._topic = HubNames(config.hub).edge_status
         self._outlet = Outlet(config.central)
-        self._states_s = self._history_s = time.monotonic()
+        self._states_s = time.monotonic()
+        self._history_s = self._states_s - _HISTORY_S + _FIRST_S
         self._pulse_s = 0.0
+        self._refused: Mapping[str, tuple[str, str]] = {}
+        self._refused_told: Mapping[str, tuple[str, str]] | None = None
 
     def tell(self, edge: str, account: EdgeAccount) -> None:
         """Write an edge's state now."""
         self._outlet.offer(self._topic, account.told().encode(), key=state_key(edge).encode())
+
+    def change(self, edge: str, account: EdgeAccount, told: Told, now_ms: int) -> None:
+        """Write an edge's new state, and its history up to there, so that nothing lies between the two."""
+        self._write_history({edge: account}, told, now_ms)
+        self.tell(edge, account)
+
+    def refuse(self, flows: Mapping[str, tuple[str, str]]) -> None:
+        """Say which flows no slot got, and why: the driver's thread does, and the next pulse writes it."""
+        self._refused = flows
 
     def pulse(self, accounts: Mapping[str, EdgeAccount], told: Told, moment: Moment) -> None:
         """Say that somebody watches, once a second; now and then all states, and the history."""
@@ -44,8 +58,11 @@ class StatePublisher:
             self._outlet.offer(self._topic, value, key=key.encode())
         if moment.now_s - self._states_s >= _AGAIN_S:
             self._states_s = moment.now_s
+            self._refused_told = None
             for edge, account in accounts.items():
                 self.tell(edge, account)
+        if self._refused_told is not self._refused:
+            self._tell_refused()
         if moment.now_s - self._history_s >= _HISTORY_S:
             self._history_s = moment.now_s
             self._write_history(accounts, told, moment.now_ms)
@@ -58,6 +75,11 @@ class StatePublisher:
         key, value = pulse(last=True)
         self._outlet.offer(self._topic, value, key=key.encode())
         self._outlet.close()
+
+    def _tell_refused(self) -> None:
+        self._refused_told = self._refused
+        key, value = refusal(self._refused_told)
+        self._outlet.offer(self._topic, value, key=key.encode())
 
     def _write_history(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
         for edge, account in accounts.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from aggregator.config.model import HubConfig
 from aggregator.lake.quality.history import SUFFIX, Audit, Totals, read, totals
-from aggregator.lake.tables.formats import lake_config
+from aggregator.lake.tables.formats import lake_config, lake_folder
 
 NEWEST = 50
 
@@ -89,11 +89,11 @@ def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: 
         ConfigError: the hub has no lake.
         TableUnavailable: a file can not be read.
     """
-    lake = lake_config(config)
+    lake, folder = lake_config(config), lake_folder(config)
     names = {name for name, table in lake.tables.items() if table.quality}
-    names |= {path.name.removesuffix(SUFFIX) for path in lake.path.glob(f"*{SUFFIX}")}
+    names |= {name.removesuffix(SUFFIX) for name in folder.folders() if name.endswith(SUFFIX)}
     chosen = sorted(name for name in names if not wanted or name in wanted)
-    tables = [table_quality(name, read(lake.path, name, days=days)) for name in chosen]
+    tables = [table_quality(name, read(folder, name, days=days)) for name in chosen]
     return QualityReport(config.hub, now, days, tuple(tables))
 
 

@@ -6,13 +6,14 @@ Invariant: nothing in it changes, and nothing in it is a record's content.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.backfill.watch import Progress
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.history import Span
 from aggregator.kafka.pauses import Pause
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.standing import HubStatus
-from aggregator.observe.telemetry import SlotWord
+from aggregator.observe.telemetry import SlotWord, StandStill
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class Snapshot:
         driver: Who opened it.
         slots: What the slots that run told last.
         backfilling: The same of a backfill's slots.
+        refused: Flows that the driver gave to no slot in the newest epoch, and why.
+        backfills: All of them, the oldest first.
+        topics: By edge: its topics, replicated or not, with their partitions; one that never answered is missing.
         rates: Records per second that each flow delivers, over the last seconds.
         throughput: Records per second of each edge, second by second, the newest last.
         letters: Dead letters by edge, topic and reason, of the newest hundred thousand.
@@ -44,6 +48,9 @@ class Snapshot:
     driver: str = ""
     slots: tuple[SlotWord, ...] = ()
     backfilling: tuple[SlotWord, ...] = ()
+    refused: Mapping[EdgePartition, StandStill] = field(default_factory=dict)
+    backfills: tuple[Progress, ...] = ()
+    topics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rates: Mapping[EdgePartition, float] = field(default_factory=dict)
     throughput: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     letters: Mapping[tuple[str, str, str], int] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from aggregator.kafka.names import HubNames, central_heartbeats
 from aggregator.kafka.pauses import Pause
 from aggregator.lake.status import lake_status
 from aggregator.observe.gaps import unsettled
-from aggregator.observe.history import told_spans
+from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.look import EdgeLook
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import survey
@@ -46,7 +46,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     names = HubNames(config.hub)
     beats, told = _heartbeats(config), read_told(config.central, names)
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
-    troubled = troubles(_slots(config, names)) if watched else {}
+    troubled = troubles(_slots(config, names), told.refused) if watched else {}
     flows = {
         edge: tuple(
             flow_status(
@@ -150,7 +150,7 @@ def _edge(
             config, answers=answers, age_ms=age_ms, gaps=sum(flow.gap is not None for flow in flows), pause=pause
         )
     objective = config.availability.objective / 100
-    spans = told_spans(told.days, edge)
+    spans = lasting(told_spans(told.days, edge), told.states.get(edge) if watched else None, now_ms)
     return edge_status(
         edge,
         state,

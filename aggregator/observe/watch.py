@@ -11,6 +11,8 @@ from aggregator.observe.look import EdgeLook
 from aggregator.observe.telemetry import SlotWord
 from aggregator.replicate.gaps import sentence
 
+# How a flow that is held begins to say why; one that tries again begins otherwise.
+HELD = "held, "
 log = logging.getLogger(__name__)
 
 
@@ -31,11 +33,21 @@ class Warnings:
         self._said = frozenset(found)
 
 
-def troubles(slots: Iterable[SlotWord]) -> dict[str, str]:
-    """Why flows are not read, by flow, as their slots say; gaps are not among them, they have their own list."""
-    found: dict[str, str] = {}
+def standing(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:
+    """Flows that stand still for a reason that is known."""
+    return frozenset(refused).union(*(slot.held for slot in slots))
+
+
+def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Why flows are not read, by flow; gaps are not among them, they have their own list.
+
+    Args:
+        slots: What the slots that run say.
+        refused: What no slot got, as the driver says: a word and a sentence.
+    """
+    found = {source: f"{HELD}{detail}" for source, (reason, detail) in refused.items() if reason != "gap"}
     for slot in slots:
-        found |= {source: f"held, {why.detail}" for source, why in slot.held.items() if why.reason != "gap"}
+        found |= {source: f"{HELD}{why.detail}" for source, why in slot.held.items() if why.reason != "gap"}
         found |= {source: f"waits and tries again, {why}" for source, why in slot.waiting.items()}
     return found
 

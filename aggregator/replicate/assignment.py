@@ -6,6 +6,7 @@ fair), edge-affine (each edge in a slot is a set of connections), balanced by we
 
 from collections import defaultdict
 from collections.abc import Mapping
+from operator import itemgetter
 
 from aggregator.coordinates import EdgePartition
 
@@ -30,19 +31,21 @@ def assign(
     loads = [0.0] * slots
     homes: dict[str, set[int]] = defaultdict(set)
     placed: dict[EdgePartition, int] = {}
-
-    def place(flow: EdgePartition, slot: int) -> None:
-        placed[flow] = slot
-        loads[slot] += weights[flow]
-        homes[flow.edge].add(slot)
-
-    heaviest_first = sorted(weights, key=lambda flow: (-weights[flow], flow))
-    for flow in heaviest_first:
+    # Heaviest first, those of one weight by name: two sorts that compare little, where one would compare names always.
+    heaviest_first = sorted(sorted(weights.items()), key=itemgetter(1), reverse=True)
+    movers = []
+    for flow, weight in heaviest_first:
         slot = previous.get(flow, slots)
-        if slot < slots and (loads[slot] == 0 or loads[slot] + weights[flow] <= capacity):
-            place(flow, slot)
-    for flow in heaviest_first:
-        if flow not in placed:
-            near = [slot for slot in homes[flow.edge] if loads[slot] + weights[flow] <= capacity]
-            place(flow, min(near or range(slots), key=lambda slot: (loads[slot], slot)))
+        if slot < slots and (loads[slot] == 0 or loads[slot] + weight <= capacity):
+            placed[flow] = slot
+            loads[slot] += weight
+            homes[flow.edge].add(slot)
+        else:
+            movers.append((flow, weight))
+    for flow, weight in movers:
+        near = [slot for slot in homes[flow.edge] if loads[slot] + weight <= capacity]
+        slot = min(near or range(slots), key=lambda slot: (loads[slot], slot))
+        placed[flow] = slot
+        loads[slot] += weight
+        homes[flow.edge].add(slot)
     return placed

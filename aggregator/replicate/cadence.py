@@ -1,9 +1,14 @@
-"""When a slot commits: drained, an interval, or bytes, whichever is first.
+"""When a slot commits: drained, an interval, or bytes, whichever is first; and early while it keeps up.
 
 Invariant: pure; time is an argument. A transaction is never opened for nothing and never stays open without an end.
+A commit costs a slot some milliseconds in which it moves nothing: while a backlog waits, throughput counts, and
+transactions are as long as they may be; while the slot keeps up, latency does, and commits take a fixed share of time.
 """
 
 from dataclasses import dataclass
+
+# An open transaction lasts this many times as long as commits lately took: they get a quarter of the slot's time.
+_OPEN_PER_COMMIT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +18,7 @@ class Cadence:
     Attributes:
         interval_s: Longest time from the first record to the commit.
         limit_bytes: Bytes after which it commits early.
-        linger_s: Shortest time before a drained reader commits; spares a commit per record at low rates.
+        linger_s: Shortest time before a reader that keeps up commits; spares a commit per record at low rates.
         idle_s: How often positions that only moved past markers are written.
     """
 
@@ -22,15 +27,21 @@ class Cadence:
     linger_s: float = 0.01
     idle_s: float = 1.0
 
-    def due(self, *, pending_bytes: int, open_s: float, drained: bool) -> bool:
+    def due(
+        self, *, pending_bytes: int, open_s: float, drained: bool, behind: bool = True, commit_s: float = 0.0
+    ) -> bool:
         """Whether an open transaction with records should commit now.
 
         Args:
             pending_bytes: Bytes produced into it.
             open_s: Seconds since its first record.
             drained: Whether the last round over all readers brought nothing.
+            behind: Whether it brought all that was asked for, so that more is waiting; unknown counts as so.
+            commit_s: What a commit takes, lately.
         """
-        return pending_bytes >= self.limit_bytes or open_s >= self.interval_s or (drained and open_s >= self.linger_s)
+        if pending_bytes >= self.limit_bytes or open_s >= self.interval_s:
+            return True
+        return (drained or not behind) and open_s >= max(self.linger_s, commit_s * _OPEN_PER_COMMIT)
 
     def idle_due(self, *, since_commit_s: float) -> bool:
         """Whether positions without records should be written now."""

@@ -141,8 +141,9 @@ class Delivery:
         for index, offset in enumerate(chunk.offsets):
             if offset in flow.plan.letters and index not in stripped.rejected:
                 outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
-                key, value = encode_resolution(flow.plan.source, offset, flow.incarnation, self._plan.backfill, outcome)
-                writer.produce(self._plan.dead_letters, key, value)
+                source, id_ = flow.plan.source, self._plan.backfill
+                said = encode_resolution(source, offset, flow.incarnation, id_, outcome, central=flow.plan.central)
+                writer.produce(self._plan.dead_letters, *said)
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
         """Coordinates, reason, schema id, size and a keyed hash; never the payload."""
@@ -163,6 +164,7 @@ class Delivery:
                 "key_bytes": len(chunk.keys[index] or b""),
                 "value_bytes": len(value or b""),
                 "value_hmac": digest.hexdigest() if digest else None,
+                "central": flow.plan.central,
             }
         ).encode()
 
@@ -183,17 +185,12 @@ class _Weight(NamedTuple):
 
 def _weight(stripped: Stripped) -> _Weight:
     """Weigh a batch without a look at each record."""
-    parts = [stripped.keys, stripped.values]
     headers = list(itertools.chain.from_iterable(stripped.headers))
-    names, contents = list(map(len, map(_NAME, headers))), list(map(len, filter(None, map(_CONTENT, headers))))
-    sizes = [list(map(len, filter(None, part))) for part in parts]
-    widest = (
-        max(map(len, stripped.headers)) * (max(names) + max(contents, default=0) + _HEADER_OVERHEAD_BYTES)
-        if names
-        else 0
-    )
-    total = sum(map(sum, sizes)) + sum(names) + sum(contents) + len(names) * _HEADER_OVERHEAD_BYTES
-    return _Weight(total, sum(max(part, default=0) for part in sizes) + widest)
+    columns = (stripped.keys, stripped.values, map(_NAME, headers), map(_CONTENT, headers))
+    sizes = [list(map(len, filter(None, column))) for column in columns]
+    key, value, name, content = (max(column, default=0) for column in sizes)
+    widest = max(map(len, stripped.headers)) * (name + content + _HEADER_OVERHEAD_BYTES)
+    return _Weight(sum(map(sum, sizes)) + len(headers) * _HEADER_OVERHEAD_BYTES, key + value + widest)
 
 
 def _sizes(stripped: Stripped) -> list[int]:

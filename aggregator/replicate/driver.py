@@ -9,7 +9,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.flow import Hold
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.lead import await_turn, overtaken
+from aggregator.replicate.warming import Warming
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 
 _FIRST_LOOK_S = 5.0
@@ -67,6 +68,7 @@ class Driver:
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
         leading: Called once when this process has the lease and the id.
+        refusing: Called at the begin of every epoch with the flows that no slot gets.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Driver:
         drain: bool,
         stop: threading.Event,
         leading: Callable[[], None] = lambda: None,
+        refusing: Callable[[Sequence[Hold]], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._spark = spark
@@ -87,8 +90,10 @@ class Driver:
         self._drain = drain
         self._stop = stop
         self._leading = leading
+        self._refusing = refusing
         self._names = HubNames(config.hub)
         self._watches = [EdgeWatch(config, edge) for edge in config.edges]
+        self._warming = Warming(spark, config.replication.slots)
 
     def run(self, *, standby: bool = False, take_over: bool = False) -> Report:
         """Replicate until stopped, or until drained.
@@ -102,6 +107,7 @@ class Driver:
             Failed: slots failed again and again, or the driver lost its id for no visible reason.
             Unreachable: central does not answer.
         """
+        self._warming.start()
         topics.ensure(
             self._config.central,
             internal_topics(self._names, self._config.replication.slots),
@@ -131,6 +137,7 @@ class Driver:
             identity=self._identity,
             drain=self._drain,
             stop=self._stop,
+            refusing=self._refusing,
         )
         try:
             central.take_id()
@@ -156,6 +163,7 @@ class Driver:
         began = time.monotonic()
         while self._unseen() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
             time.sleep(_TICK_S)
+        self._warming.wait(self._stop)
         failures = 0
         result = EpochResult((), ())
         while not self._stop.is_set():

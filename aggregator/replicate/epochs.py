@@ -6,13 +6,16 @@ Invariant: while slots run, the driver only watches; what the edges show and wha
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
+from aggregator.engine.collector import resting
+from aggregator.errors import RetryError
 from aggregator.kafka import topics
 from aggregator.kafka.control import Epoch
 from aggregator.kafka.names import HubNames
@@ -25,7 +28,7 @@ from aggregator.replicate.flow import FlowPlan, Hold
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
-from aggregator.replicate.slot import SlotOutcome, SlotPlan
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral
@@ -69,6 +72,7 @@ class EpochRunner:
         identity: str,
         drain: bool,
         stop: threading.Event,
+        refusing: Callable[[Sequence[Hold]], None],
     ) -> None:
         self._config = config
         self._spark = spark
@@ -79,6 +83,7 @@ class EpochRunner:
         self._identity = identity
         self._drain = drain
         self._stop = stop
+        self._refusing = refusing
         self._names = HubNames(config.hub)
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
@@ -93,32 +98,31 @@ class EpochRunner:
             Unreachable: central does not answer.
         """
         snapshots = self._snapshots()
-        specs = central_topics(self._config, snapshots)
-        central = self._config.central
-        topics.ensure(central, specs, replication_factor=self._config.replication_factor)
-        settings = topics.settings(central, [spec.name for spec in specs])
+        settings = self._prepared(snapshots)
         count = self._config.replication.slots
         epoch, ledger = open_epoch(self._central, slots=count, driver=self._identity)
         self.opened = epoch
         now_ms = int(time.time() * 1000)
         requests = self._central.requests()
         paused = paused_edges(requests.pauses.values())
-        flows = plan_flows(
-            self._config,
-            ledger,
-            {edge: shown for edge, shown in snapshots.items() if edge not in paused},
-            settings,
-            epoch=epoch.epoch,
-            drain=self._drain,
-            now_ms=now_ms,
-            decisions=requests.decisions,
-            refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
-        )
+        with resting():
+            flows = plan_flows(
+                self._config,
+                ledger,
+                {edge: shown for edge, shown in snapshots.items() if edge not in paused},
+                settings,
+                epoch=epoch.epoch,
+                drain=self._drain,
+                now_ms=now_ms,
+                decisions=requests.decisions,
+                refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
+            )
         for hold in flows.holds:
             log.warning("%s is held: %s", hold.source, hold.detail)
+        self._refusing(flows.holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
-        work = EpochWork(self._config, self._policies, plans, frozenset(spec.name for spec in specs))
+        work = EpochWork(self._config, self._policies, plans, frozenset(settings))
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):
@@ -126,12 +130,31 @@ class EpochRunner:
         shapes = _shapes(snapshots)
 
         def due() -> bool:
-            return self._stop.is_set() or _shapes(self._snapshots()) != shapes or self._asked()
+            return self._stop.is_set() or self._changed(shapes) or self._asked()
 
         return EpochResult(tuple(run_watched(self._spark, work, self._central, self._keeper, due=due)), flows.holds)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
+
+    def _prepared(self, snapshots: Snapshots) -> dict[str, dict[str, str]]:
+        """Central's topics, made or widened where they have to be, with their settings.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        specs, central = central_topics(self._config, snapshots), self._config.central
+        topics.ensure(central, specs, replication_factor=self._config.replication_factor)
+        return topics.settings(central, [spec.name for spec in specs])
+
+    def _changed(self, shapes: Mapping[str, object]) -> bool:
+        """Whether an edge shows something else. Central gets its topics while the slots still run: a shorter halt."""
+        snapshots = self._snapshots()
+        if _shapes(snapshots) == shapes:
+            return False
+        with suppress(RetryError):  # the next epoch asks again
+            self._prepared(snapshots)
+        return True
 
     def _slot_plan(self, epoch: int, slot: int, flows: tuple[FlowPlan, ...]) -> SlotPlan:
         replication = self._config.replication

@@ -4,7 +4,8 @@ Invariant: the cursor is what the open transaction will commit; the committed en
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.gap import Decision, Gap, GapKind
@@ -14,9 +15,8 @@ from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipp
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPlan:
-    """One flow of an epoch, decided by the driver.
+class FlowPlan(NamedTuple):
+    """One flow of an epoch, decided by the driver; a tuple, because an epoch may open with 200,000 of them.
 
     Attributes:
         source: Edge partition.
@@ -155,7 +155,12 @@ class Flow:
     @property
     def moved(self) -> bool:
         """Whether the open transaction has something to write for this flow."""
-        return self.position != self.committed.position or self.gap != self.committed.gap
+        committed = self.committed  # asked of each of perhaps thousands at every commit: no value is made for it
+        return (
+            self.next_offset != committed.next_offset
+            or self.incarnation != committed.incarnation
+            or self.gap != committed.gap
+        )
 
     @property
     def drained(self) -> bool:
@@ -170,8 +175,7 @@ class Flow:
     def entry(self) -> LedgerRecord:
         """The ledger record that the open transaction commits."""
         delivered, dead, suppressed, stripped = self.counts
-        return replace(
-            self.committed,
+        return self.committed._replace(
             incarnation=self.incarnation,
             next_offset=self.next_offset,
             delivered=delivered,

@@ -5,9 +5,13 @@ another id starts a new incarnation at offset 0; a flow without a record begins 
 added later begin at their beginning. What the ledger knows and the edge no longer shows is held as a gap.
 """
 
+import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from operator import itemgetter
+from typing import NamedTuple, Self
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -82,37 +86,76 @@ def skips_gaps(config: HubConfig, edge: str, topic: str) -> bool:
 
 
 def entry_of(
-    ledger: Ledger,
+    found: LedgerRecord | None,
     source: EdgePartition,
     topic: EdgeTopic,
     *,
-    epoch: int,
-    slot: int,
-    decisions: Iterable[Decision] = (),
+    widened: bool,
+    decisions: tuple[Decision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
-    """Where a flow goes on in this epoch, and whether that position is new."""
-    found = ledger.get(source)
+    """Where a flow goes on, and whether that position is new; under which epoch and slot is decided later.
+
+    Args:
+        found: Its winning ledger record, if it has one.
+        source: The flow.
+        topic: What its edge shows.
+        widened: Whether the ledger knows another partition of this life of the topic: this one was added later.
+        decisions: What was decided about its gaps.
+    """
     if found is not None and found.topic_id == topic.topic_id:
         moved = settled(found, decisions)
-        return replace(moved, epoch=epoch, slot=slot), moved != found
+        return moved, moved != found
     if found is not None:
-        again = replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
-        return replace(again, epoch=epoch, slot=slot, gap=None, leader_epoch=None, unread=()), True
-    widened = any(
-        flow.edge == source.edge and flow.topic == source.topic and entry.topic_id == topic.topic_id
-        for flow, entry in ledger.items()
-    )
+        again = found._replace(incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
+        return again._replace(gap=None, leader_epoch=None, unread=()), True
     offset = (topic.starts if widened else topic.firsts)[source.partition]
     unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
-    return LedgerRecord(0, topic.topic_id, offset, epoch, slot, unread=unread), True
+    return LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=0, unread=unread), True
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
-    """Where one flow goes on, whether that is new, and what it goes on without by a rule."""
+class _Terms:
+    """What holds for every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
 
+    central: str
+    settings: Mapping[str, str]
+    refused: str | None
+    by_key: bool
+    skips: bool
+    limit_bytes: int
+    compacted: bool
+
+    @classmethod
+    def of(
+        cls,
+        config: HubConfig,
+        central: Mapping[str, Mapping[str, str]],
+        refused: Mapping[tuple[str, str], str],
+        edge: str,
+        topic: str,
+    ) -> Self:
+        name = target(config, edge, topic)
+        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        settings = central.get(name, {})
+        return cls(
+            name,
+            settings,
+            refused.get((edge, topic)),
+            by_key=rule is not None and rule.partition_by == "key",
+            skips=skips_gaps(config, edge, topic),
+            limit_bytes=int(settings.get("max.message.bytes", 1_048_588)),
+            compacted=is_compacted(settings),
+        )
+
+
+class _Start(NamedTuple):
+    """Where one flow goes on, where its log ends, whether its position is new, what it goes on without by a rule."""
+
+    source: EdgePartition
     entry: LedgerRecord
-    fresh: bool
+    end: int | None
+    terms: _Terms
+    fresh: bool = False
     decision: Decision | None = None
 
 
@@ -144,76 +187,75 @@ def plan_flows(
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    topics = {
-        EdgePartition(edge, topic.name, partition): topic
-        for edge, shown in snapshots.items()
-        for topic in shown.values()
-        for partition in range(len(topic.starts))
-    }
+    terms = cache(partial(_Terms.of, config, central, refused))
     decided = by_flow(decisions)
-    starts = {}
-    weights = {}
-    holds = []
-    for source, topic in topics.items():
-        known = decided.get(source, ())
-        start = starts[source] = _start(config, ledger, source, topic, known, epoch=epoch, now_ms=now_ms)
-        begins = source not in ledger or ledger[source].topic_id != topic.topic_id
-        name = target(config, source.edge, source.topic)
-        hold = _hold(source, topic, central[name], name, refused, begins=begins, now_ms=now_ms)
-        if hold:
-            holds.append(hold)
-        else:
-            weights[source] = _FLOW_WEIGHT + max(0, topic.ends[source.partition] - start.entry.next_offset)
-    gone = {source: entry for source, entry in ledger.items() if source.edge in snapshots and source not in topics}
+    starts: list[_Start] = []
+    holds: list[Hold] = []
+    gone = {source: entry for source, entry in ledger.items() if source.edge in snapshots}
+    for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
+        for one in _of_topic(edge, snapshots[edge][name], terms(edge, name), gone, decided=decided, now_ms=now_ms):
+            if isinstance(one, Hold):
+                holds.append(one)
+            else:
+                starts.append(one)
     for source, entry in _lost(config, gone, decided, now_ms):
-        starts[source] = _Start(entry, fresh=entry != ledger[source])
-        weights[source] = _FLOW_WEIGHT
+        starts.append(_Start(source, entry, None, terms(source.edge, source.topic), fresh=entry != ledger[source]))
+    starts.sort(key=itemgetter(0))
+    weights = {start.source: _FLOW_WEIGHT + max(0, (start.end or 0) - start.entry.next_offset) for start in starts}
     placed = assign(weights, {source: entry.slot for source, entry in ledger.items()}, config.replication.slots)
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
-    for source, slot in sorted(placed.items()):
-        entry = replace(starts[source].entry, epoch=epoch, slot=slot)
-        until = topics[source].ends[source.partition] if drain and source in topics else None
-        by_slot[slot].append(_flow_plan(config, central, source, replace(starts[source], entry=entry), until))
+    for start in starts:
+        slot = placed[start.source]
+        entry = start.entry._replace(epoch=epoch, slot=slot)
+        by_slot[slot].append(_flow_plan(start, entry, start.end if drain else None))
     return EpochFlows({slot: tuple(flows) for slot, flows in by_slot.items()}, tuple(holds))
 
 
-def _hold(
-    source: EdgePartition,
+def _of_topic(
+    edge: str,
     topic: EdgeTopic,
-    central: Mapping[str, str],
-    name: str,
-    refused: Mapping[tuple[str, str], str],
+    terms: _Terms,
+    gone: dict[EdgePartition, LedgerRecord],
     *,
-    begins: bool,
+    decided: Mapping[EdgePartition, tuple[Decision, ...]],
     now_ms: int,
-) -> Hold | None:
+) -> Iterator[_Start | Hold]:
+    """Every partition of a topic that is there; what the ledger knows of them is taken out of `gone`."""
+    edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
+    sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
+    entries = [gone.pop(source, None) for source in sources]
+    widened = any(entry is not None and entry.topic_id == topic.topic_id for entry in entries)
+    for source, found, end in zip(sources, entries, topic.ends, strict=True):
+        begins = found is None or found.topic_id != topic.topic_id
+        hold = _hold(source, topic, terms, now_ms=now_ms) if begins or terms.refused else None
+        if hold:
+            yield hold
+        elif found is not None and not begins and found.gap is None and source not in decided:
+            yield _Start(source, found, end, terms)
+        else:
+            own = _own_decision(source, found, topic, terms, now_ms)
+            known = decided.get(source, ())
+            entry, fresh = entry_of(found, source, topic, widened=widened, decisions=(*known, own) if own else known)
+            yield _Start(source, entry, end, terms, fresh, own)
+
+
+def _hold(source: EdgePartition, topic: EdgeTopic, terms: _Terms, *, now_ms: int) -> Hold | None:
     """Why a flow must not run: its policy, or, where it begins, central's retention."""
-    against = refused.get((source.edge, source.topic))
-    if against:
-        return Hold(source, "policy", against)
-    reason = refusal(topic, source.partition, central, now_ms=now_ms, central_name=name) if begins else None
+    if terms.refused:
+        return Hold(source, "policy", terms.refused)
+    reason = refusal(topic, source.partition, terms.settings, now_ms=now_ms, central_name=terms.central)
     return Hold(source, "retention", reason) if reason else None
 
 
-def _start(
-    config: HubConfig,
-    ledger: Ledger,
-    source: EdgePartition,
-    topic: EdgeTopic,
-    decisions: tuple[Decision, ...],
-    *,
-    epoch: int,
-    now_ms: int,
-) -> _Start:
-    """Where a flow begins whose topic is there; what the hub decides by itself counts like what a person did."""
-    found, own = ledger.get(source), None
+def _own_decision(
+    source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: _Terms, now_ms: int
+) -> Decision | None:
+    """What the hub decides by itself of a flow; it counts like what a person did."""
     if found is not None and found.topic_id != topic.topic_id:
-        own = new_life(source, found, now_ms=now_ms)
-    elif found is not None and found.gap is not None and skips_gaps(config, source.edge, source.topic):
-        own = skipped(source, found.position, found.gap, now_ms=now_ms)
-    known = (*decisions, own) if own else decisions
-    entry, fresh = entry_of(ledger, source, topic, epoch=epoch, slot=0, decisions=known)
-    return _Start(entry, fresh, own)
+        return new_life(source, found, now_ms=now_ms)
+    if found is not None and found.gap is not None and terms.skips:
+        return skipped(source, found.position, found.gap, now_ms=now_ms)
+    return None
 
 
 def _lost(
@@ -224,27 +266,20 @@ def _lost(
         if is_internal(source.topic) or skips_gaps(config, source.edge, source.topic):
             continue
         if not is_decided(entry, GapKind.DELETED, decided.get(source, ())):
-            yield source, replace(entry, gap=deleted(entry, since_ms=now_ms))
+            yield source, entry._replace(gap=deleted(entry, since_ms=now_ms))
 
 
-def _flow_plan(
-    config: HubConfig,
-    central: Mapping[str, Mapping[str, str]],
-    source: EdgePartition,
-    start: _Start,
-    until: int | None,
-) -> FlowPlan:
-    name = target(config, source.edge, source.topic)
-    rule = None if source.topic == HEARTBEATS else rule_for(config, source.edge, source.topic)
+def _flow_plan(start: _Start, entry: LedgerRecord, until: int | None) -> FlowPlan:
+    terms = start.terms
     return FlowPlan(
-        source,
-        start.entry,
+        start.source,
+        entry,
         start.fresh,
-        name,
-        by_key=rule is not None and rule.partition_by == "key",
-        limit_bytes=int(central.get(name, {}).get("max.message.bytes", 1_048_588)),
-        until=until,
-        skips=skips_gaps(config, source.edge, source.topic),
-        decision=start.decision,
-        compacted=is_compacted(central.get(name, {})),
+        terms.central,
+        terms.by_key,
+        terms.limit_bytes,
+        until,
+        terms.skips,
+        start.decision,
+        terms.compacted,
     )

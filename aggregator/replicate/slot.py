@@ -7,21 +7,19 @@ producer and goes back to C.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord, flow_key
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Chunk, Fault, Polled
 from aggregator.kafka.requests import encode
-from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery
-from aggregator.replicate.flow import Flow, FlowPlan, Hold
+from aggregator.replicate.flow import Flow, Hold
 from aggregator.replicate.gaps import cut_log, gap
 from aggregator.replicate.ports import Reader, SlotWorld, Writer
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 
 POLL_RECORDS = 4000
@@ -30,54 +28,6 @@ _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _RETRY_MOST_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What makes the work of an epoch a backfill.
-
-    Attributes:
-        backfill: Its id: header of its records, end of its ledger keys.
-        dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
-        rate: Records that one slot takes a second; None: no bound.
-    """
-
-    backfill: str
-    dead_letters: str
-    rate: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SlotPlan:
-    """What one slot does in one epoch; travels to the executor."""
-
-    names: HubNames
-    epoch: int
-    slot: int
-    flows: tuple[FlowPlan, ...]
-    cadence: Cadence
-    drain: bool
-    patience_s: float
-    terms: Terms | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SlotOutcome:
-    """How a slot ended: `superseded`, `stopped`, `drained`, `fenced`, or `failed` with a sentence in `detail`.
-
-    Attributes:
-        slot: Its number.
-        result: One of these words.
-        undrained: Flows of an edge that stayed silent for the patience of `--drain`.
-        holds: Flows that stand still, with reasons.
-        detail: The error that ended it.
-    """
-
-    slot: int
-    result: str
-    undrained: tuple[EdgePartition, ...] = ()
-    holds: tuple[Hold, ...] = ()
-    detail: str = ""
 
 
 class Slot:
@@ -136,6 +86,8 @@ class _Turn:
         self._last_commit = self._last_look = self._last_told = world.now()
         self._aborts = 0
         self._transactions = 0
+        self._commit_s = 0.0  # what a commit takes, lately
+        self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
 
@@ -207,6 +159,8 @@ class _Turn:
             if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
                 return "stopped"
+            if state.pace is not None and state.pace.epoch == self._plan.epoch:
+                self._throttle.limit(state.pace.rate, now)
             self._last_look = now
         busy = self._round(now)
         self._commit_when_due(busy=busy)
@@ -219,7 +173,7 @@ class _Turn:
 
     def _round(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
-        busy = False
+        busy = self._behind = False
         waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
         if self._open_since is not None:
             waiting = min(waiting, self._plan.cadence.linger_s / 2)
@@ -232,7 +186,9 @@ class _Turn:
                 self._world.sleep(waiting / len(self._readers))
                 continue
             polled = reader.poll(most, waiting / len(self._readers))
-            self._throttle.spend(sum(map(len, polled.chunks)))
+            count = sum(map(len, polled.chunks))
+            self._throttle.spend(count)
+            self._behind = self._behind or count >= most
             if polled.chunks or polled.ends:
                 self._heard[edge] = now
             busy = busy or bool(polled.chunks)
@@ -335,7 +291,13 @@ class _Turn:
         if self._open_since is None:
             if cadence.idle_due(since_commit_s=now - self._last_commit):
                 self._commit_if_moved()
-        elif cadence.due(pending_bytes=self._pending_bytes, open_s=now - self._open_since, drained=not busy):
+        elif cadence.due(
+            pending_bytes=self._pending_bytes,
+            open_s=now - self._open_since,
+            drained=not busy,
+            behind=self._behind,
+            commit_s=self._commit_s,
+        ):
             self._commit_if_moved()
 
     def _commit_if_moved(self) -> None:
@@ -344,13 +306,19 @@ class _Turn:
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
-            self._writer.commit()
+            self._commit()
             for flow in moved:
                 flow.committed, flow.decisions = flow.entry(), []
             self._transactions += 1
             self._aborts = 0
             self._open_since, self._pending_bytes = None, 0
         self._last_commit = self._world.now()
+
+    def _commit(self) -> None:
+        began = self._world.now()
+        self._writer.commit()
+        took = self._world.now() - began
+        self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
 
     def _abort(self) -> None:
         """Rule F: abort, rewind the readers to the last committed positions, go on with backoff."""

@@ -20,7 +20,7 @@ from aggregator.config.model import HubConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
-from aggregator.engine.worker import settle
+from aggregator.engine.collector import settle
 from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.factory import topic_strip
@@ -28,7 +28,8 @@ from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.planning import target
-from aggregator.replicate.slot import Slot, SlotOutcome, SlotPlan, Terms
+from aggregator.replicate.slot import Slot
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.world import KafkaSlotWorld
 from aggregator.schema.registry import Registry, open_registry
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.errors import TransactionAborted
 from aggregator.replicate.keeper import LeaseKeeper
-from aggregator.replicate.slot import SlotOutcome
+from aggregator.replicate.slot_plan import SlotOutcome
 from aggregator.replicate.task import EpochWork, run_slots
 from aggregator.replicate.world import KafkaDriverCentral
 

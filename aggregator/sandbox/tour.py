@@ -99,7 +99,7 @@ def feed(config: HubConfig, records: int) -> dict[str, Produced]:
 
 def _accounts(config: HubConfig, produced: dict[str, Produced]) -> tuple[Account, ...]:
     ledger = read_ledger(config.central, HubNames(config.hub))
-    rows = sum((count_lake(config.lake.path / topic) for topic in TOPICS if config.lake), start=Counter[str]())
+    rows = sum((count_lake(Path(config.lake.path) / topic) for topic in TOPICS if config.lake), start=Counter[str]())
     flows = [(at.edge, entry) for at, entry in ledger.items() if at.topic in TOPICS]
     return tuple(
         Account(

@@ -5,64 +5,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from tests.processes import environment, kill_all
+from tests.chaos.backfilling import audited, backfill, check, done, listed, no_canary, running
+from tests.processes import environment
 from tests.trial import seeded, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@contextmanager
-def running(trial, *words: str):
-    """A command as a process group of its own, killed at the end."""
-    with (trial.folder / f"command-{time.monotonic_ns()}.log").open("w") as log:
-        process = subprocess.Popen(
-            trial.command(*words), stdout=log, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
-        )
-        process.log = Path(log.name)
-        try:
-            yield process
-        finally:
-            kill_all(process)
-
-
-def backfill(trial, *words: str, expect: int = 0) -> str:
-    done = trial.run("backfill", *words, timeout=400)
-    assert done.returncode == expect, done.stderr[-3000:]
-    return done.stdout
-
-
-def listed(trial) -> list[dict]:
-    return json.loads(backfill(trial, "list", "-o", "json"))
-
-
-def check(trial, edge: str, produced: int) -> None:
-    """I1, I2, I3, I4: every number once at central, the same rows in the lake, the live records in order."""
-    numbers = Counter(trial.numbers(edge))
-    assert [n for n, times in numbers.items() if times > 1] == [], "duplicates at central"
-    assert set(numbers) == set(range(produced)), "lost or invented at central"
-    origins, live = Counter(), {}
-    for message in trial.central_records(edge):
-        headers = dict(message.headers())
-        _, _, _, partition, offset, incarnation = headers["hub.origin"].decode().split("/")
-        origins[int(partition), int(incarnation), int(offset)] += 1
-        if "hub.backfill" not in headers:
-            live.setdefault(partition, []).append((int(incarnation), int(offset)))
-    assert all(offsets == sorted(offsets) for offsets in live.values()), "reordered"
-    assert Counter(row[1:] for row in trial.lake() if row[0] == edge) == origins, "lake and central differ"
-
-
-def audited(trial) -> None:
-    """I6: everything is explained."""
-    done = trial.run("audit", "--topic", trial.topic)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture
@@ -86,7 +39,7 @@ def test_it_runs_beside_live_traffic_and_the_lake_and_twice(late):
     (only,) = listed(late)
     assert (only["state"], only["delivered"]) == ("finished", 3000)
     late.drain()
-    check(late, "eu", 3000 + produced["eu"])
+    check(late, "eu", range(3000 + produced["eu"]))
     assert "nothing to write" in late.run("backfill", "plan", "--topic", late.topic).stdout
     audited(late)
 
@@ -108,13 +61,54 @@ def test_it_is_killed_in_each_phase_and_goes_on(late):
     (one,) = listed(late)
     assert (one["state"], one["offsets_done"], one["delivered"]) == ("finished", 3000, 3000)
     late.drain()
-    check(late, "eu", 3000)
+    check(late, "eu", range(3000))
     audited(late)
 
 
-def done(trial) -> int:
-    """Records that a backfill has brought; plain central counts, cheap enough to be asked often."""
-    return trial.ends(f"eu.{trial.topic}")
+def test_it_is_cancelled_and_resumed(late):
+    """A running one ends within seconds, with 1; what it wrote stays, and `resume` goes on behind it."""
+    words = ("run", "--yes", "--edge", "eu", "--topic", late.topic)
+    with running(late, "backfill", *words, "--rate", "60") as process:
+        wait_for(lambda: done(late) > 100, timeout=120, what="the first records")
+        (one,) = listed(late)
+        assert one["state"] == "running"
+        backfill(late, "cancel", one["id"])
+        assert process.wait(30) == 1, process.log.read_text()[-3000:]
+    (one,) = listed(late)
+    assert one["state"] == "cancelled"
+    assert 100 < one["offsets_done"] < 3000
+    late.drain()
+    assert len(late.numbers("eu")) == len(set(late.numbers("eu"))) == one["delivered"]
+    audited(late)
+    backfill(late, "resume", one["id"])
+    late.drain()
+    check(late, "eu", range(3000))
+    audited(late)
+
+
+def test_retention_and_a_recreated_topic_are_met_on_the_way(late):
+    """What a frozen plan can not have any more is named, with 5; the rest comes, and the new topic's own records."""
+    plans = {}
+    for partition in (0, 1):
+        plans[partition] = late.folder / f"plan-{partition}.json"
+        said = backfill(late, "plan", "--edge", "eu", "--partition", str(partition), "-o", "json")
+        plans[partition].write_text(said)
+    late.cut("eu", 0, 500)
+    backfill(late, "run", "--yes", "--plan", str(plans[0]), expect=5)
+    late.drain()
+    there = {number for number in range(1500, 3000) if number % 3 == 0}
+    check(late, "eu", there)
+    audited(late)
+    late.delete("eu")
+    wait_for(lambda: late.topic not in late.admin("eu").list_topics(timeout=10).topics, timeout=20, what="its end")
+    late.create("eu")
+    late.produce("eu", 300)
+    backfill(late, "run", "--yes", "--plan", str(plans[1]), expect=5)
+    flow = f"eu/{late.topic}"
+    assert [one["lost"] for one in listed(late)] == [{f"{flow}/0": [[0, 500]]}, {f"{flow}/1": [[0, 1000]]}]
+    late.drain()
+    check(late, "eu", there | set(range(3000, 3300)))
+    audited(late)
 
 
 def test_a_changed_policy_makes_a_generation_with_its_table(late):
@@ -136,37 +130,9 @@ def test_a_changed_policy_makes_a_generation_with_its_table(late):
     table = DeltaTable(str(late.folder / "lake" / late.topic))
     assert "amount" not in {field.name for field in table.schema().fields}
     late.topic = topic
-    check_live(late)
-
-
-def check_live(trial) -> None:
-    """The original stays: 300 live orders, and none of the old ones."""
-    assert sorted(trial.numbers("eu")) == list(range(3000, 3300))
-
-
-def test_a_restate_beside_lake_commits(new_trial):
-    """`--restate` under a changed policy while the hub commits to the table: each row once, the old ones restated."""
-    trial = new_trial()
-    trial.produce("eu", 3000)
-    trial.drain()
-    with trial.running() as hub, trial.traffic("eu", "us") as produced:
-        wait_for(lambda: trial.central_count("us") > 100, timeout=60, what="live traffic, under the policy of before")
-        policy = trial.folder / "policy.yaml"
-        before = policy.read_text()
-        policy.write_text(before.replace("amount: keep", "amount: {nullify: {}}"))
-        words = ("run", "--yes", "--restate", "--edge", "eu", "--partition", "0", "--to", "1000")
-        backfill(trial, *words)
-        backfill(trial, *words)
-        assert hub.poll() is None
-    policy.write_text(before)
-    trial.drain()
-    check(trial, "eu", 3000 + produced["eu"])
-    rows = trial.lake("_edge, _partition, _offset, amount")
-    assert {row[:3] for row in rows if row[3] is None} == {("eu", 0, offset) for offset in range(1000)}
-    commits = [one["hub.restate"] for one in DeltaTable(str(trial.folder / "lake" / trial.topic)).history()
-               if "hub.restate" in one]  # fmt: skip
-    assert sorted(commits) == sorted(one["id"] for one in listed(trial))
-    audited(trial)
+    assert sorted(late.numbers("eu")) == list(range(3000, 3300)), "the original stays, without the old ones"
+    no_canary(late, f"{topic}_v2")
+    audited(late)
 
 
 def test_letters_are_replayed_by_the_command(late):
@@ -182,6 +148,8 @@ def test_letters_are_replayed_by_the_command(late):
     assert sorted(late.numbers("eu")) == list(range(9000, 9030))
     assert json.loads(late.run("dlq", "list", "-o", "json").stdout) == []
     late.drain()
+    assert [row[0] for row in sorted(late.lake("id"))] == list(range(9000, 9030))
+    no_canary(late, late.topic)
     audited(late)
 
 
@@ -193,7 +161,11 @@ def test_a_scheduler_runs_its_plan_file_twice(late):
         words = [sys.executable, str(ROOT / "jobs/backfill.py"), "--config", str(late.config), "--plan", str(plan)]
         ran = subprocess.run(words, capture_output=True, text=True, timeout=200, env=environment(), check=False)
         assert ran.returncode == 0, ran.stderr
+    late.drain()
     assert sorted(late.numbers("eu")) == [n for n in range(3000) if n % 3 == 1]
+    assert sorted(row[0] for row in late.lake("id")) == [n for n in range(3000) if n % 3 == 1]
+    no_canary(late, late.topic)
+    audited(late)
 
 
 def test_a_million_records_at_a_limited_rate_leave_the_live_flow_its_share(new_trial):

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+from tests.chaos.test_lake_spark_sql import by_spark
 from tests.processes import environment
 from tests.trial import wait_for
 
@@ -33,9 +34,10 @@ def rows(trial, table: str, columns: str) -> list[tuple]:
         return connection.sql(query).fetchall()
 
 
-def die(trial, step: str, *, times: int = 1) -> None:
-    """Run the lake alone until it is killed at a step."""
-    command = [sys.executable, "-m", "tests.chaos.dying", step, str(times), "run", "--only", "lake"]
+def die(trial, step: str, *words: str, times: int = 1) -> None:
+    """Run a command, by default the lake alone, until it is killed at a step."""
+    words = words or ("run", "--only", "lake")
+    command = [sys.executable, "-m", "tests.chaos.dying", step, str(times), *words]
     done = subprocess.run(
         [*command, "--config", str(trial.config)],
         capture_output=True,
@@ -62,6 +64,14 @@ def check(trial, table: str) -> None:
     assert numbers == Counter(number for edge in trial.sandbox.edges for number in trial.numbers(edge))
 
 
+def check_by_spark(trial, table: str) -> None:
+    """Spark SQL with the format's own runtime reads the rows that DuckDB reads; two names are Iceberg's own there."""
+    columns = "_central_topic, _central_partition, _central_offset, _edge, _topic, _offset, _incarnation, id"
+    kind, folder = trial.settings["lake"]["format"], trial.folder / "lake"
+    found = by_spark(kind, folder, f"select {columns} from {{table:{table}}}")
+    assert Counter(map(tuple, found)) == Counter(rows(trial, table, columns))
+
+
 @pytest.mark.parametrize("lake_format", ["delta", "iceberg"])
 def test_kills_at_every_step(trial, lake_format):
     """Faults 1, 19 and 21 (I2, I3): staged, audited, committed, or in the next cycle, each record is there once."""
@@ -84,6 +94,7 @@ def test_kills_at_every_step(trial, lake_format):
             die(trial, step)
     trial.drain()
     check(trial, trial.topic)
+    check_by_spark(trial, trial.topic)
     state = Counter(rows(trial, f"{trial.topic}__current", "_edge, _partition, _key, _incarnation, _offset"))
     assert state == latest(rows(trial, trial.topic, "_edge, _partition, _key, _incarnation, _offset, _deleted"))
     done = trial.run("lake", "compact")

@@ -47,6 +47,31 @@ def test_200_commits_leave_no_cached_data(tmp_path, monkeypatch, spark):  # noqa
 
 
 @pytest.mark.brokers
+def test_an_operator_releases_what_is_held(new_trial):
+    """A hold ends a drain with 4 and is named; released with a reason, the next drain publishes it."""
+    trial = new_trial()
+    rules = [rule("expect_column_values_to_be_between", name="cheap", column="amount", max_value=-1)]
+    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": rules}))
+    quality = [{"suite": "suite.json", "on_failure": "hold"}]
+    trial.settings["lake"] |= {"tables": {trial.topic: {"quality": quality}}}
+    trial.write()
+    trial.produce("eu", 200)
+    done = trial.run("run", "--drain")
+    assert done.returncode == 4, done.stderr[-2000:]
+    assert trial.lake_version() < 0
+    said = ("lake", "release", trial.topic, "--reason", "test data", "--by", "ada", "-o", "json")
+    assert trial.run(*said).returncode == 2, "nothing is released without a terminal or --yes"
+    released = json.loads(trial.run(*said, "--yes").stdout)
+    assert {(one["state"], one["by"], tuple(one["rules"])) for one in released} == {
+        ("released", "ada", ("orders/cheap",))
+    }
+    trial.drain()
+    trial.check_exactly_once("eu", 200)
+    shown = json.loads(trial.run("lake", "quality", "-o", "json").stdout)["tables"][0]
+    assert (shown["audits"][0]["verdict"], shown["audits"][0]["reason"]) == ("release", "test data")
+
+
+@pytest.mark.brokers
 def test_a_killed_hub_diverts_once_and_the_audit_counts_both(new_trial):
     """I3 after kill -9: central is the table and its quarantine, and `audit` finds nothing missing."""
     trial = new_trial()

@@ -1,6 +1,8 @@
 """Backfills on real brokers: what is missing comes, once; nothing that is there comes again."""
 
+import itertools
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -8,8 +10,11 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from aggregator.backfill.ask import Bound, Mode
+from aggregator.backfill.ask import Bound, Letters, Mode
+from aggregator.backfill.live import LiveFlows
 from aggregator.backfill.starting import revived
+from aggregator.backfill.store import State
+from aggregator.backfill.watch import BackfillWatch
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
@@ -19,7 +24,7 @@ from aggregator.kafka.requests import submit
 from aggregator.lake.driver import LakeDriver
 from tests.epochs import Epochs
 from tests.late import Late, LocalSpark
-from tests.trial import wait_for
+from tests.trial import Trial, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -30,14 +35,14 @@ def deliver(epochs):
     return epochs.run(plan)
 
 
-def late_origins(trial, edge: str = "eu") -> list[tuple[int, int]]:
-    """(partition, offset) of every central record that a backfill wrote."""
+def late_origins(trial, *, edge: str = "eu", partition: int | None = None) -> list[int]:
+    """Offset of every central record that a backfill wrote."""
     found = []
     for message in trial.central_records(edge):
         headers = dict(message.headers())
-        if "hub.backfill" in headers:
-            origin = headers["hub.origin"].decode().split("/")
-            found.append((int(origin[3]), int(origin[4])))
+        origin = headers["hub.origin"].decode().split("/")
+        if "hub.backfill" in headers and partition in (None, int(origin[3])):
+            found.append(int(origin[4]))
     return sorted(found)
 
 
@@ -94,105 +99,140 @@ def test_a_gap_that_came_back_and_a_letter_that_can_be_read_now(trial):
     epochs.close()
 
 
-def test_what_lies_before_the_start_comes_once(new_trial):
-    """Two plans of one window, made before either ran: the second writes only what the first did not."""
-    trial = new_trial(start="latest")
-    epochs, late = Epochs(trial), Late(trial)
-    trial.produce("eu", 60)
-    deliver(epochs)
-    trial.produce("eu", 30)
-    deliver(epochs)
-    told = answer(trial, "backfill", "plan", "--edge", "eu", "--topic", trial.topic)
-    assert [(one["write"], one["already_there"]) for one in told["partitions"]] == [([[0, 0, 20]], 10)] * 3
-    narrow, wide = late.plan(partition=1), late.plan()
-    again = late.start(narrow)
-    assert late.start(late.plan(partition=1)).plan.id == again.plan.id == narrow.id, "two people, one backfill"
-    whole = late.start(wide)
-    for one in (again, whole, again):  # a scheduler runs it twice
-        assert late.carry(one).finished
-    once(trial, "eu", range(90))
-    assert late_origins(trial) == [(p, o) for p in range(3) for o in range(20)]
-    assert late.plan().writes == ()
-    done = {one["id"]: one for one in answer(trial, "backfill", "list")}
-    assert {
-        id_: (one["state"], one["offsets"], one["offsets_done"], one["delivered"]) for id_, one in done.items()
-    } == {
-        narrow.id: ("finished", 20, 20, 20),
-        wide.id: ("finished", 60, 60, 40),
-    }
+@pytest.fixture(scope="module")
+def late(clusters, tmp_path_factory):
+    """A hub that began late: on each partition of both edges lie a hundred records before its start and ten behind.
+
+    Each test takes partitions of its own.
+    """
+    trial = Trial(clusters, tmp_path_factory.mktemp("late"), start="latest")
+    epochs = Epochs(trial)
+    for edge in clusters.edges:
+        trial.create(edge)
+    for count in (300, 30):
+        for edge in clusters.edges:
+            trial.produce(edge, count)
+        deliver(epochs)
+    yield Late(trial)
     epochs.close()
+    trial.close()
+
+
+def test_what_lies_before_the_start_comes_once(late):
+    """Two plans of one window, made before either ran: the second writes only what the first did not."""
+    trial, one = late.trial, ("--edge", "eu", "--topic", late.trial.topic, "--partition", "2")
+    told = answer(trial, "backfill", "plan", *one)
+    assert [(one["write"], one["already_there"]) for one in told["partitions"]] == [([[0, 0, 100]], 10)]
+    narrow, wide = (late.plan(partition=2, window=window) for window in ({"until": Bound("20", offset=20)}, {}))
+    again = late.start(narrow)
+    same = late.start(late.plan(partition=2, window={"until": Bound("20", offset=20)}))
+    assert same.plan.id == again.plan.id == narrow.id, "two people, one backfill"
+    whole = late.start(wide)
+    for some in (again, whole, again):  # a scheduler runs it twice
+        assert late.carry(some).finished
+    assert late_origins(trial, partition=2) == list(range(100))
+    assert sorted(offset for at, _, offset in trial.origins("eu") if at == 2) == list(range(110))
+    assert late.plan(partition=2).writes == ()
+    known = {one["id"]: one for one in answer(trial, "backfill", "list")}
+    columns = ("state", "offsets", "offsets_done", "delivered")
+    assert [tuple(known[id_][name] for name in columns) for id_ in (narrow.id, wide.id)] == [
+        ("finished", 20, 20, 20),
+        ("finished", 100, 100, 80),
+    ]
 
 
 def test_a_generation_is_made_beside_the_original(trial):
-    """`--into`: all that the hub has passed, once, under the present policy; more comes with the next run."""
-    epochs, late = Epochs(trial), Late(trial)
+    """`--into`: all that the hub has passed, once; more comes with the next run, and what died there by a replay."""
+    epochs, late, topic, seconds = Epochs(trial), Late(trial), f"eu.{trial.topic}.v2", itertools.count(1.0)
+    into = {"into": "v2", "mode": Mode.INTO}
+    trial.create("central", topic=topic, max_message_bytes="500")
     trial.produce("eu", 30)
+    trial.produce_raw("eu", [(b"k" * 400, trial.value(500), 0)])
+    live = LiveFlows(late.config)
+    assert live.look(0.0) is None
     deliver(epochs)
     trial.produce("eu", 30)
-    for count in (30, 30, 60):
-        if count == 60:
-            deliver(epochs)
-        plan = late.plan(into="v2", mode=Mode.INTO)
-        if plan.writes:
+    waiting = wait_for(lambda: live.look(next(seconds)).behind, timeout=10, what="a look at flows that moved")
+    assert 0 < waiting <= 30, "a backfill sees what the live flows have before them"
+    live.close()
+
+    def copies(count: int) -> None:
+        found = [dict(message.headers())["hub.origin"] for message in trial.central_records("eu", topic)]
+        assert len(set(found)) == len(found) == count
+
+    assert late.run(**into).finished
+    copies(30)
+    assert late.plan(**into).writes == (), "the rest is the live flow's, and not behind it yet"
+    deliver(epochs)
+    assert late.run(**into).finished
+    copies(60)
+    assert [(one["letter"], one["reason"]) for one in answer(trial, "dlq", "list", "--into", "v2")] == [
+        (f"eu/{trial.topic}/0/10/0", "too_large")
+    ]
+    trial.configure("central", topic, "max.message.bytes", "1000")
+    for writes in (1, 0):
+        plan = late.plan(letters=Letters(), **into)
+        assert len(plan.writes) == writes
+        if writes:
             assert late.carry(late.start(plan)).finished
-        copies = trial.central_records("eu", f"eu.{trial.topic}.v2")
-        assert len({dict(m.headers())["hub.origin"] for m in copies}) == len(copies) == count
-    once(trial, "eu", range(60))
+        copies(61)
+    assert answer(trial, "dlq", "list", "--into", "v2") == answer(trial, "dlq", "list") == []
+    once(trial, "eu", [*range(60), 500])
     assert answer(trial, "audit", "--edge", "eu", "--topic", trial.topic)["ok"]
     refused = CliRunner().invoke(main, ["backfill", "plan", "--into", "../v2", "--config", str(trial.config)])
     assert refused.exit_code == 1
     epochs.close()
 
 
-def test_what_an_edge_loses_meanwhile_is_said(new_trial):
+def test_what_an_edge_loses_meanwhile_is_said(late):
     """Retention that overtakes a plan, and a topic that is created again: what is lost is named, no more."""
-    trial = new_trial(start="latest")
-    epochs, late = Epochs(trial), Late(trial)
-    trial.produce("eu", 60)
-    deliver(epochs)
-    first, second = late.plan(partition=0), late.plan(partition=1)
-    trial.cut("eu", 0, 15)
+    trial = late.trial
+    first, second = late.plan(partition=0), late.plan(edge="us", partition=1)
+    trial.cut("eu", 0, 95)
     outcome = late.carry(late.start(first))
     assert outcome.finished
-    assert outcome.lost == {EdgePartition("eu", trial.topic, 0): (OffsetRange(0, 15),)}
-    once(trial, "eu", [number for number in range(45, 60) if number % 3 == 0])
+    assert outcome.lost == {EdgePartition("eu", trial.topic, 0): (OffsetRange(0, 95),)}
+    assert late_origins(trial, partition=0) == list(range(95, 100))
     told = answer(trial, "backfill", "plan", "--edge", "eu", "--topic", trial.topic, "--partition", "0")
-    assert [(one["retention_took"], one["write"]) for one in told["partitions"]] == [([[0, 15]], [])]
-    trial.delete("eu")
-    wait_for(lambda: trial.topic not in trial.admin("eu").list_topics(timeout=10).topics, timeout=20, what="its end")
-    trial.create("eu")
-    trial.produce("eu", 60)
+    assert [(one["retention_took"], one["write"]) for one in told["partitions"]] == [([[0, 95]], [])]
+    trial.delete("us")
+    wait_for(lambda: trial.topic not in trial.admin("us").list_topics(timeout=10).topics, timeout=20, what="its end")
+    trial.create("us")
+    trial.produce("us", 60)
     outcome = late.carry(late.start(second))
-    assert outcome.lost == {EdgePartition("eu", trial.topic, 1): (OffsetRange(0, 20),)}
-    assert late_origins(trial) == [(0, offset) for offset in range(15, 20)]
-    epochs.close()
+    assert outcome.lost == {EdgePartition("us", trial.topic, 1): (OffsetRange(0, 100),)}
+    assert late_origins(trial, edge="us") == []
 
 
-def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(new_trial):
-    """`--rate` bounds it, `cancel` ends it within a second, `resume` goes on behind what it wrote."""
-    trial = new_trial(start="latest")
-    epochs, late = Epochs(trial), Late(trial)
-    trial.produce("eu", 300)
-    deliver(epochs)
-    started = late.start(late.plan(), rate=60)
+def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
+    """`--rate` bounds it, `cancel` ends it in a second, `resume` goes on behind what it wrote; a watch sees it."""
+    trial, watch = late.trial, BackfillWatch(late.config)
+    started = late.start(late.plan(partition=1), rate=10)
+    seen = []
+
+    def look():
+        seen.append({one.id: one for one in watch.look(time.monotonic())}.get(started.plan.id))
+        return seen[-1] is not None and seen[-1].done > 20 and seen[-1].state is State.RUNNING
+
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(late.carry, started)
-        wait_for(lambda: late.known()[started.plan.id].behind > 60, timeout=30, what="its first records")
-        assert (
-            CliRunner().invoke(main, ["backfill", "cancel", started.plan.id, "--config", str(trial.config)]).exit_code
-            == 0
-        )
+        wait_for(look, timeout=30, what="its first records, and a lease that moves")
+        done = CliRunner().invoke(main, ["backfill", "cancel", started.plan.id, "--config", str(trial.config)])
+        assert done.exit_code == 0
         outcome = running.result(10)
     assert outcome.cancelled
     assert not outcome.finished
-    had = len(trial.central_records("eu"))
-    assert 60 < had < 240
-    (told,) = answer(trial, "backfill", "list")
-    assert (told["state"], told["offsets_done"]) == ("cancelled", had)
+    had = late_origins(trial, partition=1)
+    assert 20 < len(had) < 80
+    (told,) = (one for one in answer(trial, "backfill", "list") if one["id"] == started.plan.id)
+    assert (told["state"], told["offsets_done"]) == ("cancelled", len(had))
     resumed = revived(late.config, late.known()[started.plan.id])
     assert late.carry(replace(resumed, rate=None)).finished
-    once(trial, "eu", range(300))
-    epochs.close()
+    assert late_origins(trial, partition=1) == list(range(100))
+    last = {one.id: one for one in watch.look(time.monotonic())}[started.plan.id]
+    assert (last.state, last.asked, last.done, last.delivered) == (State.FINISHED, 100, 100, 100)
+    assert 0 < seen[-1].per_s < 60
+    watch.close()
 
 
 def test_a_restate_replaces_rows_in_one_commit(trial):

@@ -1,4 +1,4 @@
-"""One schedule of the lake: the real driver, ranges, commit and Delta handle over a simulated central and table.
+"""One schedule of the lake: the real driver, ranges, commit and table handles over a simulated central and table.
 
 Invariants: I2, every committed central record is in the table once and in order of its commits; a position of the table
 never shrinks; no file that a commit names is removed; and progress: a last driver without faults reaches the end.
@@ -8,9 +8,9 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
-from aggregator.config.model import HubConfig
+from aggregator.config.model import CatalogConfig, HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.kafka.committed import CentralPartition
@@ -20,12 +20,17 @@ from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.port import Tables
 from aggregator.lake.task import StagingTask
 from tests.simulation.protocol import Mutant, compiled, edited
 from tests.simulation.scheduler import Actor, Scheduler
-from tests.simulation.table import Storage, table_class
+from tests.simulation.table import Place, SimCatalog, Storage, table_class
 
-MODULES = ("aggregator.lake.ranges", "aggregator.lake.tables.delta", "aggregator.lake.commit", "aggregator.lake.driver")
+MODULES = ("aggregator.lake.ranges", "aggregator.lake.commit", "aggregator.lake.driver")
+FORMS = {
+    "delta": ("aggregator.lake.tables.delta",),
+    "iceberg": ("aggregator.lake.tables.iceberg_handle", "aggregator.lake.tables.iceberg"),
+}
 CONFIG = HubConfig(
     hub="sim",
     central={"bootstrap_servers": "central:1"},
@@ -43,20 +48,33 @@ SETTLED = 5_000
 class LakeCode:
     """The product's modules of the lake as this simulation takes them, with one rule removed or none."""
 
-    def __init__(self, mutant: Mutant | None = None) -> None:
-        self._sources = {name: compile(text, name, "exec") for name, text in edited(MODULES, mutant).items()}
+    def __init__(self, form: str, mutant: Mutant | None = None) -> None:
+        self.form = form
+        found = edited((*MODULES, *FORMS[form]), mutant)
+        self._sources = {name: compile(text, name, "exec") for name, text in found.items()}
 
     def over(self, world: "LakeSchedule") -> type:
-        """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and delta-rs."""
-        ranges, delta, commit, driver = (compiled(name, code) for name, code in self._sources.items())
-        delta.DeltaTable = table_class(world.storage)
+        """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and a library."""
+        ranges, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
         commit.settle = ranges.settle
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
-        driver.open_tables = lambda config: delta.DeltaTables(config.hub, config.lake.path)
+        driver.open_tables = lambda config: self._tables(config.hub, world.storage, *form)
         driver.central_partitions = lambda _, __: PARTITIONS
         driver.offset_bounds = world.bounds
         driver.run_job, driver.remove, driver.sweep = world.run_job, world.remove, lambda *_, **__: None
         return driver.LakeDriver
+
+    def _tables(self, hub: str, storage: Storage, *modules: ModuleType) -> Tables:
+        """The real tables of the form over a simulated library."""
+        if self.form == "delta":
+            (delta,) = modules
+            delta.DeltaTable = table_class(storage)
+            return delta.DeltaTables(hub, Place())
+        handle, iceberg = modules
+        handle.schema_to_pyarrow = lambda schema, **_: schema
+        iceberg.IcebergHandle = handle.IcebergHandle
+        iceberg.load_catalog = lambda *_, **__: SimCatalog(storage)
+        return iceberg.IcebergTables(hub, Place(), catalog=CatalogConfig(options={"type": "sim"}))
 
 
 class LakeSchedule:
@@ -64,7 +82,7 @@ class LakeSchedule:
 
     def __init__(self, seed: int, code: LakeCode) -> None:
         self.scheduler = Scheduler(seed)
-        schema = DeltaTables("sim", Path("lake")).narrowed(FIXED_COLUMNS)
+        schema = DeltaTables("sim", Place()).narrowed(FIXED_COLUMNS)
         self.storage = Storage(self.scheduler, schema, lost=0.05)
         # Each offset of a central partition holds a record or, where False, a marker.
         self.central: list[list[bool]] = [[] for _ in PARTITIONS]

@@ -11,7 +11,7 @@ from aggregator.backfill.ask import Mode
 from aggregator.backfill.flows import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Shown, Standing, plan_partition
-from aggregator.backfill.store import Backfill, Signed, by_backfill, passed_by
+from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.control import Lease
@@ -19,7 +19,7 @@ from aggregator.kafka.log import LogRecord
 from aggregator.kafka.requests import by_flow
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
-from aggregator.replicate.slot import Terms
+from aggregator.replicate.slot_plan import Terms
 from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, SETTLED, KeepAll, Schedule, Situation, _config
 from tests.simulation.worlds import EDGE, PARTITIONS, TOPIC, Logs, SimDriverCentral, SimSlotWorld
 
@@ -136,8 +136,9 @@ class LateSchedule(Schedule):
     def _backfills(self) -> list[Backfill]:
         names = NAMES.backfills()
         log: list[LogRecord] = self.logs.read(names.ledger, range(LEDGERS))
-        entries = by_backfill(log, names.ledger)
-        return [Backfill(plan, Signed("", 0), entries=entries.get(id_, {})) for id_, plan in self.plans.items()]
+        told = Told({id_: (plan, Signed("", 0), None) for id_, plan in self.plans.items()})
+        told.take_positions(log, names.ledger)
+        return list(told.backfills().values())
 
     def _late_epoch(self, central: SimDriverCentral, name: str, plan: Plan, slots: int) -> bool:
         life = self.edge.log

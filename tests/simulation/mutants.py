@@ -10,6 +10,8 @@ PLANNING = "aggregator.replicate.planning"
 RANGES = "aggregator.lake.ranges"
 COMMIT = "aggregator.lake.commit"
 DELTA = "aggregator.lake.tables.delta"
+ICEBERG = "aggregator.lake.tables.iceberg"
+ICEBERG_HANDLE = "aggregator.lake.tables.iceberg_handle"
 LAKE = "aggregator.lake.driver"
 
 MUTANTS = [
@@ -19,15 +21,15 @@ MUTANTS = [
             (
                 SLOT,
                 """                self._write_entry(flow)
-            self._writer.commit()
+            self._commit()
             for flow in moved:
 """,
                 """                pass
-            self._writer.commit()
+            self._commit()
             self._writer.begin()
             for flow in moved:
                 self._write_entry(flow)
-            self._writer.commit()
+            self._commit()
             for flow in moved:
 """,
             )
@@ -119,7 +121,7 @@ MUTANTS = [
             (
                 PLANNING,
                 "moved = settled(found, decisions)",
-                "moved = replace(found, gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
+                "moved = found._replace(gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
             )
         ],
         situation="truncation",
@@ -145,6 +147,15 @@ LAKE_MUTANTS = [
     Mutant(
         "G: retries left on",
         [(DELTA, "(app_transactions=moves, max_commit_retries=0)", "(app_transactions=moves)")],
+        situation="delta",
+    ),
+    Mutant(
+        "G: retries left on",
+        [
+            (ICEBERG, '    RETRIES: "0",  # pyiceberg would rebase in silence, and rows would be there twice\n', ""),
+            (ICEBERG_HANDLE, 'if self.table.properties.get(RETRIES) != "0":', "if False:"),
+        ],
+        situation="iceberg",
     ),
     Mutant(
         "G: positions outside the commit",
@@ -160,6 +171,30 @@ LAKE_MUTANTS = [
 """,
             ),
         ],
+        situation="delta",
+    ),
+    Mutant(
+        "G: positions outside the commit",
+        [
+            (
+                ICEBERG_HANDLE,
+                """                transaction = self._changed(paths, gone, moves, note)
+""",
+                """                transaction = self._changed(paths, gone, {}, note)
+""",
+            ),
+            (
+                ICEBERG_HANDLE,
+                """            transaction.commit_transaction()
+        return self.version
+""",
+                """            transaction.commit_transaction()
+            self.table.transaction().set_properties(moves).commit_transaction()
+        return self.version
+""",
+            ),
+        ],
+        situation="iceberg",
     ),
     Mutant(
         "G: what another writer overtook is committed",

@@ -1,13 +1,14 @@
-"""The lake's commits under drawn schedules: rule G holds, and stops to hold when any part of it is removed."""
+"""The lake's commits under drawn schedules: rule G holds in both formats, and not when any part of it is removed."""
 
 import logging
 
 import pytest
 
-from tests.simulation.lake import LakeCode, LakeSchedule
+from tests.simulation.lake import FORMS, LakeCode, LakeSchedule
 from tests.simulation.mutants import LAKE_MUTANTS
 
-SCHEDULES = 500
+SCHEDULES = 150  # of each form
+CASES = [(form, mutant) for form in FORMS for mutant in LAKE_MUTANTS if mutant.situation in ("mixed", form)]
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +26,16 @@ def violation(seed: int, code: LakeCode) -> str:
     return ""
 
 
-def test_rule_g_holds():
+@pytest.mark.parametrize("form", FORMS)
+def test_rule_g_holds(form):
     """I2 and progress in every schedule of several drivers, crashes, lost answers and short reads."""
-    code = LakeCode()
+    code = LakeCode(form)
     found = [what for seed in range(SCHEDULES) if (what := violation(seed, code))]
     assert not found, "\n".join(found[:5])
 
 
-@pytest.mark.parametrize("mutant", LAKE_MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_part_of_it_is_needed(mutant):
+@pytest.mark.parametrize(("form", "mutant"), CASES, ids=[f"{form}: {mutant.name}" for form, mutant in CASES])
+def test_every_part_of_it_is_needed(form, mutant):
     """Without this part some schedule loses, doubles, removes what is committed, or fails."""
-    without = LakeCode(mutant)
+    without = LakeCode(form, mutant)
     assert any(violation(seed, without) for seed in range(SCHEDULES)), "the removal was not found"

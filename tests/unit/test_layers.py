@@ -20,6 +20,7 @@ ROOMS = [
     {"lake"},
     {"backfill"},
     {"observe"},
+    {"page"},
     {"sandbox"},
     {"cli"},
 ]
@@ -32,6 +33,9 @@ HOMES = {
     "pyiceberg": {"lake": "pyiceberg"},
     "sqlalchemy": {"lake": "sqlalchemy"},
     "click": {"cli": "click"},
+    "jinja2": {"page": "jinja2"},
+    "starlette": {"page": "starlette"},
+    "uvicorn": {"page": "uvicorn"},
     "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }
 DRAWERS = {

@@ -4,29 +4,60 @@ Invariant: reads the files of this commit and no others, under the table's own c
 says that a key is gone and holds no values, so no rule speaks of it.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
-from aggregator.lake.columns import FIXED_COLUMNS
+from aggregator.lake.columns import FIXED_COLUMNS, conformed
 from aggregator.lake.files import StagedFile
+from aggregator.lake.folder import Folder
 
 FILE, ROW = "_staged_file", "_staged_row"
+_BATCH_ROWS = 16_384
 
 
-def staged(spark: SparkSession, folder: Path, files: Sequence[StagedFile], columns: pa.Schema) -> DataFrame:
-    """The records of staged files; a column that a file lacks is null, one that Spark has no type for is left out."""
-    paths = [f"file://{folder / file.path}" for file in files]  # whatever a cluster's default file system is
-    return spark.read.schema(_spark_schema(columns)).parquet(*paths).filter(~F.coalesce("_deleted", F.lit(False)))
+def staged(spark: SparkSession, folder: Folder, files: Sequence[StagedFile], columns: pa.Schema) -> DataFrame:
+    """The records of staged files; a column that a file lacks is null, one that Spark has no type for is left out.
+
+    Those of an object store are placed already.
+    """
+    names = [file.path for file in files]
+    schema = _spark_schema(columns)
+    if folder.on_disk:
+        frame = spark.read.schema(schema).parquet(*(f"{folder.address}/{name}" for name in names))
+    else:
+        frame = _carried(spark, folder, names, schema)
+    return frame.filter(~F.coalesce("_deleted", F.lit(False)))
+
+
+def _carried(spark: SparkSession, folder: Folder, names: Sequence[str], schema: StructType) -> DataFrame:
+    """Records of an object store, through Python: Spark's own readers would need a connector and options of theirs."""
+    place = StructType([StructField(FILE, StringType()), StructField(ROW, LongType())])
+    wanted = StructType([*schema, *place])
+    columns = to_arrow_schema(schema)
+
+    def body(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for name in (names[number] for batch in batches for number in batch.column(0).to_pylist()):
+            first = 0
+            with folder.parquet(name) as file:
+                for rows in file.iter_batches(_BATCH_ROWS):
+                    numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
+                    table = conformed(pa.Table.from_batches([rows]), columns)
+                    table = table.append_column(FILE, pa.repeat(name, rows.num_rows)).append_column(ROW, numbers)
+                    first += rows.num_rows
+                    yield from table.combine_chunks().to_batches()
+
+    return spark.range(0, len(names), 1, len(names)).mapInArrow(body, wanted)
 
 
 def placed(frame: DataFrame) -> DataFrame:
     """The same records, each with its file's name and its row in it."""
+    if FILE in frame.columns:
+        return frame
     return frame.select("*", F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
 
 

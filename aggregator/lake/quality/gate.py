@@ -9,27 +9,37 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from aggregator.config.model import HubConfig
 from aggregator.config.suites import Suite, SuiteFaults, load_suite
+from aggregator.coordinates import OffsetRange
 from aggregator.errors import ConfigError, HoldError
+from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.releases import Release
 from aggregator.lake.columns import FIXED_COLUMNS, merged
 from aggregator.lake.commit import Commit, CommitResult, fitted
 from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.folder import Folder
 from aggregator.lake.quality import validation
 from aggregator.lake.quality.diversion import Diverted, divert
-from aggregator.lake.quality.frames import staged
-from aggregator.lake.quality.history import Audit, RuleCount, append_audit, append_commit, range_of
+from aggregator.lake.quality.frames import FILE, ROW, staged
+from aggregator.lake.quality.history import (
+    Audit,
+    RuleCount,
+    append_audit,
+    append_commit,
+    append_completion,
+    range_of,
+)
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Half, Quarantine
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
 from aggregator.lake.ranges import Held, Outcome, Settlement, Span
-from aggregator.lake.tables.port import TableHandle, Tables
+from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +56,25 @@ class _Standing:
     starts: Mapping[object, int]
     held: tuple[Held, ...]
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Vetted:
+    """What an audit made of staged outcomes.
+
+    Attributes:
+        audit: None where there was nothing to audit.
+        halves: What may be committed, and where to.
+        spans: Of the outcomes that fit the table.
+        unfit: Why the others do not.
+        held: Why nothing may be committed.
+    """
+
+    audit: Audit | None
+    halves: list[Half]
+    spans: list[Span]
+    unfit: tuple[Held, ...]
+    held: tuple[Held, ...]
 
 
 class Gate:
@@ -66,7 +95,7 @@ class Gate:
         suites: Sequence[Suite],
         spark: "SparkSession",
         tables: Tables,
-        lake: Path,
+        lake: Folder,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -90,19 +119,88 @@ class Gate:
             return ()
         return standing.held
 
-    def publish(self, handle: TableHandle | None, outcomes: Sequence[Outcome], *, force: bool) -> Published:
+    def publish(
+        self,
+        handle: TableHandle | None,
+        outcomes: Sequence[Outcome],
+        *,
+        force: bool,
+        release: Release | None = None,
+    ) -> Published:
         """Audit staged outcomes and commit what may be seen.
 
         Args:
             handle: The table's, whose positions the outcomes were planned from.
             outcomes: In the order of the plan.
             force: Commit positions that moved over nothing but markers, too.
+            release: Somebody's word that all of this may pass, whatever the audit says.
 
         Raises:
             RetryError: Spark or the storage does not answer.
             HoldError: the quarantine can not take the table's columns.
         """
         self._standing = None
+        vetted = self._vet(handle, outcomes, release)
+        audit = vetted.audit
+        if audit and audit.verdict is Verdict.HOLD:
+            self._standing = _Standing(_starts(vetted.spans), vetted.held, self._clock() + AGAIN_S)
+            nothing = CommitResult(None, {}, Settlement((), {}, ()))
+            return _published(nothing, (*vetted.unfit, *vetted.held), audit, 0.0)
+        begun = time.monotonic()
+        result = self._commit(handle, vetted.halves, force=force)
+        if audit and result.version is not None:
+            audit = replace(audit, version=result.version, commit_s=time.monotonic() - begun)
+            append_commit(self._lake, audit)
+        return _published(result, vetted.unfit, audit, time.monotonic() - begun)
+
+    def admit(
+        self,
+        handle: TableHandle,
+        outcomes: Sequence[Outcome],
+        limits: Mapping[CentralPartition, OffsetRange],
+    ) -> list[Outcome]:
+        """Audit rows that somebody else commits in place of others, as any commit; what fails is in the quarantine now.
+
+        Asked again after that, it decides nothing anew.
+
+        Args:
+            handle: The table's.
+            outcomes: Staged in the table's folder.
+            limits: All that the central topics of these rows hold.
+
+        Returns:
+            What may be committed.
+
+        Raises:
+            HoldError: the rows must not be seen; says which rules they fail.
+            RetryError: Spark or the storage does not answer, or another process decides the same rows now.
+        """
+        if self._diverts and self._quarantine.pending({}, limits):
+            return self._quarantine.rest(outcomes)
+        vetted = self._vet(handle, outcomes)
+        if vetted.held or vetted.unfit:
+            reasons = "; ".join(dict.fromkeys(one.reason for one in (*vetted.unfit, *vetted.held)))
+            raise HoldError(f"table {self._name}: {reasons}")
+        stays = [half.stays for half in vetted.halves]
+        if not self._diverts:
+            return stays
+        _, taken = self._quarantine.divert(vetted.halves)
+        if len(taken) < len(stays):
+            remove(self._lake / self._name, _files(taken))
+            raise CommitConflict(f"table {self._quarantine.name}: another process decides the same rows")
+        return taken
+
+    def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
+        """Keep with the verdict that what was admitted is in the table.
+
+        Raises:
+            TableUnavailable: the folder of verdicts can not be written.
+        """
+        ranges = [range_of(one.span) for outcome in outcomes for one in outcome.reached]
+        append_completion(self._lake, self._name, version, ranges, now_s=self._clock())
+
+    def _vet(self, handle: TableHandle | None, outcomes: Sequence[Outcome], release: Release | None = None) -> _Vetted:
+        """Audit outcomes and cut them; the verdict is on disk when this returns, and what is held is removed."""
         schema = handle.schema() if handle else self._tables.narrowed(FIXED_COLUMNS)
         columns, fitting, unfit = fitted(schema, outcomes, self._tables.promotes)
         self._discard([outcome for outcome in outcomes if outcome not in fitting])
@@ -114,26 +212,27 @@ class Gate:
             except HoldError:  # refused for certain, again and again: nothing may pile up
                 self._discard(fitting)
                 raise
+        if audit and audit.verdict is Verdict.HOLD and release:
+            audit = replace(audit, verdict=Verdict.RELEASE, released_by=release.by, reason=release.reason)
+            halves = [Half(outcome, Outcome(outcome.reached, ())) for outcome in fitting]
         if audit:
             append_audit(self._lake, audit)
         for one in findings:
             if not one.passed:
                 log.warning("table %s: %s: %s", self._name, audit.verdict if audit else "", one)
+        spans = [one.span for outcome in fitting for one in outcome.reached]
+        held: tuple[Held, ...] = ()
         if audit and audit.verdict is Verdict.HOLD:
-            return self._hold(audit, findings, fitting, unfit)
-        begun = time.monotonic()
-        result = self._commit(handle, halves, force=force)
-        if audit and result.version is not None:
-            audit = replace(audit, version=result.version, commit_s=time.monotonic() - begun)
-            append_commit(self._lake, audit)
-        return _published(result, unfit, audit, time.monotonic() - begun)
+            self._discard(fitting)
+            held = _held(spans, findings)
+        return _Vetted(audit, halves, spans, unfit, held)
 
     def _audit(self, outcomes: Sequence[Outcome], columns: pa.Schema) -> tuple[Audit | None, list[Finding]]:
         files = _files(outcomes)
         if not files:
             return None, []
         begun = time.monotonic()
-        frame = staged(self._spark, self._lake / self._name, files, columns)
+        frame = staged(self._spark, self._lake / self._name, files, columns).drop(FILE, ROW)
         findings = validation.validate(frame, self._rules, self._views)
         audit = Audit(
             id=uuid.uuid4().hex,
@@ -178,19 +277,6 @@ class Gate:
         rows = sum(file.rows for half in halves for file in half.goes.files)
         return replace(audit, diverted=rows, audit_s=seconds), findings, halves
 
-    def _hold(
-        self, audit: Audit, findings: Sequence[Finding], outcomes: Sequence[Outcome], unfit: tuple[Held, ...]
-    ) -> Published:
-        self._discard(outcomes)
-        why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
-        spans = [one.span for outcome in outcomes for one in outcome.reached]
-        held = tuple(
-            Held(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
-            for one in spans
-        )
-        self._standing = _Standing(_starts(spans), held, self._clock() + AGAIN_S)
-        return _published(CommitResult(None, {}, Settlement((), {}, ())), (*unfit, *held), audit, 0.0)
-
     def _commit(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
         """With a quarantine every commit goes through it; without one as any table's."""
         if self._diverts:
@@ -222,7 +308,7 @@ def open_gates(
             except SuiteFaults as error:
                 place = f"lake.tables.{name}.quality: {error}"
                 raise ConfigError(place, hint="aggregator config lint tells every fault") from None
-            gates[name] = Gate(name, suites, spark, tables, config.lake.path, clock=clock)
+            gates[name] = Gate(name, suites, spark, tables, tables.folder, clock=clock)
     return gates
 
 
@@ -231,6 +317,14 @@ def _published(result: CommitResult, held: tuple[Held, ...], audit: Audit | None
         return Published(result, held, commit_s=commit_s)
     diverted = 0 if result.version is None else audit.diverted
     return Published(result, held, audit.verdict, diverted, audit.audit_s, commit_s)
+
+
+def _held(spans: Sequence[Span], findings: Sequence[Finding]) -> tuple[Held, ...]:
+    why = "; ".join(str(one) for one in findings if not one.passed and (one.raised or one.rule.action == "hold"))
+    return tuple(
+        Held(one.partition, f"central {one.partition} offsets {one.offsets.start} to {one.offsets.end - 1}: {why}")
+        for one in spans
+    )
 
 
 def _halves(outcomes: Sequence[Outcome], diverted: Diverted) -> list[Half]:

@@ -6,20 +6,22 @@ again, and the verdict without a commit is the one that did not count.
 """
 
 import json
-import os
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.quality.verdicts import Finding, Verdict
 from aggregator.lake.ranges import Span
 from aggregator.lake.tables.port import TableUnavailable
 
 SUFFIX = "__quality"
 _AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"
+_DAY = len("2026-01-01")
+_WRITER = uuid.uuid4().hex[:8]  # no file of an object store has two writers
 Range = tuple[str, int, int, int]
 
 
@@ -73,6 +75,8 @@ class Audit:
         audit_s: What the gate took, in seconds.
         commit_s: What the commits took; None where none came about.
         version: The table's version that holds them, likewise.
+        released_by: Whose word let it pass; empty where nobody's was needed.
+        reason: Why, likewise.
     """
 
     id: str
@@ -87,6 +91,8 @@ class Audit:
     audit_s: float
     commit_s: float | None = None
     version: int | None = None
+    released_by: str = ""
+    reason: str = ""
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -104,6 +110,7 @@ class Totals:
         commit_s: Seconds of the commits beside it.
         unexpected: Failed values by rule.
         raised: By rule, how often it could not be evaluated.
+        failed: By rule, the commits that it failed or could not be evaluated for.
     """
 
     verdicts: Mapping[str, int]
@@ -112,6 +119,7 @@ class Totals:
     commit_s: float
     unexpected: Mapping[str, int]
     raised: Mapping[str, int]
+    failed: Mapping[str, int]
 
 
 def range_of(span: Span) -> Range:
@@ -119,7 +127,7 @@ def range_of(span: Span) -> Range:
     return (span.partition.topic, span.partition.partition, span.offsets.start, span.offsets.end)
 
 
-def append_audit(lake: Path, audit: Audit) -> None:
+def append_audit(lake: Folder, audit: Audit) -> None:
     """Write a verdict, to the disk.
 
     Raises:
@@ -128,7 +136,7 @@ def append_audit(lake: Path, audit: Audit) -> None:
     _append(lake, audit.table, audit.at_ms, {"event": _AUDITED, **audit.plain()})
 
 
-def append_commit(lake: Path, audit: Audit) -> None:
+def append_commit(lake: Folder, audit: Audit) -> None:
     """Write what became of an audited commit, whose `version` and `commit_s` are known now.
 
     Raises:
@@ -138,7 +146,7 @@ def append_commit(lake: Path, audit: Audit) -> None:
     _append(lake, audit.table, audit.at_ms, told | {"commit_s": audit.commit_s})
 
 
-def append_completion(lake: Path, table: str, version: int, ranges: Sequence[Range], *, now_s: float) -> None:
+def append_completion(lake: Folder, table: str, version: int, ranges: Sequence[Range], *, now_s: float) -> None:
     """Write that a range which an earlier audit decided is in the table by now.
 
     Raises:
@@ -147,7 +155,7 @@ def append_completion(lake: Path, table: str, version: int, ranges: Sequence[Ran
     _append(lake, table, int(now_s * 1000), {"event": _COMPLETED, "table": table, "version": version, "ranges": ranges})
 
 
-def read(lake: Path, table: str, *, days: int | None = None) -> list[Audit]:
+def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
     """Audits of one table, the oldest first; a line that a crash cut short is passed over.
 
     Args:
@@ -158,16 +166,22 @@ def read(lake: Path, table: str, *, days: int | None = None) -> list[Audit]:
     Raises:
         TableUnavailable: a file can not be read.
     """
-    files = sorted((lake / f"{table}{SUFFIX}").glob("*.jsonl"))
+    folder = lake / f"{table}{SUFFIX}"
+    try:
+        names = sorted(one.name for one in folder.entries() if one.name.endswith(".jsonl"))
+        newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
+        texts = [folder.read(name).decode(errors="replace") for name in names if name[:_DAY] in newest]
+    except OSError as error:
+        raise TableUnavailable(f"{folder}: {reason(error)}", hint="check the rights on the folder") from None
     found: dict[str, Audit] = {}
-    for path in files if days is None else files[-days:]:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise TableUnavailable(f"{path}: {error.strerror}", hint="check the rights on the folder") from None
-        for told in filter(None, map(_parsed, text.splitlines())):
-            _note(found, told)
+    for told in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
+        _note(found, told)
     return list(found.values())
+
+
+def _order(told: Mapping[str, Any]) -> tuple[bool, int]:
+    """Audits by their time, then what became of them: in an object store each writer has files of its own."""
+    return told["event"] != _AUDITED, told.get("at_ms", 0)
 
 
 def _note(found: dict[str, Audit], told: Mapping[str, Any]) -> None:
@@ -188,6 +202,7 @@ def totals(audits: Iterable[Audit]) -> Totals:
     verdicts: Counter[str] = Counter()
     unexpected: Counter[str] = Counter()
     raised: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
     diverted, audit_s, commit_s = 0, 0.0, 0.0
     for one in audits:
         audit_s += one.audit_s
@@ -199,24 +214,20 @@ def totals(audits: Iterable[Audit]) -> Totals:
         for rule in one.rules:
             unexpected[rule.rule] += rule.unexpected or 0
             raised[rule.rule] += rule.raised
-    return Totals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised))
+            failed[rule.rule] += not rule.passed
+    return Totals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised), dict(failed))
 
 
-def _append(lake: Path, table: str, at_ms: int, told: Mapping[str, Any]) -> None:
+def _append(lake: Folder, table: str, at_ms: int, told: Mapping[str, Any]) -> None:
     folder = lake / f"{table}{SUFFIX}"
-    path = folder / f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}.jsonl"
+    # An object store takes whole files only: an hour's, so that what is written anew stays small.
+    name = f"{datetime.fromtimestamp(at_ms / 1000, UTC):{'%Y-%m-%d' if folder.on_disk else f'%Y-%m-%dT%H-{_WRITER}'}}"
     line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        folder.append(f"{name}.jsonl", line)
     except OSError as error:
         raise TableUnavailable(
-            f"{path}: {error.strerror}", hint="check the disk, its space and the rights on the folder"
+            f"{folder}: {reason(error)}", hint="check the disk, its space and the rights on the folder"
         ) from None
 
 
@@ -230,6 +241,6 @@ def _parsed(line: str) -> Mapping[str, Any] | None:
 
 
 def _audit(told: Mapping[str, Any]) -> Audit:
-    fields = {name: told[name] for name in Audit.__slots__}
+    fields = {name: told[name] for name in Audit.__slots__ if name in told}
     fields |= {"verdict": Verdict(told["verdict"]), "ranges": tuple(map(tuple, told["ranges"]))}
     return Audit(**fields | {"rules": tuple(RuleCount(**rule) for rule in told["rules"])})

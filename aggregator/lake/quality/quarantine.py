@@ -6,24 +6,27 @@ comes after. What lies between the two positions is decided: whoever finds it pu
 hold, and asks no rule again. So a record is in one of the two, once, whoever dies in between or decides otherwise.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import reduce
 from typing import NamedTuple
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
 from aggregator.lake.ranges import Outcome, Span, settle
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 
 SUFFIX = "__quarantine"
-_PLACE = ("_central_topic", "_central_partition", "_central_offset")
+_PLACE = ["_central_topic", "_central_partition", "_central_offset"]
 
 
 class Half(NamedTuple):
@@ -44,7 +47,7 @@ class Quarantine:
     """
 
     tables: Tables
-    lake: Path
+    lake: Folder
     table: str
 
     @property
@@ -53,7 +56,7 @@ class Quarantine:
         return f"{self.table}{SUFFIX}"
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Folder:
         """Where its files lie."""
         return self.lake / self.name
 
@@ -96,11 +99,24 @@ class Quarantine:
         if not settled.positions or not (force or diverts or settled.worth_a_commit()):
             self._remove(halves)
             return CommitResult(None, positions, settled)
+        decided, stays = self.divert(halves)
+        result = self._fill(handle, stays)
+        return CommitResult(result.version, result.positions, result.settled, (*decided.held, *result.held))
+
+    def divert(self, halves: Sequence[Half]) -> tuple[CommitResult, list[Outcome]]:
+        """Commit what goes, which decides the range; staged files of halves that somebody else has decided are removed.
+
+        Returns:
+            The quarantine's commit, and what stays of the halves that it took.
+
+        Raises:
+            RetryError: too many conflicts, or the storage does not answer.
+            HoldError: the quarantine can not hold the columns.
+        """
         decided = self._decide(halves)
         taken = _taken(decided)
         self._remove([half for half in halves if half.goes not in taken])
-        result = self._fill(handle, [half.stays for half in halves if half.goes in taken])
-        return CommitResult(result.version, result.positions, result.settled, (*decided.held, *result.held))
+        return decided, [half.stays for half in halves if half.goes in taken]
 
     def complete(self, handle: TableHandle | None, outcomes: Sequence[Outcome]) -> CommitResult:
         """Commit a decided range to the table: everything that the quarantine does not hold.
@@ -112,8 +128,16 @@ class Quarantine:
         Raises:
             RetryError: a file can not be read or written, or as `publish`.
         """
+        return self._fill(handle, self.rest(outcomes))
+
+    def rest(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Outcomes of a range that is decided, staged again without what the quarantine holds of it.
+
+        Raises:
+            RetryError: a file can not be read or written.
+        """
         held = self._held([one.span for outcome in outcomes for one in outcome.reached])
-        return self._fill(handle, [self._without(outcome, held) for outcome in outcomes])
+        return [self._without(outcome, held) for outcome in outcomes]
 
     def _decide(self, halves: Sequence[Half]) -> CommitResult:
         goes = [half.goes for half in halves]
@@ -136,18 +160,16 @@ class Quarantine:
     def _held(self, spans: Sequence[Span]) -> set[tuple[str, int, int]]:
         """Places of the quarantine's records within these spans."""
         handle = self.tables.open(self.name)
-        wanted = pl.any_horizontal(map(_within, spans))
+        wanted = reduce(operator.or_, map(_within, spans))
         found: set[tuple[str, int, int]] = set()
         for file in handle.files() if handle else ():
             try:
-                rows = (
-                    pl.scan_parquet(self.folder / file, hive_partitioning=False).filter(wanted).select(_PLACE).collect()
-                )
-            except (OSError, pl.exceptions.PolarsError) as error:
+                rows = self.folder.rows(file, _PLACE, wanted)
+            except (OSError, pa.ArrowException) as error:
                 raise Unreachable(
-                    f"{self.folder / file} can not be read ({type(error).__name__})", hint="the next cycle tries again"
+                    f"{self.folder}/{file} can not be read ({type(error).__name__})", hint="the next cycle tries again"
                 ) from None
-            found |= set(rows.iter_rows())
+            found |= set(zip(*rows.to_pydict().values(), strict=True))
         return found
 
     def _without(self, outcome: Outcome, held: set[tuple[str, int, int]]) -> Outcome:
@@ -155,13 +177,13 @@ class Quarantine:
         files: list[StagedFile] = []
         try:
             for file in outcome.files:
-                rows = rows_at(folder / file.path, held)
+                rows = rows_at(folder, file.path, held)
                 files += without(folder, file, rows) if rows else (file,)
                 if rows:
                     remove(folder, (file,))
         except OSError as error:
             raise TableUnavailable(
-                f"{folder}: {error.strerror}", hint="check the disk, its space and the rights on the folder"
+                f"{folder}: {reason(error)}", hint="check the disk, its space and the rights on the folder"
             ) from None
         return Outcome(outcome.reached, tuple(files))
 
@@ -179,7 +201,8 @@ def _files(outcomes: Iterable[Outcome]) -> list[StagedFile]:
     return [file for outcome in outcomes for file in outcome.files]
 
 
-def _within(span: Span) -> pl.Expr:
+def _within(span: Span) -> pc.Expression:
     partition, (start, end) = span
-    here = (pl.col("_central_topic") == partition.topic) & (pl.col("_central_partition") == partition.partition)
-    return here & (pl.col(TOPIC_ID) == partition.topic_id) & pl.col("_central_offset").is_between(start, end, "left")
+    here = (pc.field("_central_topic") == partition.topic) & (pc.field("_central_partition") == partition.partition)
+    offset = pc.field("_central_offset")
+    return here & (pc.field(TOPIC_ID) == partition.topic_id) & (offset >= start) & (offset < end)

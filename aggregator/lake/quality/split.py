@@ -7,14 +7,13 @@ central topic, so that a row is itself also when a topic is made anew. The file 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from aggregator.errors import HoldError
 from aggregator.lake.files import Stage, StagedFile
+from aggregator.lake.folder import Folder
 
 RULES, TOPIC_ID = "_quarantine_rules", "_central_topic_id"
 _MARKS = pa.schema([(RULES, pa.list_(pa.string())), (TOPIC_ID, pa.string())])
@@ -33,8 +32,8 @@ class Split:
         topic_ids: Of the central topics in this commit.
     """
 
-    folder: Path
-    quarantine: Path
+    folder: Folder
+    quarantine: Folder
     columns: bytes
     topic_ids: Mapping[str, str]
 
@@ -53,7 +52,7 @@ class Split:
             OSError: a folder can not be written.
         """
         with _again(self.folder, file) as stays, _stage(self.quarantine, self.columns) as goes:
-            for first, rows in _groups(self.folder / file.path):
+            for first, rows in _groups(self.folder, file.path):
                 here = _within(failing, first, rows)
                 _keep(rows, here, stays)
                 if here:
@@ -68,14 +67,14 @@ class Split:
         return rows
 
 
-def without(folder: Path, file: StagedFile, rows: Collection[int]) -> Files:
+def without(folder: Folder, file: StagedFile, rows: Collection[int]) -> Files:
     """Stage a file again without some of its rows.
 
     Raises:
         OSError: the folder can not be written.
     """
     with _again(folder, file) as stays:
-        for first, group in _groups(folder / file.path):
+        for first, group in _groups(folder, file.path):
             _keep(group, _within(rows, first, group), stays)
         return stays.close()
 
@@ -92,23 +91,23 @@ def marked(columns: pa.Schema) -> pa.Schema:
     return pa.schema([*columns, *_MARKS])
 
 
-def rows_at(path: Path, places: Collection[tuple[str, int, int]]) -> list[int]:
+def rows_at(folder: Folder, name: str, places: Collection[tuple[str, int, int]]) -> list[int]:
     """Rows of a staged file that lie at these places of central: topic, partition, offset.
 
     Raises:
         OSError: the file can not be read.
     """
-    columns = pq.read_table(path, columns=_PLACE, partitioning=None).to_pydict()
+    columns = folder.rows(name, _PLACE).to_pydict()
     return [at for at, place in enumerate(zip(*(columns[name] for name in _PLACE), strict=True)) if place in places]
 
 
-def _again(folder: Path, file: StagedFile) -> AbstractContextManager[Stage]:
+def _again(folder: Folder, file: StagedFile) -> AbstractContextManager[Stage]:
     """A stage for rows of a file that was staged before: of its columns, divided as it is."""
     return _stage(folder, file.schema, divided_by=tuple(name for name, _ in file.partition))
 
 
 @contextmanager
-def _stage(folder: Path, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[Stage]:
+def _stage(folder: Folder, columns: bytes, *, divided_by: tuple[str, ...] = ()) -> Iterator[Stage]:
     stage = Stage(folder, pa.ipc.read_schema(pa.py_buffer(columns)), divided_by=divided_by)
     try:
         yield stage
@@ -117,10 +116,10 @@ def _stage(folder: Path, columns: bytes, *, divided_by: tuple[str, ...] = ()) ->
         raise
 
 
-def _groups(path: Path) -> Iterator[tuple[int, pa.Table]]:
+def _groups(folder: Folder, name: str) -> Iterator[tuple[int, pa.Table]]:
     """Row groups, each with the number of its first row."""
     first = 0
-    with pq.ParquetFile(path) as source:
+    with folder.parquet(name) as source:
         for group in range(source.num_row_groups):
             rows = source.read_row_group(group)
             yield first, rows

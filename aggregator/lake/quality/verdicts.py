@@ -11,11 +11,12 @@ from aggregator.config.suites import Rule
 
 
 class Verdict(StrEnum):
-    """What becomes of a commit, from the best to the worst."""
+    """What becomes of a commit, from the best to the worst; `release` is a hold that somebody lets pass."""
 
     PUBLISH = "publish"
     WARN = "warn"
     DIVERT = "divert"
+    RELEASE = "release"
     HOLD = "hold"
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -23,10 +22,11 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import merged
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
+from aggregator.lake.folder import Folder
+from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,
     LiveFile,
-    TableUnavailable,
     check_division,
     check_files,
     check_growth,
@@ -48,12 +48,17 @@ class DeltaTables:
     """
 
     hub: str
-    folder: Path
+    folder: Folder
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Every table below the folder."""
-        return sorted(path.parent.name for path in self.folder.glob("*/_delta_log"))
+        """Every table below the folder.
+
+        Raises:
+            TableUnavailable: it does not answer.
+        """
+        with told(self.folder):
+            return [name for name in self.folder.folders() if "_delta_log" in (self.folder / name).folders()]
 
     def open(self, name: str) -> "DeltaHandle | None":
         """The newest version of a table; None where there is none yet.
@@ -62,14 +67,15 @@ class DeltaTables:
             TableUnavailable: its log can not be read.
             HoldError: the table was altered in a way that would lose or double rows.
         """
+        place = self.folder / name
         try:
-            handle = DeltaHandle(f"{self.hub}/{name}", self.folder / name, DeltaTable(self.folder / name))
+            handle = DeltaHandle(f"{self.hub}/{name}", place, DeltaTable(place.root, storage_options=place.resolved()))
             handle.check()
             return handle  # noqa: TRY300 - short
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            raise _unavailable(f"{self.folder / name}", error) from None
+            raise unavailable(place, error) from None
 
     def create(self, name: str, schema: pa.Schema) -> None:
         """Create an empty table.
@@ -79,18 +85,24 @@ class DeltaTables:
             TableUnavailable: the folder can not be written.
             HoldError: a column to divide by is missing.
         """
-        path, division = self.folder / name, self.partitions.get(name, ())
+        place, division = self.folder / name, self.partitions.get(name, ())
         check_division(name, division, schema)
+        options = place.resolved()
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            columns = Schema.from_arrow(schema)
+            place.make()
             DeltaTable.create(
-                path, columns, mode="error", name=name, partition_by=list(division), commit_properties=_ONCE
+                place.root,
+                Schema.from_arrow(schema),
+                mode="error",
+                name=name,
+                partition_by=list(division),
+                storage_options=options,
+                commit_properties=_ONCE,
             )
         except (DeltaError, OSError) as error:
-            if DeltaTable.is_deltatable(str(path)):
-                raise CommitConflict(f"table {path}: another writer created it first") from None
-            raise _unavailable(str(path), error) from None
+            if DeltaTable.is_deltatable(place.root, options):
+                raise CommitConflict(f"table {place}: another writer created it first") from None
+            raise unavailable(place, error) from None
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """The schema in Delta's types: a time of day becomes its microseconds, fixed bytes become bytes."""
@@ -112,7 +124,7 @@ class DeltaHandle:
     """
 
     owner: str
-    folder: Path
+    folder: Folder
     table: DeltaTable
 
     @property
@@ -150,7 +162,8 @@ class DeltaHandle:
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
-        found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
+        with told(self.folder):
+            found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 
     def divided_by(self) -> tuple[str, ...]:
@@ -168,7 +181,6 @@ class DeltaHandle:
                 f"table {self.folder}: another tool marks rows as deleted beside their files",
                 hint="let that tool rewrite them (in Spark: REORG TABLE … APPLY (PURGE)) and drop the feature",
             )
-        actions = pa.table(self.table.get_add_actions(flatten=True)).to_pylist()
         names = self.divided_by()
         return [
             LiveFile(
@@ -177,30 +189,32 @@ class DeltaHandle:
                 one["num_records"] or 0,
                 tuple((name, text(one[f"partition.{name}"])) for name in names),
             )
-            for one in actions
+            for one in self._adds().to_pylist()
         ]
 
     def files(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
-        return [str(path) for path in pa.table(self.table.get_add_actions(flatten=True)).column("path").to_pylist()]
+        return [str(path) for path in self._adds().column("path").to_pylist()]
 
     def named(self) -> set[str]:
         """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
         names = set(self.files())
-        for path in (self.folder / "_delta_log").glob("*.json"):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                action = json.loads(line)
-                names |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
+        log = self.folder / "_delta_log"
+        with told(self.folder):
+            commits = [log.read(file.name) for file in log.entries() if file.name.endswith(".json")]
+        for action in (json.loads(line) for commit in commits for line in commit.splitlines()):
+            names |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
         return names
 
     def rows(self) -> int:
         """Its records, by the files' statistics."""
-        counts = pa.table(self.table.get_add_actions(flatten=True)).column("num_records").to_pylist()
+        counts = self._adds().column("num_records").to_pylist()
         return sum(count or 0 for count in counts)
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970, by the writer's clock."""
-        return int(self.table.history(1)[0]["timestamp"])
+        with told(self.folder):
+            return int(self.table.history(1)[0]["timestamp"])
 
     def widen(self, schema: pa.Schema) -> None:
         """Add columns; nested fields are added inside of theirs. The handle is used up.
@@ -222,7 +236,7 @@ class DeltaHandle:
                 hint="was the table altered by hand? send the topic to another table (`lake:`)",
             ) from None
         except (DeltaError, OSError) as error:
-            raise _unavailable(str(self.table.table_uri), error) from None
+            raise unavailable(self.folder, error) from None
 
     def commit(
         self,
@@ -231,13 +245,7 @@ class DeltaHandle:
         replaced: Iterable[LiveFile] = (),
         note: Mapping[str, str] = {},
     ) -> int:
-        """Add files and positions in one version, in place of other files. The handle is used up.
-
-        Raises:
-            CommitConflict: another writer was first.
-            TableUnavailable: the storage refused.
-            Failed: a position would not grow; this is a fault in the hub, and nothing was written.
-        """
+        """As the port says: one version with `txn` actions beside the files."""
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
         now_ms, news = int(time.time() * 1000), bool(positions)
@@ -259,7 +267,7 @@ class DeltaHandle:
         except CommitFailedError:
             raise self._conflict() from None
         except (DeltaError, OSError) as error:
-            raise _unavailable(str(self.table.table_uri), error) from None
+            raise unavailable(self.folder, error) from None
         return self.version + 1
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:  # noqa: ARG002 - delta-rs asks the clock itself
@@ -273,25 +281,25 @@ class DeltaHandle:
         try:
             hours = math.ceil(keep / timedelta(hours=1))
             removed = self.table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
-            kept = DeltaTable(self.folder)
+            kept = DeltaTable(self.folder.root, storage_options=self.folder.resolved())
             kept.create_checkpoint()
             kept.cleanup_metadata()
         except CommitFailedError:
             raise self._conflict() from None
         except (DeltaError, OSError) as error:
-            raise _unavailable(str(self.table.table_uri), error) from None
+            raise unavailable(self.folder, error) from None
         return len(removed)
+
+    def _adds(self) -> pa.Table:
+        """A row per data file."""
+        with told(self.folder):
+            return pa.table(self.table.get_add_actions(flatten=True))
 
     def _application(self, partition: CentralPartition) -> str:
         return f"{self.owner}/{partition}"
 
     def _conflict(self) -> CommitConflict:
         return CommitConflict(f"table {self.table.table_uri}: another writer committed after version {self.version}")
-
-
-def _unavailable(path: str, error: Exception) -> TableUnavailable:
-    # delta-rs's texts name files and system errors, never rows: rows do not pass through it here.
-    return TableUnavailable(f"table {path}: {error}", hint="check the disk, its space and the rights on the folder")
 
 
 def _narrow(kind: pa.DataType) -> pa.DataType:

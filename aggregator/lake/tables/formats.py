@@ -3,6 +3,7 @@
 from aggregator.config.model import HubConfig, LakeConfig, TableConfig
 from aggregator.errors import ConfigError
 from aggregator.lake.columns import DAY_COLUMN
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
 
@@ -18,19 +19,29 @@ def lake_config(config: HubConfig) -> LakeConfig:
     return config.lake
 
 
+def lake_folder(config: HubConfig) -> Folder:
+    """The folder that the tables lie in.
+
+    Raises:
+        ConfigError: the hub has no lake.
+    """
+    lake = lake_config(config)
+    return Folder(lake.path, lake.format, lake.storage)
+
+
 def open_tables(config: HubConfig) -> Tables:
     """The hub's tables.
 
     Raises:
         ConfigError: the hub has no lake.
     """
-    lake = lake_config(config)
+    lake, folder = lake_config(config), lake_folder(config)
     partitions = {name: division(table) for name, table in lake.tables.items()}
     if lake.format == "iceberg":
         from aggregator.lake.tables.iceberg import IcebergTables  # noqa: PLC0415 - pyiceberg takes a second to import
 
-        return IcebergTables(config.hub, lake.path, partitions, lake.catalog)
-    return DeltaTables(config.hub, lake.path, partitions)
+        return IcebergTables(config.hub, folder, partitions, lake.catalog)
+    return DeltaTables(config.hub, folder, partitions)
 
 
 def division(table: TableConfig) -> tuple[str, ...]:

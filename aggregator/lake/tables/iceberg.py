@@ -18,6 +18,7 @@ from aggregator.config.model import CatalogConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.iceberg_errors import told
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
 from aggregator.lake.tables.port import CommitConflict, check_division
@@ -44,7 +45,7 @@ class IcebergTables:
     """
 
     hub: str
-    folder: Path
+    folder: Folder
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     catalog: CatalogConfig = field(default_factory=CatalogConfig)
 
@@ -90,10 +91,11 @@ class IcebergTables:
         place, division = self.folder / name, self.partitions.get(name, ())
         check_division(name, division, schema)
         with told(place):
-            place.mkdir(parents=True, exist_ok=True)
+            place.make()
             catalog = self._connected()
             catalog.create_namespace_if_not_exists(self.catalog.namespace)
-            older = any(not path.name.startswith("00000-") for path in (place / "metadata").glob("*.metadata.json"))
+            found = [one.name for one in (place / "metadata").entries() if one.name.endswith(".metadata.json")]
+            older = any(not name.startswith("00000-") for name in found)
             if catalog.table_exists(self._identifier(name)):
                 raise CommitConflict(f"table {place}: another writer created it first")
             if older:
@@ -102,7 +104,7 @@ class IcebergTables:
                     hint="register its newest metadata file in the catalogue again, or move the folder away",
                 )
             transaction = catalog.create_table_transaction(
-                self._identifier(name), schema, location=f"file://{place}", properties=_PROPERTIES
+                self._identifier(name), schema, location=place.address, properties=_PROPERTIES
             )
             if division:
                 with transaction.update_spec() as spec:
@@ -123,7 +125,7 @@ class IcebergTables:
         return self.catalog.namespace, name
 
     def _without_catalog(self) -> bool:
-        return not self.catalog.options and not (self.folder / _CATALOG_FILE).exists()
+        return not self.catalog.options and not Path(self.folder / _CATALOG_FILE).exists()
 
     def _connected(self) -> Catalog:
         options = {
@@ -131,8 +133,10 @@ class IcebergTables:
             for key, value in self.catalog.options.items()
         }
         if not options:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            options = {"type": "sql", "uri": f"sqlite:///{self.folder / _CATALOG_FILE}"}
+            self.folder.make()
+            options = {"type": "sql", "uri": f"sqlite:///{Path(self.folder / _CATALOG_FILE)}"}
+        # One client for metadata and for staged files: pyiceberg would take another one where that is installed.
+        options = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"} | self.folder.resolved() | options
         with _CONNECTING:
             return _catalog(self.catalog.name, tuple(sorted(options.items())))
 

@@ -145,14 +145,7 @@ class IcebergHandle:
         replaced: Iterable[LiveFile] = (),
         note: Mapping[str, str] = {},
     ) -> int:
-        """Add files and positions in one version, in place of other files. The handle is used up.
-
-        Raises:
-            CommitConflict: another writer was first.
-            TableUnavailable: the storage or the catalogue refused, or its answer was lost.
-            HoldError: the files do not fit the table, which was altered meanwhile.
-            Failed: a position would not grow; this is a fault in the hub, and nothing was written.
-        """
+        """As the port says: one snapshot with properties in the same transaction."""
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
         paths = [f"{self.table.location()}/{file.path}" for file in files]

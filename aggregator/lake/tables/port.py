@@ -13,6 +13,7 @@ import pyarrow as pa
 from aggregator.errors import Failed, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
+from aggregator.lake.folder import Folder
 
 
 class CommitConflict(RetryError):
@@ -99,7 +100,9 @@ class TableHandle(Protocol):
 
         Raises:
             CommitConflict: another writer was first.
-            TableUnavailable: the storage refused.
+            TableUnavailable: the storage or the catalogue refused, or its answer was lost.
+            HoldError: the files do not fit the table, which was altered meanwhile.
+            Failed: a position would not grow; this is a fault in the hub, and nothing was written.
         """
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:
@@ -121,6 +124,10 @@ class TableHandle(Protocol):
 
 class Tables(Protocol):
     """The tables of one hub in one format."""
+
+    @property
+    def folder(self) -> Folder:
+        """Tables lie at `<folder>/<name>`."""
 
     @property
     def partitions(self) -> Mapping[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """Which rows a restate replaces: by their origins, against a naive model."""
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.backfill.affected import Affected
@@ -33,7 +33,6 @@ def plan(source: EdgePartition, parts) -> PartitionPlan:
     return PartitionPlan(source, "id", "central", (), OffsetRange(0, 0), segments=tuple(parts))
 
 
-@settings(deadline=None)
 @given(segments, segments, origins)
 def test_a_row_is_affected_if_its_origin_lies_in_the_plan(here, there, rows):
     """Edge, topic, partition, incarnation and offset, all of them; nothing of the contents counts."""
@@ -48,7 +47,6 @@ def test_a_row_is_affected_if_its_origin_lies_in_the_plan(here, there, rows):
     assert found.marks(table(rows)).tolist() == inside
 
 
-@settings(deadline=None)
 @given(segments, origins, origins)
 def test_only_origins_that_the_table_had_are_replaced(here, rows, fresh):
     """A record that the table never had is not brought in by a restate: it is missing, and comes another way."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.backfill.ask import Mode
@@ -23,7 +23,6 @@ def numbers(some) -> set[int]:
     return {offset for one in some for offset in range(*one)}
 
 
-@settings(deadline=None)
 @given(ranges, ranges)
 def test_ranges_are_sets_of_offsets(left, right):
     """Union, intersection and difference are those of the offsets; results are ascending and do not touch."""
@@ -48,6 +47,7 @@ class Case:
     passed: tuple[OffsetRange, ...]
     log: OffsetRange
     asked: tuple[OffsetRange, ...]
+    own: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def incarnation(self) -> int:
@@ -63,31 +63,33 @@ class Case:
         rewind = () if self.cut is None else (Decision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
         unread = tuple(Segment(0, one) for one in union(self.unread))
         entry = LedgerRecord(self.incarnation, "id", self.position, 1, 0, unread=unread)
-        return Standing(FLOW, entry, rewind, self.letters, self.passed)
+        return Standing(FLOW, entry, rewind, self.letters, self.passed, self.own)
 
     def missing(self) -> set[int]:
         """What central never got, offset by offset."""
         here = {offset for offset in range(self.position) if self.life(offset) == 0}
         return ((numbers(self.unread) & here) - numbers(self.passed)) | self.dead()
 
-    def dead(self) -> set[int]:
-        """Letters that speak of what lies there now."""
-        return {offset for at, offset in self.letters if offset < self.position and at == self.life(offset)}
+    def dead(self, own: bool = False) -> set[int]:
+        """Letters that speak of what lies there now, the live flow's or the generation's own."""
+        letters = self.own if own else self.letters
+        return {offset for at, offset in letters if offset < self.position and at == self.life(offset)}
 
 
+letters = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, MOST)), max_size=8)
 cases = st.builds(
     Case,
     position=st.integers(0, MOST),
     cut=st.none() | st.integers(0, MOST),
     unread=ranges,
-    letters=st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, MOST)), max_size=8),
+    letters=letters,
     passed=ranges,
     log=range_,
     asked=ranges,
+    own=letters,
 )
 
 
-@settings(deadline=None)
 @given(cases)
 def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
     """Unread by the flow's own word, in its own life, not passed by a backfill; or dead and not resolved."""
@@ -104,7 +106,6 @@ def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
     assert plan.ahead == len({one for one in asked & set(range(*case.log)) if one >= case.position})
 
 
-@settings(deadline=None)
 @given(cases)
 def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
     """Up to the live position and not beyond: what is dead is the live flow's matter, and comes by a replay."""
@@ -113,7 +114,19 @@ def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
     assert numbers(offsets_of(plan.segments)) == there - numbers(case.passed) - case.dead()
 
 
-@settings(deadline=None)
+@given(cases, cases, st.frozensets(st.integers(0, MOST)))
+def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
+    """Those that were asked for; and an epoch writes one only while it is not resolved, whoever has passed it."""
+    shown = Shown("id", case.log, case.asked)
+    plan = plan_partition(Mode.INTO, case.standing(), shown, "eu.orders.v2", only=only)
+    planned = numbers(offsets_of(plan.segments))
+    assert planned == case.dead(own=True) & only & numbers(case.asked) & set(range(*case.log))
+    assert plan.letters == len(planned)
+    now = numbers(offsets_of(allowed(Mode.INTO, later.standing(), plan.segments)))
+    fresh = set(range(later.position)) - numbers(later.passed) - later.dead()
+    assert now <= planned & (later.dead(own=True) | fresh)
+
+
 @given(cases, cases)
 def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, later):
     """An epoch writes what was planned and is still missing: never more than the plan, never what is there by now."""

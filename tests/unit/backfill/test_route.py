@@ -1,9 +1,10 @@
 """How a backfill's position moves through the parts of a log, and how its throttle holds it back."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
@@ -30,7 +31,6 @@ def flow(parts=PARTS) -> Flow:
     return Flow(plan, entry, persisted=True)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 30), st.sets(st.integers(0, 29), min_size=1).map(sorted))
 def test_nothing_but_the_parts_is_taken(cursor, offsets):
     """Whatever the edge sends: inside of a part, at or after the cursor, each under its own incarnation."""
@@ -42,7 +42,6 @@ def test_nothing_but_the_parts_is_taken(cursor, offsets):
         assert position == Position(1 if piece.offsets[0] >= 12 else 0, piece.offsets[0])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 30))
 def test_a_position_is_in_a_part_or_behind_the_last(offset):
     """Between two parts there is nothing to read: a position is never there."""
@@ -51,7 +50,6 @@ def test_a_position_is_in_a_part_or_behind_the_last(offset):
     assert found == (Position(1 if later[0] >= 12 else 0, later[0]) if later else Position(1, 20))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 25), min_size=1).map(sorted), max_size=6))
 def test_a_flow_takes_every_record_of_its_parts_once(polls):
     """Chunks that repeat, overlap or skip: positions only grow, and what was taken is not taken again."""
@@ -91,7 +89,6 @@ def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
     assert not moving.may_skip(Gap(GapKind.SHRUNK, 3, None, 1))
 
 
-@settings(deadline=None)
 @given(st.floats(1, 10_000), st.lists(st.floats(0, 0.5), min_size=1, max_size=50))
 def test_no_more_passes_than_the_rate_allows(rate, pauses):
     """Over any stretch: the rate times its seconds, and a second's worth at once."""
@@ -115,3 +112,40 @@ def test_a_slow_rate_still_moves(rate):
         throttle.spend(most)
         passed += most
     assert passed == pytest.approx(rate * 10, abs=1)
+
+
+@given(st.none() | st.floats(1, 10_000), st.floats(1, 10_000), st.floats(0, 100), st.floats(0, 2))
+def test_another_rate_holds_from_its_moment_on(before, rate, at, later):
+    """Nothing is saved up for it, and the same rate once more changes nothing."""
+    throttle = Throttle(before, 0.0)
+    throttle.spend(throttle.most(at, 4000))
+    throttle.limit(rate, at)
+    most = throttle.most(at + later, 100_000)
+    assert most <= rate * later + 1 or before == rate
+    throttle.limit(rate, at + later + 1)
+    assert throttle.most(at + later, 100_000) == most
+
+
+LOADS = st.builds(Load, st.floats(0, 1e6), st.integers(0, 10**9))
+
+
+@given(st.none() | st.floats(1, 1e6), LOADS)
+def test_live_flows_that_fall_behind_go_first(asked, load):
+    """A twentieth of what they take is left to a backfill, never nothing, and never more than was asked for."""
+    now = paced(asked, asked, load)
+    if load.keeps_up:
+        assert now == asked
+    else:
+        assert now == pytest.approx(min(asked or 1e9, max(200.0, load.per_s / 20)))
+
+
+def test_a_backfill_comes_back_step_by_step_to_what_was_asked_for():
+    """Once the live flows keep up; a hub that stands still takes nothing away."""
+    for asked in (None, 20_000.0):
+        rates = [paced(asked, asked, Load(100_000.0, 90_000))]
+        while rates[-1] != asked:
+            rates.append(paced(rates[-1], asked, Load()))
+        assert rates[:3] == [5000.0, 7500.0, 11250.0]
+        assert len(rates) < 20
+    assert Load(0.0, 500).keeps_up
+    assert not Load(0.0, 501).keeps_up

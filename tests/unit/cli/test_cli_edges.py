@@ -1,10 +1,10 @@
-"""`edge`, `heartbeat`, `run --metrics`: what is refused before any cluster is asked, and how figures read."""
+"""`edge`, `heartbeat`, `run --metrics`, the page: what is refused before any cluster is asked, and how figures read."""
 
 from pathlib import Path
 
 import pytest
 
-from aggregator.cli.status import ago, share
+from aggregator.observe.amounts import ago, share
 
 SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
 
@@ -20,6 +20,13 @@ SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
         (["heartbeat", "emit", "--edge", "eu", "--for", "5"], 2, "carries its unit"),
         (["run", "--metrics", "host"], 2, "`host:port`"),
         (["run", "--metrics", "127.0.0.1:99999"], 2, "`host:port`"),
+        (["run", "--ui", "--drain"], 2, "aggregator ui"),
+        (["run", "--ui", "--only", "lake"], 2, "aggregator ui"),
+        (["ui", "--listen", "0.0.0.0:9465"], 2, "others reach this address"),
+        (["ui", "--listen", "[::]:9465", "--token", "env:NOT_SET"], 78, "the variable is not set"),
+        (["ui", "--token", "a secret in clear"], 2, "never a value in clear"),
+        (["ui", "--listen", "host"], 2, "`host:port`"),
+        (["ui", "--host", "a/b"], 2, "the name of a host"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -28,6 +35,7 @@ def test_what_can_not_be_meant_is_refused_with_the_next_step(aggregator, words, 
     done = aggregator(*words, "--config", SMALLEST)
     assert done.exit_code == code
     assert told in done.stderr
+    assert "a secret in clear" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
@@ -23,7 +24,7 @@ lake: {path: lake, format: %s}
 def tables(request, tmp_path):
     """Three commits of one row, and a hub.yaml beside them."""
     kind = request.param
-    tables = kind("hub", tmp_path / "lake")
+    tables = kind("hub", Folder(str(tmp_path / "lake")))
     for number in range(3):
         commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
     (tmp_path / "hub.yaml").write_text(CONFIG % ("delta" if kind is DeltaTables else "iceberg"))

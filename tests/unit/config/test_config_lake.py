@@ -29,6 +29,31 @@ REFUSED = [
         "lake.catalog.optoins: is not known; did you mean `options`?",
         id="unknown key of the catalogue",
     ),
+    pytest.param(
+        "lake: {path: 's3://b/l', storage: {aws_secret_access_key: abc}}\n",
+        "lake.storage.aws_secret_access_key: is a secret",
+        id="a store's key in clear",
+    ),
+    pytest.param(
+        "lake: {path: 'abfss://c@a.dfs.core.windows.net/l', storage: {azure_storage_account_key: abc}}\n",
+        "lake.storage.azure_storage_account_key: is a secret",
+        id="an account's key in clear",
+    ),
+    pytest.param(
+        "lake: {path: 's3://b/l', storage: {AWS_S3_ALLOW_UNSAFE_RENAME: 'true'}}\n",
+        "lake.storage.AWS_S3_ALLOW_UNSAFE_RENAME: can not be set so: two writers",
+        id="unsafe renames",
+    ),
+    pytest.param(
+        "lake: {path: lake, storage: {aws_region: x}}\n",
+        "lake.storage: is for an address",
+        id="idle options",
+    ),
+    pytest.param(
+        "lake: {path: 's3://b/l', format: iceberg}\n",
+        "lake.path: is an object store, where no SQLite file can lie",
+        id="no catalogue",
+    ),
     pytest.param("lake: {path: lake, commit_records: 0}\n", "lake.commit_records: ", id="no records"),
     pytest.param(
         "lake: {path: lake, tables: {orders: {partition_by: [day, Day]}}}\n",

@@ -20,6 +20,9 @@ def one(lines: list[str], start: str, *words: str) -> None:
 
 FIELDS = [
     pytest.param("hub: demo", "hub: de/mo", "hub.yaml:1: hub: ", "letters", id="hub name"),
+    pytest.param(
+        "hub: demo", "hub: demo.backfill", "hub.yaml:1: hub: ", "another hub", id="hub named as backfills are"
+    ),
     pytest.param("hub: demo", "hub:", "hub.yaml:1: hub: ", "empty", id="empty value"),
     pytest.param("hub: demo\n", "", "hub.yaml:1: hub: ", "is missing", id="missing key"),
     pytest.param("  eu:", "  EU:", "hub.yaml:5: edges.EU: ", "lower-case", id="edge name with capitals"),
@@ -59,7 +62,11 @@ FIELDS = [
         'lake: "{topic}"', 'lake: "../{topic}"', "hub.yaml:13: topics[0].lake: ", "letters", id="lake outside"
     ),
     pytest.param('lake: "{topic}"', 'lake: ".."', "hub.yaml:13: topics[0].lake: ", "dot", id="lake above itself"),
-    pytest.param("path: lake", "path: s3://b/lake", "hub.yaml:14: lake.path: ", "object stores", id="object store"),
+    pytest.param("path: lake", "path: ftp://b/lake", "hub.yaml:14: lake.path: ", "s3://", id="no object store"),
+    pytest.param(
+        "path: lake", "path: s3://bucket/", "hub.yaml:14: lake.path: ", "below the bucket", id="a bare bucket"
+    ),
+    pytest.param("path: lake", "path: s3://u:p@b/l", "hub.yaml:14: lake.path: ", "references", id="keys in an address"),
     pytest.param("path: lake", "path: .", "hub.yaml:14: lake.path: ", "folder of its own", id="lake path empty"),
     pytest.param("format: delta", "format: csv", "hub.yaml:14: lake.format: ", "delta", id="lake format"),
     pytest.param("30s", "30", "hub.yaml:14: lake.commit_interval: ", "unit", id="duration without unit"),

@@ -52,6 +52,12 @@ REFUSALS = [
         "row_condition",
         id="condition",
     ),
+    pytest.param(
+        suite({**KNOWN, "kwargs": {"column": "id", "row_condition": "x > 1", "condition_parser": "pandas"}}),
+        "hold",
+        "row_condition needs a condition_parser",
+        id="a condition in words that Spark does not know",
+    ),
     pytest.param("[1", "hold", r"is not JSON \(line 1\)", id="no JSON"),
     pytest.param("[1]", "hold", "is no suite", id="no object"),
     pytest.param(suite(), "hold", "has no expectations", id="empty"),

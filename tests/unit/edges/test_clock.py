@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.model import MaintenanceWindow
@@ -23,7 +23,6 @@ def test_the_wall_clock_stands_in_until_central_is_heard():
     assert CentralClock().heard(1_000_000, 5.0).now_ms(7.5, wall_ms=77) == 1_002_500
 
 
-@settings(deadline=None)
 @given(
     st.integers(-(10**13), 10**13),
     st.floats(-1e-4, 1e-4),

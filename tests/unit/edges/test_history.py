@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.edges.availability import State
@@ -36,7 +36,6 @@ def histories(draw):
     return spans, at_ms
 
 
-@settings(deadline=None)
 @given(histories())
 def test_spans_are_in_order_and_apart(history):
     """Whatever is recorded: no span overlaps another, and neighbours differ or do not touch."""
@@ -46,7 +45,6 @@ def test_spans_are_in_order_and_apart(history):
         assert before.end_ms < after.start_ms or before[2:] != after[2:]
 
 
-@settings(deadline=None)
 @given(histories())
 def test_days_hold_the_history_whole(history):
     """Cut at midnight, written day by day and joined again, it is the same."""
@@ -56,7 +54,6 @@ def test_days_hold_the_history_whole(history):
     assert joined(days) == spans
 
 
-@settings(deadline=None)
 @given(histories(), st.sampled_from([HOUR_MS, DAY_MS, 30 * DAY_MS]))
 def test_availability_is_the_share_of_the_watched_time(history, window_ms):
     """Counted millisecond by millisecond in another way: up / (up + down), nothing else counts; burn is errors over
@@ -79,7 +76,6 @@ def test_availability_is_the_share_of_the_watched_time(history, window_ms):
         assert (found.available, found.burn) == (None, None)
 
 
-@settings(deadline=None)
 @given(histories(), st.integers(1, 10))
 def test_a_day_is_bounded_to_the_worse_side(history, most):
     """Many changes are told more coarsely: never more spans than allowed, from the same first to the same last moment,

@@ -1,7 +1,7 @@
 """Movement: caught up, behind, stuck, judged from offsets alone."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.edges.movement import WINDOW_S, Movement, Sample, Track
@@ -70,7 +70,6 @@ def test_another_life_begins_anew():
     assert not before.seen((1, "id"), Sample(50, 7, 9)).is_stuck()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=40),
     st.integers(0, 10**12),

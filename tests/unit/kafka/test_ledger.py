@@ -1,7 +1,5 @@
 """Ledger records: round trip, damage, and which record wins."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +44,7 @@ def test_rule_d_the_highest_epoch_wins_and_then_the_last_in_log_order():
     """Rule D: an older epoch's record never wins, whatever its position; ties go to the end of the log."""
     old = LedgerRecord(0, "id", 900, epoch=3, slot=0)
     new = LedgerRecord(0, "id", 500, epoch=4, slot=1)
-    newer = dataclasses.replace(new, next_offset=501)
+    newer = new._replace(next_offset=501)
     log = [logged(new, partition=1, offset=0), logged(newer, partition=1, offset=1), logged(old, partition=2, offset=9)]
     assert winners(log, "h.ledger") == {SOURCE: newer}
 
@@ -63,3 +61,13 @@ def test_what_is_no_ledger_record_is_refused(raw):
     """Anything else in the ledger is an error, not an empty position."""
     with pytest.raises(Failed):
         decode(LogRecord(0, 0, str(SOURCE), raw), "h.ledger")
+
+
+def test_a_record_is_these_bytes():
+    """What stands in a ledger today must be readable tomorrow: its text, the order of its fields, its checksum."""
+    written = (
+        b'{"crc":2745444919,"dead":0,"delivered":3,"epoch":3,"incarnation":0,"leader_epoch":0,"next_offset":7,"slot":5,'
+        b'"stripped":0,"suppressed":0,"topic_id":"id","v":1}'
+    )
+    record = LedgerRecord(0, "id", 7, epoch=3, slot=5, delivered=3, leader_epoch=0)
+    assert (record.encode(), decode(LogRecord(0, 0, str(SOURCE), written), "h.ledger")) == (written, record)

@@ -37,7 +37,7 @@ def ids(*values: int) -> pa.Table:
 def staged(tables: Tables, partition: CentralPartition, start: int, end: int, table: pa.Table) -> Outcome:
     """What a task that read [start, end) of a partition has staged."""
     division = tables.partitions.get(NAME, ())
-    stage = Stage(Path(tables.folder) / NAME, None, promotes=tables.promotes, divided_by=division)
+    stage = Stage(tables.folder / NAME, None, promotes=tables.promotes, divided_by=division)
     stage.add(table)
     return Outcome((Reached(Span(partition, OffsetRange(start, end)), end),), stage.close())
 

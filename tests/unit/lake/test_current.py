@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.lake.current import CurrentState
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
@@ -39,8 +40,8 @@ def state(tables, current: CurrentState) -> list[tuple]:
 @FORMATS
 def test_the_latest_row_of_each_key_without_the_deleted(kind, tmp_path):
     """Ordered by incarnation, then offset, per edge partition; a backfilled older row does not come back."""
-    tables = kind("hub", tmp_path)
-    current = CurrentState(tables, tmp_path, NAME)
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
     assert current.refresh([FIRST]) is None
     first = events((0, b"a", 0, 1, False), (0, b"b", 0, 2, False), (1, b"a", 0, 0, False), (0, None, 0, 9, False))
     commit(tables, staged(tables, FIRST, 0, 4, first))
@@ -56,7 +57,7 @@ def test_the_latest_row_of_each_key_without_the_deleted(kind, tmp_path):
     assert current.refresh([FIRST], force=True) is None
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(
@@ -75,8 +76,8 @@ def test_the_latest_row_of_each_key_without_the_deleted(kind, tmp_path):
 def test_it_is_what_a_dictionary_would_hold(tmp_path_factory, drawn, cuts):
     """Any order, any cut into commits: the same as keeping the greatest (incarnation, offset) of each key."""
     folder = tmp_path_factory.mktemp("lake")
-    tables = DeltaTables("hub", folder)
-    current = CurrentState(tables, folder, NAME)
+    tables = DeltaTables("hub", Folder(str(folder)))
+    current = CurrentState(tables, tables.folder, NAME)
     expected: dict[tuple, tuple] = {}
     for at in range(0, len(drawn), cuts):
         part = drawn[at : at + cuts]
@@ -93,8 +94,8 @@ def test_it_is_what_a_dictionary_would_hold(tmp_path_factory, drawn, cuts):
 @FORMATS
 def test_columns_follow_the_table(kind, tmp_path):
     """A new column of the table is one of the state's."""
-    tables = kind("hub", tmp_path)
-    current = CurrentState(tables, tmp_path, NAME)
+    tables = kind("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
     commit(tables, staged(tables, FIRST, 0, 1, events((0, b"a", 0, 1, False))))
     current.refresh([FIRST])
     wider = events((0, b"b", 0, 2, False)).append_column("new", pa.array(["x"]))
@@ -107,8 +108,8 @@ def test_columns_follow_the_table(kind, tmp_path):
 @FORMATS
 def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
     """The other conflicts and leaves nothing behind; an older view never replaces a newer state."""
-    tables = kind("hub", tmp_path)
-    ours, other = CurrentState(tables, tmp_path, NAME), CurrentState(tables, tmp_path, NAME)
+    tables = kind("hub", Folder(str(tmp_path)))
+    ours, other = CurrentState(tables, tables.folder, NAME), CurrentState(tables, tables.folder, NAME)
     commit(tables, staged(tables, FIRST, 0, 1, events((0, b"a", 0, 1, False))))
     ours.refresh([FIRST])
     commit(tables, staged(tables, FIRST, 1, 2, events((0, b"b", 0, 2, False))))
@@ -129,8 +130,8 @@ def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
 
 def test_a_costly_refresh_rests(tmp_path):
     """It takes a share of the time; a drain does not wait for that."""
-    tables = DeltaTables("hub", tmp_path)
-    current = CurrentState(tables, tmp_path, NAME)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    current = CurrentState(tables, tables.folder, NAME)
     for number in range(3):
         commit(tables, staged(tables, FIRST, number, number + 1, events((0, b"a", 0, number, False))))
         done = current.refresh([FIRST], force=number == 2)
@@ -139,8 +140,8 @@ def test_a_costly_refresh_rests(tmp_path):
 
 def test_a_table_without_keys_has_an_empty_state(tmp_path):
     """Rows without a key are no state."""
-    tables = DeltaTables("hub", tmp_path)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
     commit(tables, staged(tables, FIRST, 0, 2, ids(1, 2)))
-    current = CurrentState(tables, tmp_path, NAME)
+    current = CurrentState(tables, tables.folder, NAME)
     current.refresh([FIRST])
     assert state(tables, current) == []

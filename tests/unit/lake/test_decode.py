@@ -57,7 +57,7 @@ def batch(values: list[bytes | None], origins: list[bytes | None] | None = None)
 
 
 @given(framed_values(unions=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_both_decoders_give_the_same_table(case):
     """Polars and fastavro give equal tables of the declared types for every shape that polars is trusted with."""
     text, values = case
@@ -72,7 +72,7 @@ def test_both_decoders_give_the_same_table(case):
 
 
 @given(framed_values(unions=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_unions_of_several_branches_decode(case):
     """Whatever holds such a union decodes to valid columns of the declared types."""
     text, values = case

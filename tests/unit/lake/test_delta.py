@@ -3,15 +3,19 @@
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from aggregator.lake.commit import Commit
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
-from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
+from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, rows, staged
+
+WIDENING = {"delta.enableTypeWidening": "true"}
 
 
 @pytest.fixture
 def tables(tmp_path) -> DeltaTables:
-    return DeltaTables("hub", tmp_path)
+    return DeltaTables("hub", Folder(str(tmp_path)))
 
 
 def test_positions_are_application_transactions(tables):
@@ -39,3 +43,12 @@ def test_delta_types_are_narrowed(tables):
     assert tables.narrowed(wide) == narrow
     tables.create(NAME, narrow)
     assert tables.open(NAME).schema() == narrow
+
+
+def test_types_are_not_widened(tables):
+    """delta-rs does not know Delta's type widening: a wider type is held, with the difference and that reason."""
+    with pytest.raises(DeltaError, match="enableTypeWidening"):
+        DeltaTable.create(f"{tables.folder}/t", pa.schema([("i", pa.int32())]), configuration=WIDENING)
+    commit(tables, staged(tables, FIRST, 0, 1, rows(1, i=pa.array([1], pa.int32()))))
+    (held,) = commit(tables, staged(tables, FIRST, 1, 2, rows(1, i=pa.array([2**40])))).held
+    assert "i is int32 in the table and int64 in the schema, to which the table's format does not widen" in held.reason

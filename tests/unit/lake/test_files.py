@@ -11,6 +11,7 @@ import pytest
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.encoding import dictionary_columns
 from aggregator.lake.files import Stage
+from aggregator.lake.folder import Folder
 
 
 def table(**columns: pa.Array) -> pa.Table:
@@ -23,7 +24,7 @@ def table(**columns: pa.Array) -> pa.Table:
 
 def test_statistics_are_deltas(tmp_path):
     """Bounds in JSON's form for flat columns, over all row groups; none where a bound would be inexact or long."""
-    stage = Stage(tmp_path, None, group_bytes=1)
+    stage = Stage(Folder(str(tmp_path)), None, group_bytes=1)
     moment = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     for number in (3, 1):
         stage.add(
@@ -51,7 +52,7 @@ def test_statistics_are_deltas(tmp_path):
 
 def test_a_wider_schema_begins_another_file(tmp_path):
     """Each file has one schema; rows stay in order; a later, narrower piece takes the wider columns."""
-    stage = Stage(tmp_path, None)
+    stage = Stage(Folder(str(tmp_path)), None)
     stage.add(table(a=pa.array([1])))
     stage.add(table(a=pa.array([2]), b=pa.array(["x"])))
     stage.add(table(a=pa.array([3])))
@@ -65,7 +66,7 @@ def test_a_wider_schema_begins_another_file(tmp_path):
 
 def test_a_file_is_ended_by_its_size(tmp_path):
     """Long tasks write several files."""
-    stage = Stage(tmp_path, None, file_bytes=1, group_bytes=1)
+    stage = Stage(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
     for number in range(3):
         stage.add(table(a=pa.array([number])))
     assert [file.rows for file in stage.close()] == [1, 1, 1]
@@ -73,7 +74,7 @@ def test_a_file_is_ended_by_its_size(tmp_path):
 
 def test_an_abandoned_stage_leaves_nothing(tmp_path):
     """Finished and open files are removed."""
-    stage = Stage(tmp_path, None, file_bytes=1, group_bytes=1)
+    stage = Stage(Folder(str(tmp_path)), None, file_bytes=1, group_bytes=1)
     stage.add(table(a=pa.array([1])))
     stage.add(table(a=pa.array([2])))
     stage.abandon()
@@ -82,7 +83,7 @@ def test_an_abandoned_stage_leaves_nothing(tmp_path):
 
 def test_small_pieces_share_a_row_group(tmp_path):
     """Pieces of many small partitions do not become a row group each."""
-    stage = Stage(tmp_path, None)
+    stage = Stage(Folder(str(tmp_path)), None)
     for number in range(3):
         stage.add(table(a=pa.array([number])))
     (file,) = stage.close()
@@ -91,7 +92,7 @@ def test_small_pieces_share_a_row_group(tmp_path):
 
 def test_a_stage_without_rows_writes_nothing(tmp_path):
     """No rows, no file and no folder."""
-    assert Stage(tmp_path / "none", None).close() == ()
+    assert Stage(Folder(str(tmp_path / "none")), None).close() == ()
     assert not (tmp_path / "none").exists()
 
 
@@ -99,7 +100,7 @@ def test_a_folder_that_can_not_be_written_is_an_os_error(tmp_path):
     """The task translates it; nothing is half staged."""
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):
-        Stage(tmp_path / "file", None, group_bytes=1).add(table(a=pa.array([1])))
+        Stage(Folder(str(tmp_path / "file")), None, group_bytes=1).add(table(a=pa.array([1])))
 
 
 def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
@@ -108,7 +109,7 @@ def test_values_that_do_not_repeat_get_no_dictionary(tmp_path):
     token = [f"{number:032x}" for number in range(count)]
     words = random.Random(1).choices(["RETURNED", "CANCELLED", "DELIVERED"], k=count)
     nested = pa.array([[{"word": word}] for word in words])
-    stage = Stage(tmp_path, None)
+    stage = Stage(Folder(str(tmp_path)), None)
     stage.add(table(a=pa.array(token), b=pa.array(words), c=nested))
     (file,) = stage.close()
     group = pq.read_metadata(tmp_path / file.path).row_group(0)

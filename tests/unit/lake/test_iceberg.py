@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from aggregator.config.model import CatalogConfig
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.commit import Commit
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
 from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read_ids, rows, staged
@@ -19,7 +20,7 @@ from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read
 
 @pytest.fixture
 def tables(tmp_path) -> IcebergTables:
-    return IcebergTables("hub", tmp_path)
+    return IcebergTables("hub", Folder(str(tmp_path)))
 
 
 def by_hand(tables: IcebergTables) -> Table:
@@ -153,21 +154,21 @@ def test_a_catalogue_that_is_away_is_waited_for(tmp_path):
     """A named error that asks for another try; the address and its password stay out of it."""
     rest = CatalogConfig(options={"type": "rest", "uri": "http://127.0.0.1:9/catalog"})
     with pytest.raises(TableUnavailable, match="does not answer") as told:
-        IcebergTables("hub", tmp_path, catalog=rest).open(NAME)
+        IcebergTables("hub", Folder(str(tmp_path)), catalog=rest).open(NAME)
     assert "127.0.0.1" not in str(told.value)
     sql = CatalogConfig(options={"type": "sql", "uri": f"sqlite:///{tmp_path}/none/catalog.db"})
     with pytest.raises(TableUnavailable):
-        IcebergTables("hub", tmp_path, catalog=sql).open(NAME)
+        IcebergTables("hub", Folder(str(tmp_path)), catalog=sql).open(NAME)
 
 
 def test_options_that_make_no_catalogue_are_a_fault_of_the_configuration(tmp_path):
     """Told as such, without the values."""
     for options in ({"type": "nonsense"}, {"type": "sql"}):
         with pytest.raises(ConfigError, match="catalogue"):
-            IcebergTables("hub", tmp_path, catalog=CatalogConfig(options=options)).open(NAME)
+            IcebergTables("hub", Folder(str(tmp_path)), catalog=CatalogConfig(options=options)).open(NAME)
 
 
 def test_looking_makes_no_catalogue(tmp_path):
     """`status` and `plan` write nothing."""
-    assert IcebergTables("hub", tmp_path / "lake").open(NAME) is None
+    assert IcebergTables("hub", Folder(str(tmp_path / "lake"))).open(NAME) is None
     assert not (tmp_path / "lake").exists()

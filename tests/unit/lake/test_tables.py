@@ -12,6 +12,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
+from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import sweep
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
@@ -22,7 +23,7 @@ from tests.unit.lake.tabling import FIRST, NAME, SECOND, commit, ids, read, read
 
 @pytest.fixture(params=[DeltaTables, IcebergTables], ids=["delta", "iceberg"])
 def tables(request, tmp_path):
-    return request.param("hub", tmp_path)
+    return request.param("hub", Folder(str(tmp_path)))
 
 
 def test_files_and_positions_are_one_version(tables):
@@ -196,8 +197,8 @@ def test_files_of_a_kept_version_are_no_leftovers(tables):
     lost = staged(tables, FIRST, 3, 4, ids(4)).files[0].path
     folder = Path(tables.folder) / NAME
     now_s = (folder / lost).stat().st_mtime
-    assert sweep(folder, tables.open(NAME), now_s=now_s) == []
-    assert sweep(folder, tables.open(NAME), now_s=now_s + 2 * 86_400) == [lost]
+    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s) == []
+    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s + 2 * 86_400) == [lost]
     assert read_ids(tables) == [1, 2, 3]
 
 

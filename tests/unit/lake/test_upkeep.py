@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
 from aggregator.lake.compaction import Compacted, bins, compact
+from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import sweep
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -53,17 +54,17 @@ def test_files_of_another_tool_are_left_to_it():
 @FORMATS
 def test_small_files_become_one(kind, tmp_path):
     """The same rows and the same positions, in fewer files, under the columns of today."""
-    tables = kind("hub", tmp_path)
+    tables = kind("hub", Folder(str(tmp_path)))
     small_files(tables, 3)
     commit(tables, staged(tables, SECOND, 0, 1, rows(1, id=pa.array([3]), s=pa.array([{"x": [1]}]))))
     before = tables.open(NAME)
-    assert compact(tables, tmp_path / NAME, NAME) == Compacted(4, 1)
+    assert compact(tables, tables.folder / NAME, NAME) == Compacted(4, 1)
     after = tables.open(NAME)
     assert read(tables, "id, s") == [(0, None), (1, None), (2, None), (3, {"x": [1]})]
     assert len(after.files()) == 1
     assert (after.rows(), after.schema()) == (4, before.schema())
     assert after.positions([FIRST, SECOND]) == {FIRST: 3, SECOND: 1}
-    assert compact(tables, tmp_path / NAME, NAME) == Compacted()
+    assert compact(tables, tables.folder / NAME, NAME) == Compacted()
     commit(tables, staged(tables, FIRST, 3, 4, ids(9)))
     assert read_ids(tables) == [0, 1, 2, 3, 9]
 
@@ -71,14 +72,14 @@ def test_small_files_become_one(kind, tmp_path):
 @FORMATS
 def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
     """Both go on from a fresh read after a conflict; every row is there once."""
-    tables = kind("hub", tmp_path)
+    tables = kind("hub", Folder(str(tmp_path)))
     small_files(tables, 2)
     done = threading.Event()
 
     def rewrite() -> None:
         while not done.is_set():
             with suppress(CommitConflict):  # the writer here never rests
-                compact(tables, tmp_path / NAME, NAME)
+                compact(tables, tables.folder / NAME, NAME)
 
     beside = threading.Thread(target=rewrite)
     beside.start()
@@ -86,7 +87,7 @@ def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
         commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
     done.set()
     beside.join()
-    compact(tables, tmp_path / NAME, NAME)
+    compact(tables, tables.folder / NAME, NAME)
     assert read_ids(tables) == list(range(14))
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 14}
     assert len(tables.open(NAME).files()) == 1
@@ -95,7 +96,7 @@ def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
 @FORMATS
 def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
     """Where another compaction replaced a file meanwhile, the rewritten copy never becomes visible."""
-    tables, other = kind("hub", tmp_path), kind("hub", tmp_path)
+    tables, other = kind("hub", Folder(str(tmp_path))), kind("hub", Folder(str(tmp_path)))
     small_files(tables, 3)
     opened = kind.open
     calls = []
@@ -105,12 +106,12 @@ def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
         if len(calls) == 2:
             with monkeypatch.context() as plain:
                 plain.setattr(kind, "open", opened)
-                assert compact(other, tmp_path / NAME, NAME) == Compacted(3, 1)
+                assert compact(other, other.folder / NAME, NAME) == Compacted(3, 1)
         return opened(self, name)
 
     with monkeypatch.context() as race:
         race.setattr(kind, "open", overtaken)
-        assert compact(tables, tmp_path / NAME, NAME) == Compacted()
+        assert compact(tables, tables.folder / NAME, NAME) == Compacted()
     assert read_ids(tables) == [0, 1, 2]
     assert len(tables.open(NAME).files()) == 1
 
@@ -118,9 +119,9 @@ def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
 @FORMATS
 def test_vacuum_removes_what_only_old_versions_name_and_keeps_positions(kind, tmp_path):
     """Young versions stay readable; the positions outlive every version, checkpoint and snapshot."""
-    tables = kind("hub", tmp_path)
+    tables = kind("hub", Folder(str(tmp_path)))
     small_files(tables, 3)
-    compact(tables, tmp_path / NAME, NAME)
+    compact(tables, tables.folder / NAME, NAME)
     now_s = datetime.now(UTC).timestamp()
     waiting = staged(tables, FIRST, 3, 4, ids(3))
     files = set(tmp_path.glob("*/hub-*.parquet"))
@@ -136,7 +137,7 @@ def test_vacuum_removes_what_only_old_versions_name_and_keeps_positions(kind, tm
 
 def test_delta_positions_outlive_checkpoints_and_the_log_before_them(tmp_path):
     """A position that the log alone knew would be lost when a checkpoint stands for it."""
-    tables = DeltaTables("hub", tmp_path)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
     small_files(tables, 3)
     commit(tables, staged(tables, SECOND, 0, 7, ids(3)))
     log = tmp_path / NAME / "_delta_log"
@@ -150,18 +151,18 @@ def test_delta_positions_outlive_checkpoints_and_the_log_before_them(tmp_path):
 
 def test_delta_files_that_a_kept_version_names_are_no_leftovers(tmp_path):
     """What a compaction replaced stays for readers of older versions, however old the file is."""
-    tables = DeltaTables("hub", tmp_path)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
     small_files(tables, 2)
-    compact(tables, tmp_path / NAME, NAME)
+    compact(tables, tables.folder / NAME, NAME)
     for path in tmp_path.glob("*/hub-*.parquet"):
         os.utime(path, (0, 0))
-    assert sweep(tmp_path / NAME, tables.open(NAME), now_s=datetime.now(UTC).timestamp()) == []
+    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=datetime.now(UTC).timestamp()) == []
 
 
 @FORMATS
 def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
     """Each part has files of its own, null is a part, and the columns are in the files too."""
-    tables = kind("hub", tmp_path, {NAME: ("_edge", "_day", "paid")})
+    tables = kind("hub", Folder(str(tmp_path)), {NAME: ("_edge", "_day", "paid")})
     times = [
         datetime(2026, 1, 1, 23, 59, tzinfo=UTC),
         datetime(2026, 1, 2, tzinfo=UTC),
@@ -179,7 +180,7 @@ def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
     assert handle.divided_by() == ("_edge", "_day", "paid")
     assert len(handle.live()) == 6
     assert len({file.partition for file in handle.live()}) == 3
-    assert compact(tables, tmp_path / NAME, NAME) == Compacted(6, 3)
+    assert compact(tables, tables.folder / NAME, NAME) == Compacted(6, 3)
     first, second = date(2026, 1, 1), date(2026, 1, 2)
     expected = [(1, "eu", first, True), (2, "eu", second, False), (3, None, second, False)]
     assert read(tables, "distinct id, _edge, _day, paid") == expected
@@ -194,7 +195,7 @@ def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
 @FORMATS
 def test_files_that_are_divided_in_another_way_are_refused(kind, tmp_path):
     """Whoever created the table decided; the next cycle stages as it is."""
-    plain, divided = kind("hub", tmp_path), kind("hub", tmp_path, {NAME: ("_edge",)})
+    plain, divided = kind("hub", Folder(str(tmp_path))), kind("hub", Folder(str(tmp_path)), {NAME: ("_edge",)})
     commit(plain, staged(plain, FIRST, 0, 1, ids(1)))
     with pytest.raises(HoldError, match="divided by nothing"):
         commit(divided, staged(divided, FIRST, 1, 2, ids(2)))
@@ -204,7 +205,7 @@ def test_files_that_are_divided_in_another_way_are_refused(kind, tmp_path):
 @pytest.mark.parametrize("column", ["nowhere", "_key", "_timestamp"])
 def test_a_table_is_not_divided_by_what_it_lacks_or_can_not_name(kind, tmp_path, column):
     """A column that no record has, or whose values have no plain text, is refused by name."""
-    tables = kind("hub", tmp_path, {NAME: (column,)})
+    tables = kind("hub", Folder(str(tmp_path)), {NAME: (column,)})
     with pytest.raises(HoldError, match=f"partition_by` names {column}"):
         tables.create(NAME, ids(1).schema)
     assert tables.open(NAME) is None
@@ -212,14 +213,14 @@ def test_a_table_is_not_divided_by_what_it_lacks_or_can_not_name(kind, tmp_path,
 
 def test_a_field_that_is_called_like_the_day_is_refused(tmp_path):
     """It would divide the table by something else."""
-    tables = DeltaTables("hub", tmp_path, {NAME: ("_day",)})
+    tables = DeltaTables("hub", Folder(str(tmp_path)), {NAME: ("_day",)})
     with pytest.raises(HoldError, match="_day"):
         staged(tables, FIRST, 0, 1, rows(1, _day=pa.array(["monday"])))
 
 
 def test_a_restored_delta_table_is_held(tmp_path):
     """Its positions would say that rows are there which are not; restoring the newest version again heals it."""
-    tables = DeltaTables("hub", tmp_path)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
     small_files(tables, 3)
     newest = tables.open(NAME).version
     DeltaTable(tmp_path / NAME).restore(newest - 1)
@@ -231,7 +232,7 @@ def test_a_restored_delta_table_is_held(tmp_path):
 
 def test_a_delta_table_whose_positions_expire_is_held(tmp_path):
     """Set by hand, the property would bring every record again."""
-    tables = DeltaTables("hub", tmp_path)
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
     small_files(tables, 1)
     DeltaTable(tmp_path / NAME).alter.set_table_properties(
         {"delta.setTransactionRetentionDuration": "interval 1 days"}, raise_if_not_exists=False
@@ -243,7 +244,7 @@ def test_a_delta_table_whose_positions_expire_is_held(tmp_path):
 @FORMATS
 def test_every_table_is_listed(kind, tmp_path):
     """Without Kafka: upkeep runs where no broker is."""
-    tables = kind("hub", tmp_path / "lake")
+    tables = kind("hub", Folder(str(tmp_path / "lake")))
     assert tables.names() == []
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
     assert tables.names() == [NAME]

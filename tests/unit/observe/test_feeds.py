@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
-from aggregator.kafka.edge_status import PULSE, EdgeState, Told, pulse, state_key
+from aggregator.kafka.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.pauses import Pause, fold_pauses, paused_edges
 from aggregator.kafka.requests import fold
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
 from aggregator.observe.telemetry import SlotFeed
-from aggregator.observe.watch import troubles, warnings
+from aggregator.observe.watch import standing, troubles, warnings
 
 FLOW, OTHER = EdgePartition("eu", "orders", 0), EdgePartition("us", "orders", 0)
 
@@ -109,12 +109,28 @@ def test_what_is_told_is_the_newest_record_of_each_key():
     assert told.heard([(*pulse(last=True), 70)]).pulse_ms is None
 
 
+def test_flows_that_no_slot_got_are_told_too():
+    """The driver's newest word replaces the one before, an empty one included; a damaged one says nothing; a gap has a
+    list of its own.
+    """
+    refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
+    told = Told().heard([(*refusal(refused), 10)])
+    assert told.refused == refused
+    assert standing((), told.refused) == {"eu/a/0", "eu/b/0"}
+    assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
+    for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
+        assert told.heard([(REFUSED, damaged, 20)]).refused == {}
+    assert told.heard([(*refusal({}), 20)]).refused == {}
+    many = {f"eu/topic-{at}/0": ("retention", "why" * 40) for at in range(20_000)}
+    assert len(refusal(many)[1]) < 100_000, "it stays below a broker's default for one record"
+
+
 def test_why_a_flow_is_not_read_is_told_in_words():
     """Held and waiting flows are named with what their slot says; a gap is not, it has a list of its own."""
     held = {"eu/a/0": ["refused", "schema id 7 has two meanings"], "eu/b/0": ["gap", "offsets 5 to 9"]}
     feed = SlotFeed()
     feed.take(word(0, held=held, waiting={"eu/c/0": "the registry does not answer"}), 5.0)
-    found = troubles(feed.slots(6.0))
+    found = troubles(feed.slots(6.0), {})
     assert found == {
         "eu/a/0": "held, schema id 7 has two meanings",
         "eu/c/0": "waits and tries again, the registry does not answer",

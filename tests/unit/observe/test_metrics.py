@@ -20,6 +20,7 @@ from aggregator.errors import ConfigError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.statistics import condensed
+from aggregator.lake.quality.history import Totals
 from aggregator.lake.status import TableStatus
 from aggregator.measures import CLIENT_NUMBERS, MEASURES
 from aggregator.observe.exposition import Exposition, MetricsServer, rendered
@@ -71,6 +72,7 @@ def everything():
     lost = Gap(GapKind.TRUNCATED, 5, 9, 0)
     decision = Decision(source, position, lost, "ada", 0, "known")
     at = CentralPartition("eu.orders", "id", 0)
+    gate = Totals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
     return snapshot(
         slots=(
             SlotWord(
@@ -88,7 +90,7 @@ def everything():
         letters={("eu", "orders", "undecodable"): 6},
         fields={("eu", "orders"): TopicFields(PolicyId("p", 1, ""), {}, (FieldSum(row, 9, 0, 9, 0),))},
         gaps=(KnownGap(source, position, lost, GapState.ACCEPTED, decision),),
-        lake=(TableStatus("orders", 4, 80, {at: 3}, {at: 9}, 1_699_999_990_000, verdict="pass"),),
+        lake=(TableStatus("orders", 4, 80, {at: 3}, {at: 9}, 1_699_999_990_000, verdict="pass", gate=gate),),
         epoch=3,
     )
 
@@ -97,6 +99,9 @@ def test_every_measure_is_exposed_with_its_value():
     """One snapshot in which everything is known: all measures, and figures that a person can check."""
     found = values(exposed(everything()))
     assert {name for name, _ in found} == {one.name for one in MEASURES}
+    assert found["aggregator_lake_gate_seconds_total", ("orders",)] == 1.5
+    assert found["aggregator_lake_rule_failures_total", ("s/email", "orders")] == 2
+    assert found["aggregator_lake_rule_failed_values_total", ("s/email", "orders")] == 7
     assert found["aggregator_edge_state", ("eu", "UP")] == 1
     assert found["aggregator_edge_state", ("eu", "STALLED")] == 0
     assert found["aggregator_heartbeat_age_seconds", ("eu",)] == 0.8
@@ -184,6 +189,7 @@ def test_measures_are_named_as_prometheus_asks():
         "state",
         "window",
         "reason",
+        "rule",
         "operator",
         "slot",
         "client",

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from aggregator.cli.lake import lake
+from aggregator.lake.folder import Folder
 from aggregator.lake.quality.history import Audit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.quality import QualityReport, table_quality
@@ -42,9 +43,9 @@ def config(tmp_path):
         )
     )
     first = audit(1, Verdict.DIVERT, unexpected=3)
-    append_audit(tmp_path / "lake", first)
-    append_commit(tmp_path / "lake", replace(first, version=4, commit_s=0.25))
-    append_audit(tmp_path / "lake", audit(2, Verdict.HOLD, raised=True))
+    append_audit(Folder(str(tmp_path / "lake")), first)
+    append_commit(Folder(str(tmp_path / "lake")), replace(first, version=4, commit_s=0.25))
+    append_audit(Folder(str(tmp_path / "lake")), audit(2, Verdict.HOLD, raised=True))
     return tmp_path / "hub.yaml"
 
 

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
@@ -25,7 +25,6 @@ def spread(found) -> set[int]:
     return {offset for one in found for offset in range(*one)}
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 300)))
 def test_ranges_are_the_marked_offsets(wanted):
     """Half-open ranges, in order, never touching, that hold exactly what was marked."""
@@ -37,7 +36,6 @@ def test_ranges_are_the_marked_offsets(wanted):
     assert ranges(marks, 7) == [OffsetRange(one.start + 7, one.end + 7) for one in ranges(marks, 0)]
 
 
-@settings(deadline=None)
 @given(st.lists(offsets, max_size=5))
 def test_a_count_is_how_often_an_offset_came(pieces):
     """Offsets in any order and in any pieces, each as often as it comes; what lies outside is passed over."""
@@ -106,7 +104,6 @@ class Records:
         }
 
 
-@settings(deadline=None)
 @given(st.builds(Records, *[offsets] * 6), st.builds(Rules, lake=st.booleans(), edge_compacts=st.booleans()))
 def test_every_difference_is_found_and_named(records, rules):
     """Doubled, unexplained and missing, at central and in the lake, are the offsets that a naive model names."""
@@ -118,7 +115,6 @@ def test_every_difference_is_found_and_named(records, rules):
     assert all(one.records == len(spread(one.offsets)) for one in found)
 
 
-@settings(deadline=None)
 @given(offsets, offsets, st.integers(START, END))
 def test_hashes_add_up_over_windows_and_depend_on_no_order(edge, central, cut):
     """The sum over two windows is the documented sum over all records, each as often as it is there."""

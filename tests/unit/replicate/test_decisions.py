@@ -42,6 +42,38 @@ def test_a_transaction_commits_when_drained_or_old_or_large():
     assert cadence.due(pending_bytes=1, open_s=0.5, drained=False)
 
 
+@pytest.mark.parametrize(
+    ("open_s", "commit_s", "drained", "behind", "due"),
+    [
+        (0.010, 0.001, False, False, True),
+        (0.009, 0.001, False, False, False),
+        (0.029, 0.010, False, False, False),
+        (0.030, 0.010, False, False, True),
+        (0.029, 0.010, True, True, False),
+        (0.030, 0.010, True, True, True),
+        (0.490, 0.200, False, False, False),
+        (0.500, 0.200, False, False, True),
+        (0.490, 0.001, False, True, False),
+        (0.500, 0.001, False, True, True),
+    ],
+)
+def test_a_slot_that_keeps_up_commits_early_and_one_that_is_behind_late(open_s, commit_s, drained, behind, due):
+    """Commits get a fixed share of the time of a slot that keeps up; one with a backlog pays for throughput only."""
+    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    assert cadence.due(pending_bytes=1, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s) is due
+
+
+@given(st.floats(0, 2), st.floats(0, 2), st.booleans(), st.booleans(), st.integers(0, 2000))
+def test_no_transaction_outlives_its_bounds(open_s, commit_s, drained, behind, pending):
+    """Whatever commits take: interval and bytes hold, and nothing commits before the linger but for its bytes."""
+    cadence = Cadence(interval_s=0.5, limit_bytes=1000, linger_s=0.01)
+    due = cadence.due(pending_bytes=pending, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s)
+    if pending >= 1000 or open_s >= 0.5:
+        assert due
+    elif open_s < max(0.01, 3 * commit_s) or (behind and not drained):
+        assert not due
+
+
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
 def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
     """Inside the log, its end included, is no gap; below it, the range is exact; above it, the tail is unknown."""

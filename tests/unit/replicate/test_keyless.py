@@ -1,7 +1,6 @@
 """Compacted topics take no record without a key: what becomes of those that have none, or that would lose theirs."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -69,7 +68,7 @@ def test_a_record_that_came_without_a_key_is_a_dead_letter():
     """One such record would make the broker refuse its slot's whole transaction, again and again."""
     log, flow = _delivered(COMPACTED, [], [1, None, 2])
     assert (len(log.keys), log.reasons, flow.counts[:2]) == (2, ["bad_key"], [2, 1])
-    log, _ = _delivered(replace(COMPACTED, compacted=False), [], [1, None, 2])
+    log, _ = _delivered(COMPACTED._replace(compacted=False), [], [1, None, 2])
     assert (len(log.keys), log.reasons) == (3, [])
 
 
@@ -78,7 +77,7 @@ def test_a_key_of_which_its_tags_leave_nothing_holds_the_flow():
     with pytest.raises(HoldError, match=r"eu\.orders is compacted, and nothing is left of a record key") as refusal:
         _delivered(COMPACTED, ["PII"], [1])
     assert "pseudonymize" in refusal.value.hint
-    log, _ = _delivered(replace(COMPACTED, compacted=False), ["PII"], [1])
+    log, _ = _delivered(COMPACTED._replace(compacted=False), ["PII"], [1])
     assert log.keys == [None]
 
 

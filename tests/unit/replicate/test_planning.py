@@ -24,29 +24,30 @@ FLOW = EdgePartition("eu", "orders", 0)
 
 def test_a_flow_without_a_record_begins_where_its_rule_says():
     """`start: latest` is resolved once, into a first position that the slot must persist (rule D)."""
-    entry, fresh = entry_of({}, FLOW, ORDERS, epoch=4, slot=1)
-    assert (entry.position, entry.epoch, entry.slot, fresh) == ((0, 80), 4, 1, True)
+    entry, fresh = entry_of(None, FLOW, ORDERS, widened=False)
+    assert (entry.position, fresh) == ((0, 80), True)
 
 
 def test_a_known_flow_goes_on_with_its_counters():
     """The winning record holds; counters are cumulative over epochs."""
     known = LedgerRecord(0, "id-1", 42, epoch=1, slot=0, delivered=40, dead=2)
-    entry, fresh = entry_of({FLOW: known}, FLOW, ORDERS, epoch=4, slot=1)
-    assert (entry.position, entry.delivered, entry.dead, entry.epoch, fresh) == ((0, 42), 40, 2, 4, False)
+    entry, fresh = entry_of(known, FLOW, ORDERS, widened=True)
+    assert (entry.position, entry.delivered, entry.dead, fresh) == ((0, 42), 40, 2, False)
 
 
 def test_trap_5_another_topic_id_starts_a_new_incarnation_at_zero():
     """A recreated topic may already be longer than the old position: the id decides, not the offsets."""
     known = LedgerRecord(2, "gone", 1_000_000, epoch=1, slot=0, delivered=7)
-    entry, fresh = entry_of({FLOW: known}, FLOW, ORDERS, epoch=4, slot=1)
+    entry, fresh = entry_of(known, FLOW, ORDERS, widened=False)
     assert (entry.position, entry.topic_id, entry.delivered, fresh) == ((3, 0), "id-1", 7, True)
 
 
 def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
     """Even under `start: latest`: what was written to it before we saw it would be lost in silence."""
     ledger = {FLOW: LedgerRecord(0, "id-1", 85, epoch=1, slot=0)}
-    entry, fresh = entry_of(ledger, EdgePartition("eu", "orders", 1), ORDERS, epoch=2, slot=0)
-    assert (entry.position, fresh) == ((0, 0), True)
+    flows = plan_flows(CONFIG, ledger, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
+    (added,) = [one for slot in flows.by_slot.values() for one in slot if one.source == ("eu", "orders", 1)]
+    assert (added.entry.position, added.entry.epoch, added.fresh) == ((0, 0), 2, True)
 
 
 def test_central_topics_follow_the_edge():
@@ -93,3 +94,19 @@ def test_a_flow_that_its_policy_refuses_is_held_with_the_reason():
         (EdgePartition("eu", "orders", partition), "policy", refused["eu", "orders"]) for partition in (0, 1)
     ]
     assert [plan.source.topic for slot in flows.by_slot.values() for plan in slot] == ["heartbeats"]
+
+
+def test_another_edge_and_another_topic_change_nothing_for_a_flow():
+    """Each flow is decided by its own record and its own topic: the order of the snapshots decides nothing."""
+    other = {"orders": ORDERS, "heartbeats": BEATS}
+    settings = SETTINGS | {"us.orders": {}, "us.heartbeats": {}}
+    ledger = {FLOW: LedgerRecord(0, "id-1", 42, epoch=1, slot=1, delivered=40)}
+    alone = plan_flows(CONFIG, ledger, SNAPSHOTS, settings, epoch=3, drain=True, now_ms=0)
+    for snapshots in ({"eu": SNAPSHOTS["eu"], "us": other}, {"us": other, "eu": SNAPSHOTS["eu"]}):
+        flows = plan_flows(CONFIG, ledger, snapshots, settings, epoch=3, drain=True, now_ms=0)
+        found = {plan.source: plan for slot in flows.by_slot.values() for plan in slot}
+        assert len(found) == 6
+        expected = {plan.source: plan for slot in alone.by_slot.values() for plan in slot}
+        for source, plan in expected.items():
+            moved = plan.entry._replace(slot=found[source].entry.slot)
+            assert found[source] == plan._replace(entry=moved)

@@ -54,10 +54,11 @@ class DrawnGate:
     def standing(self, _):
         return ()
 
-    def publish(self, handle, outcomes, *, force):
-        quarantine = Quarantine(self.tables, self.lake.folder, TABLE)
+    def publish(self, handle, outcomes, *, force, release=None):
+        assert release is None
+        quarantine = Quarantine(self.tables, self.tables.folder, TABLE)
         columns = marked(self.lake.columns).serialize().to_pybytes()
-        split = Split(self.lake.folder / TABLE, quarantine.folder, columns, {"eu.orders": "AAA"})
+        split = Split(self.tables.folder / TABLE, quarantine.folder, columns, {"eu.orders": "AAA"})
         share = self.draw.choice((0, 0.3, 1))
         halves = [self._half(outcome, split, share) for outcome in outcomes]
         return Published(quarantine.publish(handle, halves, force=force))

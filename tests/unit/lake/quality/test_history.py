@@ -5,6 +5,7 @@ from dataclasses import replace
 import duckdb
 
 from aggregator.config.suites import Rule
+from aggregator.lake.folder import Folder
 from aggregator.lake.quality.history import (
     Audit,
     RuleCount,
@@ -33,31 +34,31 @@ def audit(number, verdict=Verdict.PUBLISH, **changes):
 def test_what_is_appended_is_read(tmp_path):
     """A verdict, then its commit; days can be read from the end."""
     first, second = audit(1), audit(2, Verdict.DIVERT, diverted=2)
-    append_audit(tmp_path, first)
-    append_commit(tmp_path, replace(first, version=4, commit_s=0.25))
-    append_audit(tmp_path, second)
-    assert read(tmp_path, "t") == [replace(first, version=4, commit_s=0.25), second]
-    assert read(tmp_path, "t", days=1) == [second]
-    assert read(tmp_path, "other") == []
+    append_audit(Folder(str(tmp_path)), first)
+    append_commit(Folder(str(tmp_path)), replace(first, version=4, commit_s=0.25))
+    append_audit(Folder(str(tmp_path)), second)
+    assert read(Folder(str(tmp_path)), "t") == [replace(first, version=4, commit_s=0.25), second]
+    assert read(Folder(str(tmp_path)), "t", days=1) == [second]
+    assert read(Folder(str(tmp_path)), "other") == []
 
 
 def test_a_line_cut_short_is_passed_over(tmp_path):
     """Power may fail within a line; the lines around it stay."""
-    append_audit(tmp_path, audit(1))
+    append_audit(Folder(str(tmp_path)), audit(1))
     (path,) = (tmp_path / "t__quality").glob("*.jsonl")
     with path.open("a") as out:
         out.write('{"event": "aud\n')
-    append_commit(tmp_path, audit(1, version=9, commit_s=0.1))
-    (found,) = read(tmp_path, "t")
+    append_commit(Folder(str(tmp_path)), audit(1, version=9, commit_s=0.1))
+    (found,) = read(Folder(str(tmp_path)), "t")
     assert found.version == 9
 
 
 def test_a_completed_range_belongs_to_the_verdict_that_decided_it(tmp_path):
     """Of two audits of a range, the decided one gets the version; one that was held never does."""
-    append_audit(tmp_path, audit(1, Verdict.HOLD))
-    append_audit(tmp_path, audit(1, Verdict.DIVERT, id="decided", diverted=2))
-    append_completion(tmp_path, "t", 7, [("eu.t", 0, 10, 20)], now_s=DAY_MS / 1000)
-    assert [(one.id, one.version) for one in read(tmp_path, "t")] == [("id1", None), ("decided", 7)]
+    append_audit(Folder(str(tmp_path)), audit(1, Verdict.HOLD))
+    append_audit(Folder(str(tmp_path)), audit(1, Verdict.DIVERT, id="decided", diverted=2))
+    append_completion(Folder(str(tmp_path)), "t", 7, [("eu.t", 0, 10, 20)], now_s=DAY_MS / 1000)
+    assert [(one.id, one.version) for one in read(Folder(str(tmp_path)), "t")] == [("id1", None), ("decided", 7)]
 
 
 def test_totals_count_what_was_committed_or_held():
@@ -76,8 +77,8 @@ def test_totals_count_what_was_committed_or_held():
 
 def test_the_history_is_a_table_for_duckdb(tmp_path):
     """An analyst reads it as it lies there."""
-    append_audit(tmp_path, audit(1))
-    append_audit(tmp_path, audit(2, Verdict.WARN))
+    append_audit(Folder(str(tmp_path)), audit(1))
+    append_audit(Folder(str(tmp_path)), audit(2, Verdict.WARN))
     with duckdb.connect() as connection:
         query = f"select verdict, rows, rules[1].rule from read_json('{tmp_path}/t__quality/*.jsonl') order by at_ms"
         assert connection.sql(query).fetchall() == [
@@ -89,6 +90,6 @@ def test_the_history_is_a_table_for_duckdb(tmp_path):
 def test_no_argument_of_a_rule_is_kept(tmp_path):
     """The values that a rule allows may be somebody's; the history has names and counts."""
     secret = Rule("s/r", "expect_column_values_to_not_be_in_set", {"column": "a", "value_set": ["canary"]}, "hold")
-    append_audit(tmp_path, audit(1, rules=(RuleCount.of(Finding(secret, passed=False)),)))
+    append_audit(Folder(str(tmp_path)), audit(1, rules=(RuleCount.of(Finding(secret, passed=False)),)))
     (path,) = (tmp_path / "t__quality").glob("*.jsonl")
     assert "canary" not in path.read_text()

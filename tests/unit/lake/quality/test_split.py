@@ -1,7 +1,6 @@
 """A file is cut in two without a row lost, doubled or changed."""
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from aggregator.errors import HoldError
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import Stage
+from aggregator.lake.folder import Folder
 from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, rows_at, without
 
 COLUMNS = pa.schema(
@@ -32,17 +32,23 @@ def staged(folder, count):
     return file
 
 
-@settings(max_examples=20, deadline=None)
+def read(folder, name):
+    """A whole file."""
+    with folder.parquet(name) as file:
+        return file.read()
+
+
+@settings(max_examples=20)
 @given(st.sets(st.integers(0, 29)))
 def test_both_halves_are_the_file(tmp_path_factory, failing):
     """Rows stay in order; those that go carry the rules' names and the topic's id."""
-    folder = tmp_path_factory.mktemp("t")
+    folder = Folder(str(tmp_path_factory.mktemp("t")))
     file = staged(folder, 30)
     split = Split(folder, folder / "q", marked(COLUMNS).serialize().to_pybytes(), {"eu.t": "AAA"})
     stays, goes = split.cut(file, {row: ["s/r", f"s/{row}"] for row in failing})
-    whole = pq.ParquetFile(folder / file.path).read()
-    rest = [row for one in stays for row in pq.ParquetFile(folder / one.path).read().to_pylist()]
-    away = [row for one in goes for row in pq.ParquetFile(folder / "q" / one.path).read().to_pylist()]
+    whole = read(folder, file.path)
+    rest = [row for one in stays for row in read(folder, one.path).to_pylist()]
+    away = [row for one in goes for row in read(folder / "q", one.path).to_pylist()]
     assert rest == [row for row in whole.to_pylist() if row["id"] not in failing]
     assert [row["id"] for row in away] == sorted(failing)
     for row in away:
@@ -50,13 +56,15 @@ def test_both_halves_are_the_file(tmp_path_factory, failing):
         assert row == whole.to_pylist()[row["id"]]
     assert sum(one.rows for one in (*stays, *goes)) == 30
     again = without(folder, file, failing)
-    assert [row for one in again for row in pq.ParquetFile(folder / one.path).read().to_pylist()] == rest
+    assert [row for one in again for row in read(folder, one.path).to_pylist()] == rest
 
 
 def test_rows_are_found_by_their_place(tmp_path):
     """Topic, partition and offset name a row; other places of the same number do not."""
-    file = staged(tmp_path, 5)
-    assert rows_at(tmp_path / file.path, {("eu.t", 0, 3), ("us.t", 0, 1), ("eu.t", 1, 2), ("eu.t", 0, 9)}) == [3]
+    file = staged(Folder(str(tmp_path)), 5)
+    assert rows_at(
+        Folder(str(tmp_path)), file.path, {("eu.t", 0, 3), ("us.t", 0, 1), ("eu.t", 1, 2), ("eu.t", 0, 9)}
+    ) == [3]
 
 
 def test_a_field_with_the_quarantines_name_is_refused():

@@ -1,0 +1,51 @@
+"""How fast a backfill may go: at its own rate while live flows keep up, at a small share of theirs while they do not.
+
+Invariant: pure; time comes with what was seen. Nobody is yielded to who does not move: a hub that is stopped and a flow
+that is held take nothing away. A yielding backfill never stands still.
+"""
+
+from dataclasses import dataclass
+
+# A flow that keeps up is a transaction behind; half a second's worth is more.
+_BEHIND_S = 0.5
+_FEW_RECORDS = 500
+_SHARE = 0.05
+_LEAST_PER_S = 200.0
+_GROWTH = 1.5
+# Beyond what any slot does.
+_FREE_PER_S = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The live flows that have moved since the last look.
+
+    Attributes:
+        per_s: Records a second that they took.
+        behind: Records that they still have before them.
+    """
+
+    per_s: float = 0.0
+    behind: int = 0
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether what waits is no more than what is always under way."""
+        return self.behind <= max(_FEW_RECORDS, self.per_s * _BEHIND_S)
+
+
+def paced(before: float | None, asked: float | None, load: Load) -> float | None:
+    """Records a second from now on; None: no bound.
+
+    Args:
+        before: Until now.
+        asked: By whoever started the backfill, at most.
+        load: What the live flows have to do.
+    """
+    if not load.keeps_up:
+        least = max(_LEAST_PER_S, load.per_s * _SHARE)
+        return least if asked is None else min(asked, least)
+    grown = None if before is None else before * _GROWTH
+    if grown is None or grown > (asked or _FREE_PER_S):
+        return asked
+    return grown

@@ -1,0 +1,74 @@
+"""`aggregator ui`: the page, beside a hub that runs anywhere, or does not run.
+
+Invariant: reads only. It is served until SIGTERM or Ctrl-C, which end it with 0; stdout holds its address.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from pydantic import ValidationError
+
+from aggregator.cli.output import config_option, progress
+from aggregator.cli.run import stopping_on_signals
+from aggregator.cli.status import monitoring
+from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig, UiConfig
+
+if TYPE_CHECKING:
+    from aggregator.privacy.policy import Policy
+
+
+@click.command()
+@config_option
+@click.option("--listen", metavar="HOST:PORT", help="Serve it here; a port alone is one of loopback.")
+@click.option("--token", metavar="REFERENCE", help="What a reader has to know, as env:NAME or file:PATH.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name by which readers reach it.")
+def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ...]) -> None:
+    """Serve the page: every edge at a glance, what is stripped, the lake, backfills, and what happened.
+
+    On loopback nobody is asked for anything; any other address asks every reader for a token.
+    """
+    hub = with_ui(load_config(config, os.environ), listen=listen, token=token, hosts=hosts)
+    from aggregator.page.server import PageServer  # noqa: PLC0415 - a second that `--help` does not need
+
+    server = PageServer(hub, policies_of(hub))
+    stop = threading.Event()
+    try:
+        with monitoring(hub) as monitor, stopping_on_signals(stop):
+            server.serve(monitor)
+            click.echo(server.address)
+            progress("Ctrl-C ends it; the hub does not notice")
+            stop.wait()
+    finally:
+        server.close()
+
+
+def with_ui(hub: HubConfig, *, listen: str | None, token: str | None, hosts: tuple[str, ...]) -> HubConfig:
+    """The configuration with what the command line says of the page.
+
+    Raises:
+        click.UsageError: what it says can not be used.
+    """
+    said = {"listen": listen, "token": token, "hosts": (*hub.ui.hosts, *hosts)}
+    told = dict(hub.ui) | {name: value for name, value in said.items() if value}
+    try:
+        return hub.model_copy(update={"ui": UiConfig.model_validate(told)})
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        option = "--host" if "hosts" in first["loc"] else f"--{(*first['loc'], 'listen')[0]}"
+        raise click.BadParameter(first["msg"].removeprefix("Value error, "), param_hint=option) from None
+
+
+def policies_of(hub: HubConfig) -> "Mapping[Path, Policy]":
+    """The policies of its rules, by path; a page needs none of the hub's keys.
+
+    Raises:
+        ConfigError: one can not be used.
+    """
+    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+
+    return {rule.policy: load_policy(rule.policy) for rule in hub.topics}

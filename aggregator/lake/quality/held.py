@@ -1,0 +1,104 @@
+"""What the gate of a table holds now, worked out without a session: for whoever is to let it pass.
+
+Invariant: reads only. A range is held while the newest verdict about it says so and the table's position is its start;
+what was released already says by whom.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import Failed
+from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.ledger import read_ledger
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.releases import Release, read_releases
+from aggregator.lake.quality.history import Audit, read
+from aggregator.lake.quality.verdicts import Verdict
+from aggregator.lake.sources import lake_sources
+from aggregator.lake.tables.formats import open_tables
+
+_DAYS = 2  # a hold is judged again every few minutes while its hub runs
+
+
+class HeldRange(NamedTuple):
+    """Offsets of one central partition that a table waits before.
+
+    Attributes:
+        table: Which one.
+        partition: Of central.
+        offsets: From start to end.
+        rules: Those that hold it.
+        release: Somebody's word that lets it pass; None while there is none.
+    """
+
+    table: str
+    partition: CentralPartition
+    offsets: OffsetRange
+    rules: tuple[str, ...]
+    release: Release | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        told = self.release
+        return {
+            "table": self.table,
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "start_offset": self.offsets.start,
+            "end_offset": self.offsets.end,
+            "rules": list(self.rules),
+            "state": "released" if told else "held",
+            "by": told.by if told else None,
+            "at_ms": told.at_ms if told else None,
+            "reason": told.reason if told else None,
+        }
+
+
+def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
+    """What a table waits before.
+
+    Raises:
+        Failed: no flow feeds such a table.
+        Unreachable: central does not answer.
+        TableUnavailable: the table or its history can not be read.
+    """
+    names = HubNames(config.hub)
+    sources = lake_sources(config, read_ledger(config.central, names))
+    if table not in sources:
+        known = ", ".join(sorted(sources)) or "none yet"
+        raise Failed(f"the hub feeds no table {table}", hint=f"there are: {known}")
+    tables = open_tables(config)
+    limits = offset_bounds(config.central, central_partitions(config.central, sources[table]))
+    handle = tables.open(table)
+    positions = handle.positions(limits) if handle else {}
+    starts = {one: positions.get(one, first) for one, (first, _) in limits.items()}
+    return still_held(table, read(tables.folder, table, days=_DAYS), starts, read_releases(config.central, names))
+
+
+def still_held(
+    table: str, audits: Iterable[Audit], starts: Mapping[CentralPartition, int], releases: Iterable[Release]
+) -> list[HeldRange]:
+    """The ranges of held audits that begin where the table stands.
+
+    Args:
+        table: Which one.
+        audits: The oldest first.
+        starts: The table's next offsets.
+        releases: Of all tables.
+    """
+    at = {(one.topic, one.partition, start): one for one, start in starts.items()}
+    released = {(one.table, one.partition, one.offsets): one for one in releases}
+    found: dict[CentralPartition, HeldRange] = {}
+    for audit in audits:
+        if audit.verdict is not Verdict.HOLD:
+            continue
+        rules = tuple(one.rule for one in audit.rules if not one.passed and (one.raised or one.action == "hold"))
+        for topic, number, start, end in audit.ranges:
+            if (partition := at.get((topic, number, start))) is not None:
+                offsets = OffsetRange(start, end)
+                found[partition] = HeldRange(
+                    table, partition, offsets, rules, released.get((table, partition, offsets))
+                )
+    return [found[one] for one in sorted(found)]

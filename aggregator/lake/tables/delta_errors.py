@@ -1,0 +1,44 @@
+"""Errors of delta-rs and the storage below it, in the hub's own words.
+
+Invariant: its texts name files and system errors, never rows, which do not pass through it here; they are coloured, and
+below its first line a store's may quote an address that is signed.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake.exceptions import DeltaError
+
+from aggregator.lake.folder import Folder
+from aggregator.lake.tables.port import TableUnavailable
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@contextmanager
+def told(place: Folder) -> Iterator[None]:
+    """Translate what is raised inside, where nothing is committed.
+
+    Args:
+        place: The table's folder.
+
+    Raises:
+        TableUnavailable: the storage does not answer, or the log can not be read.
+    """
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise unavailable(place, error) from None
+
+
+def unavailable(place: Folder, error: Exception) -> TableUnavailable:
+    """What delta-rs says, without its colours.
+
+    Args:
+        place: The table's folder.
+        error: What it raised.
+    """
+    lines = _COLOUR.sub("", str(error)).splitlines()
+    text = " ".join(" ".join(lines if place.on_disk else lines[:1]).split())
+    return TableUnavailable(f"table {place}: {text}", hint="check the disk, its space and the rights on the folder")

@@ -1,0 +1,20 @@
+"""How amounts read for people: durations and shares, the same on the terminal and on the page.
+
+Invariant: pure; what nobody knows is `-`, and a share is never rounded to a better one.
+"""
+
+
+def ago(milliseconds: int | None) -> str:
+    """A duration in its largest sensible unit; `-` for None."""
+    if milliseconds is None:
+        return "-"
+    seconds = abs(milliseconds) / 1000
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{milliseconds / 1000 / size:.1f}{name}"
+    return f"{milliseconds / 1000:.1f}s"
+
+
+def share(value: float | None) -> str:
+    """A share as percent, rounded towards the bad side; `-` for None."""
+    return "-" if value is None else f"{int(value * 100_000) / 1000:.3f}%"

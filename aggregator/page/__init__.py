@@ -1,0 +1,1 @@
+"""The page: what a hub's monitor knows, in a browser."""

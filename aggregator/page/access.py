@@ -1,0 +1,115 @@
+"""Who may read the page: by which names it answers, and the word that lets a reader in.
+
+Invariants: words are compared in constant time; the word itself is in no cookie, and in nothing that is logged. A
+session ends with the process, or after half a day.
+"""
+
+import hashlib
+import hmac
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+
+import psutil
+
+from aggregator.config.fields import is_loopback
+from aggregator.config.model import UiConfig
+from aggregator.errors import ConfigError
+
+COOKIE = "aggregator-session"
+SESSION_S = 12 * 3600
+_LEAST = 16
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - what it means is decided here
+
+
+class Gate:
+    """Lets readers in.
+
+    Args:
+        word: What they have to know; None: everybody who can connect may read.
+        key: Of this process; signs sessions.
+    """
+
+    def __init__(self, word: str | None, *, key: bytes) -> None:
+        self._key = key
+        self._word = None if word is None else self._digest(word.encode())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody is asked."""
+        return self._word is None
+
+    def knows(self, word: str) -> bool:
+        """Whether this is the word; digests are compared, so that not even its length can be measured."""
+        return self._word is not None and hmac.compare_digest(self._digest(word.encode()), self._word)
+
+    def session(self, now_s: int) -> str:
+        """What a reader who knows the word keeps from now on: when it ends, and that we said so."""
+        end = str(now_s + SESSION_S)
+        return f"{end}.{self._digest(end.encode()).hex()}"
+
+    def admits(self, headers: Mapping[str, str], now_s: int) -> bool:
+        """Whether a request may be answered: nobody is asked, or it brings the word, or a session.
+
+        Args:
+            headers: Of the request, names in small letters.
+            now_s: Seconds since 1970.
+        """
+        kind, _, word = headers.get("authorization", "").partition(" ")
+        return self.is_open or (kind.lower() == "bearer" and self.knows(word)) or self._lasts(headers, now_s)
+
+    def _lasts(self, headers: Mapping[str, str], now_s: int) -> bool:
+        try:
+            kept = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        end, _, signed = kept.value.partition(".") if kept else ("", "", "")
+        right = hmac.compare_digest(signed.encode(), self._digest(end.encode()).hex().encode())
+        return right and end.isascii() and end.isdecimal() and now_s < int(end)
+
+    def _digest(self, text: bytes) -> bytes:
+        return hmac.digest(self._key, text, hashlib.sha256)
+
+
+def gate_of(ui: UiConfig) -> Gate:
+    """The gate of a configuration.
+
+    Raises:
+        ConfigError: the word is missing, or short enough to be guessed; or none is asked of the whole network.
+    """
+    if ui.token is None:
+        if not is_loopback(ui.listen):
+            raise ConfigError(
+                f"the page on {ui.listen} can be reached by others, and asks for no token",
+                hint="name one by reference, `--token env:NAME` or `ui: {token: file:…}`, or listen on 127.0.0.1",
+            )
+        return Gate(None, key=secrets.token_bytes(32))
+    word = ui.token.resolve()
+    if len(word) < _LEAST:
+        raise ConfigError(
+            f"the page's token ({ui.token}) is shorter than {_LEAST} characters",
+            hint="openssl rand -base64 24",
+        )
+    return Gate(word, key=secrets.token_bytes(32))
+
+
+def allowed_hosts(ui: UiConfig, *, name: str, addresses: Iterable[str]) -> list[str]:
+    """Names by which the page answers; a request for another one comes from a page that pretends to be this machine.
+
+    Args:
+        ui: Where it listens, and further names.
+        name: This machine's own.
+        addresses: This machine's own; they count where the page listens on all of them.
+    """
+    listens = ui.listen.rpartition(":")[0].strip("[]")
+    own = (name, *addresses) if listens in _EVERYWHERE else (listens,)
+    bare = (host.partition("%")[0].strip("[]").lower() for host in (*_LOOPBACK, *own, *ui.hosts))
+    return sorted({f"[{host}]" if ":" in host else host for host in bare if host})
+
+
+def own_addresses() -> list[str]:
+    """The addresses of this machine's interfaces."""
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    return [one.address for found in psutil.net_if_addrs().values() for one in found if one.family in kinds]

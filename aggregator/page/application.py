@@ -1,0 +1,203 @@
+"""The application: addresses, what answers each, and the stream of what changed.
+
+Invariants: only GET, but for the word at the door; a name in an address is looked up and never shown as markup. No
+answer holds anything of a record.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from aggregator.errors import AggregatorError
+from aggregator.observe.standing import EdgeStatus
+from aggregator.page.access import COOKIE, SESSION_S, Gate
+from aggregator.page.edge_page import edge_page
+from aggregator.page.explaining import Explaining
+from aggregator.page.frames import Frame, Frames
+from aggregator.page.overview import overview
+from aggregator.page.places import awake, edge_place, overview_place
+from aggregator.page.protection import SIGN_IN, Guarded, Protected
+from aggregator.page.rendering import Pages, Parts
+
+ASSETS = Path(__file__).parent / "assets"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_WORD_BYTES = 4096
+_WRONG_S = 1.0
+_STREAM = "text/event-stream"
+
+
+class Application:
+    """Answers requests.
+
+    Args:
+        hub: Its name.
+        frames: What is shown.
+        explaining: Why topics are (not) replicated.
+        gate: Who may read.
+        hosts: Names by which it answers.
+    """
+
+    def __init__(self, hub: str, frames: Frames, explaining: Explaining, gate: Gate, hosts: list[str]) -> None:
+        self._hub, self._frames, self._explaining, self._gate = hub, frames, explaining, gate
+        self._pages = Pages()
+        self.closing = False
+        routes = [
+            Route("/", self._overview),
+            Route("/edges/{edge}", self._edge),
+            Route("/edges/{edge}/topics/{topic}", self._topic),
+            Route("/changes", self._changes_of_overview),
+            Route("/changes/edges/{edge}", self._changes_of_edge),
+            Route(SIGN_IN, self._door, methods=["GET"]),
+            Route(SIGN_IN, self._enter, methods=["POST"]),
+            Mount("/assets", StaticFiles(directory=ASSETS)),
+        ]
+        answering = Starlette(
+            routes=routes,
+            middleware=[
+                Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
+                Middleware(Guarded, gate=gate),
+            ],
+            exception_handlers={HTTPException: self._refused},
+        )
+        self.asgi = Protected(answering)
+
+    def _overview_parts(self, frame: Frame) -> Parts:
+        seen = frame.seen
+        if seen is None:
+            return self._pages.parts("/", frame.key, lambda: {"awake": awake(frame)})
+        return self._pages.parts("/", frame.key, lambda: overview_place(frame, overview(seen)))
+
+    def _edge_parts(self, frame: Frame, name: str) -> Parts:
+        seen = frame.seen
+        edge = _edge_of(frame, name)
+        if seen is None or edge is None:
+            return self._pages.parts("/edges", frame.key, lambda: {"awake": awake(frame)})
+        judged = self._explaining.verdict
+        place = f"/edges/{name}"
+        return self._pages.parts(place, frame.key, lambda: edge_place(frame, edge_page(seen, edge, judged)))
+
+    async def _overview(self, _: Request) -> Response:
+        frame = self._frames.newest()
+        return self._page("overview.html", frame, self._overview_parts(frame), changes="/changes")
+
+    async def _edge(self, request: Request) -> Response:
+        name, frame = request.path_params["edge"], self._frames.newest()
+        if frame.seen is not None and _edge_of(frame, name) is None:
+            raise HTTPException(404, "The hub has no edge of this name.")
+        parts = self._edge_parts(frame, name)
+        return self._page("edge.html", frame, parts, changes=f"/changes/edges/{name}", title=name)
+
+    async def _topic(self, request: Request) -> Response:
+        name, topic, frame = request.path_params["edge"], request.path_params["topic"], self._frames.newest()
+        if _edge_of(frame, name) is None or not _TOPIC.fullmatch(topic):
+            raise HTTPException(404, "The hub has no such edge, or no topic can have this name.")
+        assert frame.seen is not None
+        try:
+            told, trouble = await self._explaining.explain(name, topic), ""
+        except AggregatorError as error:
+            told, trouble = None, error.message
+        known = frame.seen.fields.get((name, topic))
+        return self._page(
+            "topic.html",
+            frame,
+            {},
+            changes="",
+            title=f"{name}/{topic}",
+            edge=name,
+            topic=topic,
+            told=told,
+            trouble=trouble,
+            known=known,
+        )
+
+    def _page(self, template: str, frame: Frame, parts: Parts, *, changes: str, **context: Any) -> Response:
+        page = self._pages.page(
+            template, hub=self._hub, frame=frame, seen=frame.seen, parts=parts, changes=changes, **context
+        )
+        return HTMLResponse(page)
+
+    async def _changes_of_overview(self, request: Request) -> Response:
+        return self._stream(request, self._overview_parts)
+
+    async def _changes_of_edge(self, request: Request) -> Response:
+        name = request.path_params["edge"]
+        return self._stream(request, lambda frame: self._edge_parts(frame, name))
+
+    def _stream(self, request: Request, parts: Callable[[Frame], Parts]) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=_STREAM)
+        return StreamingResponse(
+            self._changed(request.is_disconnected, parts),
+            media_type=_STREAM,
+            headers={"X-Accel-Buffering": "no"},
+        )
+
+    async def _changed(
+        self, is_over: Callable[[], Awaitable[bool]], parts: Callable[[Frame], Parts]
+    ) -> AsyncIterator[str]:
+        """Parts that look different from what was sent before; all of them at first."""
+        frame, sent = self._frames.newest(), dict[str, str]()
+        yield "retry: 1000\n\n"
+        while not self.closing and not await is_over():
+            now = parts(frame)
+            fresh = {id_: text for id_, text in now.items() if sent.get(id_) != text}
+            sent = dict(now)
+            yield f"event: parts\ndata: {json.dumps(fresh)}\n\n" if fresh else ": alive\n\n"
+            frame = await self._frames.after(frame)
+
+    async def _door(self, _: Request) -> Response:
+        return self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=False)
+
+    async def _enter(self, request: Request) -> Response:
+        """Take the word at the door."""
+        word = await _posted_word(request)
+        if word is None or not self._gate.knows(word):
+            await asyncio.sleep(_WRONG_S)
+            answer = self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=True)
+            answer.status_code = 403
+            return answer
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(
+            COOKIE,
+            self._gate.session(int(time.time())),
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def _refused(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        answer = self._page("refused.html", self._frames.newest(), {}, changes="", title="Not here", why=error.detail)
+        answer.status_code = error.status_code
+        return answer
+
+
+def _edge_of(frame: Frame, name: str) -> EdgeStatus | None:
+    edges = frame.seen.status.edges if frame.seen else ()
+    return next((edge for edge in edges if edge.edge == name), None)
+
+
+async def _posted_word(request: Request) -> str | None:
+    """The word of a form; None where there is none, or far too much."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _WORD_BYTES:
+            return None
+    return dict(parse_qsl(body.decode("ascii", "replace"))).get("token")

@@ -1,0 +1,86 @@
+"""What needs somebody, the worst first, each with what to do next.
+
+Invariant: pure; says what is in the snapshot and nothing that is not: where nothing needs anybody, nothing is told.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aggregator.coordinates import EdgePartition
+from aggregator.lake.quality.verdicts import Verdict
+from aggregator.observe.snapshot import Snapshot
+from aggregator.observe.standing import EdgeStatus
+from aggregator.observe.watch import HELD
+from aggregator.page.states import Look, badness, look_of
+
+_HELD = Look("Held", "stalled", "bad")
+_WAITS = Look("Waits", "lagging", "warn")
+_GAP = Look("Gap", "losing", "bad")
+_LAKE = Look("Lake", "stalled", "bad")
+_QUALITY = Look("Quality", "losing", "bad")
+
+
+class Need(NamedTuple):
+    """One thing that needs somebody.
+
+    Attributes:
+        look: What kind.
+        what: An edge, a flow, a table.
+        why: In a sentence.
+        next: A command, or nothing.
+        edge: Whose page says more; empty for none.
+    """
+
+    look: Look
+    what: str
+    why: str
+    next: str = ""
+    edge: str = ""
+
+
+def needs(seen: Snapshot) -> tuple[Need, ...]:
+    """Everything that needs somebody."""
+    return (*_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
+
+
+def needs_somebody(edge: EdgeStatus) -> bool:
+    """Whether somebody has to look at an edge; a maintenance window and a pause are known already."""
+    return badness(edge.state) > 0 and not edge.maintenance
+
+
+def _edges(seen: Snapshot) -> Iterator[Need]:
+    for edge in sorted(seen.status.edges, key=lambda one: -badness(one.state)):
+        if needs_somebody(edge):
+            yield Need(look_of(edge.state), edge.edge, edge.reason, edge=edge.edge)
+
+
+def _gaps(seen: Snapshot) -> Iterator[Need]:
+    for gap in seen.status.gaps:
+        source = gap.source
+        asked = f"aggregator gaps accept --edge {source.edge} --topic {source.topic}"
+        yield Need(_GAP, str(source), f"{gap.gap.kind.value}: {gap.gap}; the flow is held", asked, source.edge)
+
+
+def _flows(seen: Snapshot) -> Iterator[Need]:
+    """One need for all flows of an edge that stand for the same reason, those without any position among them."""
+    found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
+    flows = {EdgePartition(flow.edge, flow.topic, flow.partition): flow for flow in seen.status.flows}
+    for source, flow in flows.items():
+        if flow.trouble and flow.gap is None:
+            found[source.edge, flow.trouble].append(source)
+    for source, still in seen.refused.items():
+        if source not in flows:
+            found[source.edge, f"{HELD}{still.detail}"].append(source)
+    for (edge, trouble), sources in found.items():
+        what = f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else str(sources[0])
+        why = trouble.partition("\n")[0].removeprefix(HELD)
+        yield Need(_HELD if trouble.startswith(HELD) else _WAITS, what, why, edge=edge)
+
+
+def _lake(seen: Snapshot) -> Iterator[Need]:
+    for table in seen.status.lake:
+        if table.problem:
+            yield Need(_LAKE, table.table, table.problem, "aggregator lake status")
+        elif table.verdict == Verdict.HOLD:
+            yield Need(_QUALITY, table.table, "the quality gate holds its next commit", "aggregator lake quality")

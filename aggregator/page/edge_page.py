@@ -1,0 +1,162 @@
+"""The page of one edge: its state and past, its topics and partitions, what stands still, and what is not replicated.
+
+Invariant: pure. Why a topic is (not) replicated is what `observe.explanation` says of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aggregator.edges.history import WINDOWS_MS
+from aggregator.observe.explanation import Verdict
+from aggregator.observe.gaps import KnownGap
+from aggregator.observe.snapshot import Snapshot
+from aggregator.observe.standing import EdgeStatus, FlowStatus, known
+from aggregator.page.overview import EdgeRow, edge_row
+from aggregator.page.past import Change, Past, changes, pasts
+from aggregator.page.stripped import StrippedTopic, stripped
+
+_CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
+Judging = Callable[[str, str], Verdict]
+
+
+class TopicRow(NamedTuple):
+    """One topic that has flows.
+
+    Attributes:
+        topic: Its name.
+        per_s: Records a second now.
+        flows: Its partitions.
+        lag_records: What waits.
+        lag_ms: How long the oldest has waited.
+        margin_ms: Until the edge deletes the first unread record.
+        delivered: Records.
+        dead: Records.
+        why: Why it stands still, or is not replicated any more; empty: it flows.
+    """
+
+    topic: str
+    per_s: float
+    flows: tuple[FlowStatus, ...]
+    lag_records: int | None
+    lag_ms: int | None
+    margin_ms: int | None
+    delivered: int
+    dead: int
+    why: str
+
+
+class LeftTopic(NamedTuple):
+    """One topic of the edge that has no flow."""
+
+    topic: str
+    partitions: int
+    wanted: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePage:
+    """Everything on the page of an edge.
+
+    Attributes:
+        row: As on the start page.
+        topics: Those that have flows.
+        left: Those that have none, with why.
+        left_more: How many of these are not shown.
+        letters: Dead letters by topic and reason.
+        gaps: Open and decided ones.
+        gaps_more: How many are not shown.
+        stripped: What is stripped.
+        bars: Its past, by window.
+        changes: Of its state.
+    """
+
+    row: EdgeRow
+    topics: tuple[TopicRow, ...]
+    left: tuple[LeftTopic, ...]
+    left_more: int
+    letters: tuple[tuple[str, str, int], ...]
+    gaps: tuple[KnownGap, ...]
+    gaps_more: int
+    stripped: tuple[StrippedTopic, ...]
+    bars: tuple[tuple[str, Past], ...]
+    changes: tuple[Change, ...]
+
+
+def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
+    """The page of one edge.
+
+    Args:
+        seen: The snapshot.
+        edge: The edge in it.
+        judged: Says of an edge and a topic whether it is replicated, and why.
+    """
+    name = edge.edge
+    history = {name: seen.history.get(name, ())}
+    topics = _topics(seen, name, judged)
+    left = _left(seen, name, {row.topic for row in topics}, judged)
+    gaps = tuple(sorted((gap for gap in seen.gaps if gap.source.edge == name), key=lambda one: -one.gap.since_ms))
+    letters = sorted((topic, reason, count) for (of, topic, reason), count in seen.letters.items() if of == name)
+    bars = tuple((window, pasts(history, now_ms=seen.at_ms, window=window)[0]) for window in WINDOWS_MS)
+    return EdgePage(
+        edge_row(seen, edge),
+        topics,
+        left[:_LEFT_MOST],
+        max(0, len(left) - _LEFT_MOST),
+        tuple(letters),
+        gaps[:_GAPS_MOST],
+        max(0, len(gaps) - _GAPS_MOST),
+        stripped(seen.fields, [name]),
+        bars,
+        changes(history, now_ms=seen.at_ms, most=_CHANGES_MOST),
+    )
+
+
+def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:
+    flows: Mapping[str, list[FlowStatus]] = defaultdict(list)
+    for flow in seen.status.flows:
+        if flow.edge == edge:
+            flows[flow.topic].append(flow)
+    per_s: dict[str, float] = defaultdict(float)
+    for source, rate in seen.rates.items():
+        if source.edge == edge:
+            per_s[source.topic] += rate
+    rows = [
+        TopicRow(
+            topic,
+            per_s[topic],
+            tuple(found),
+            known([flow.lag_records for flow in found], sum),
+            known([flow.lag_ms for flow in found], max),
+            known([flow.retention_margin_ms for flow in found], min),
+            sum(flow.delivered for flow in found),
+            sum(flow.dead for flow in found),
+            _standing(found, judged(edge, topic)),
+        )
+        for topic, found in flows.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (not row.why, row.topic)))
+
+
+def _standing(flows: list[FlowStatus], verdict: Verdict) -> str:
+    """Why some of a topic's flows are not read; empty where all are."""
+    if not verdict.replicated:
+        return verdict.why
+    for flow in flows:
+        if flow.gap:
+            return f"held: {flow.gap.kind.value} {flow.gap} in partition {flow.partition}"
+    troubled = [flow for flow in flows if flow.trouble]
+    return troubled[0].trouble.partition("\n")[0] if troubled else ""
+
+
+def _left(seen: Snapshot, edge: str, flowing: set[str], judged: Judging) -> tuple[LeftTopic, ...]:
+    found = []
+    for topic, partitions in seen.topics.get(edge, {}).items():
+        if topic not in flowing:
+            verdict = judged(edge, topic)
+            held = [why.detail for source, why in seen.refused.items() if (source.edge, source.topic) == (edge, topic)]
+            waits = f"held: {held[0]}" if held else "a rule wants it; no slot has taken it yet"
+            found.append(LeftTopic(topic, partitions, verdict.replicated, waits if verdict.replicated else verdict.why))
+    return tuple(sorted(found, key=lambda one: (not one.wanted, one.topic)))

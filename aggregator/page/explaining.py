@@ -1,0 +1,56 @@
+"""Why a topic is (not) replicated: the configuration's word at once, the edge's and the registry's on request.
+
+Invariant: an answer is kept for a while and few are asked for at once, so that readers of the page are no load on an
+edge.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+
+from aggregator.config.model import HubConfig
+from aggregator.observe.explanation import Explanation, Verdict, explanation, verdict
+from aggregator.privacy.policy import Policy
+from aggregator.privacy.topic import utc_today
+
+_KEPT_S = 30.0
+_MOST = 500
+_AT_ONCE = 2
+
+
+class Explaining:
+    """Explains topics of one hub.
+
+    Args:
+        config: The hub.
+        policies: Of its rules, by path.
+    """
+
+    def __init__(self, config: HubConfig, policies: Mapping[Path, Policy]) -> None:
+        self._config, self._policies = config, policies
+        self._kept: dict[tuple[str, str], tuple[float, Explanation]] = {}
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self.verdict = lru_cache(maxsize=20_000)(self._verdict)
+
+    def _verdict(self, edge: str, topic: str) -> Verdict:
+        """What the configuration says."""
+        return verdict(self._config, edge, topic)
+
+    async def explain(self, edge: str, topic: str) -> Explanation:
+        """What the edge and its registry say beside it; some seconds where they do not answer.
+
+        Raises:
+            ConfigError: the policy contradicts itself for this topic.
+        """
+        async with self._turn:
+            known = self._kept.get((edge, topic))
+            if known is None or time.monotonic() - known[0] > _KEPT_S:
+                found = await run_in_threadpool(explanation, self._config, self._policies, edge, topic, utc_today())
+                if len(self._kept) >= _MOST:
+                    self._kept.clear()
+                known = self._kept[edge, topic] = (time.monotonic(), found)
+        return known[1]

@@ -1,0 +1,175 @@
+"""The start page: how the hub stands, edge by edge, what is stripped, the lake, backfills, and what happened.
+
+Invariant: pure; every number is the snapshot's own. Lists end where a page would grow without bound, and say so.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from aggregator.backfill.store import State as BackfillState
+from aggregator.backfill.watch import Progress
+from aggregator.edges.availability import State
+from aggregator.lake.status import TableStatus
+from aggregator.observe.amounts import ago
+from aggregator.observe.snapshot import Snapshot
+from aggregator.observe.standing import EdgeStatus
+from aggregator.page.attention import Need, needs, needs_somebody
+from aggregator.page.drawing import Line, line
+from aggregator.page.past import Change, Past, changes, pasts, window_of
+from aggregator.page.picture import Picture, picture
+from aggregator.page.states import UNWATCHED, Look, badness, look_of
+from aggregator.page.stripped import StrippedTopic, stripped
+
+_SPARK_S = 60
+_SMOOTH_S = 5
+_NEEDS_MOST, _TOPICS_MOST, _TABLES_MOST, _BACKFILLS_MOST, _CHANGES_MOST = 50, 60, 60, 20, 12
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRow:
+    """One edge in the list.
+
+    Attributes:
+        edge: As the snapshot has it.
+        look: Its state.
+        age: For how long.
+        per_s: Records a second now.
+        line: Its last minute.
+        needs: It is among those that need somebody, where its reason is told.
+    """
+
+    edge: EdgeStatus
+    look: Look
+    age: str
+    per_s: float
+    line: Line
+    needs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything on the start page.
+
+    Attributes:
+        seen: The snapshot.
+        headline: The whole hub in a sentence.
+        mood: How that looks.
+        picture: The hub and its edges.
+        needs: What needs somebody.
+        needs_more: How many of these are not shown.
+        edges: One row per edge.
+        per_s: Records a second, all edges.
+        lag_records: What waits, all edges.
+        dead: Dead letters since the first start.
+        stripped: Topics with what is stripped.
+        stripped_more: How many are not shown.
+        unclassified: Fields that nobody classified.
+        lake: Tables.
+        lake_more: How many are not shown.
+        backfills: The newest first.
+        backfills_more: How many are not shown.
+        window: How far the bars go back.
+        pasts: One bar per edge.
+        changes: The newest changes of states.
+    """
+
+    seen: Snapshot
+    headline: str
+    mood: Look
+    picture: Picture
+    needs: tuple[Need, ...]
+    needs_more: int
+    edges: tuple[EdgeRow, ...]
+    per_s: float
+    lag_records: int
+    dead: int
+    stripped: tuple[StrippedTopic, ...]
+    stripped_more: int
+    unclassified: int
+    lake: tuple[TableStatus, ...]
+    lake_more: int
+    backfills: tuple[Progress, ...]
+    backfills_more: int
+    window: str
+    pasts: tuple[Past, ...]
+    changes: tuple[Change, ...]
+
+
+def overview(seen: Snapshot) -> Overview:
+    """The start page of a snapshot."""
+    status = seen.status
+    rows = tuple(edge_row(seen, edge) for edge in status.edges)
+    per_s = {row.edge.edge: row.per_s for row in rows}
+    found, fields = needs(seen), stripped(seen.fields, (edge.edge for edge in status.edges))
+    headline, mood = _headline(seen)
+    window = window_of(seen.history, seen.at_ms)
+    backfills = sorted(seen.backfills, key=lambda one: (one.state not in _OPEN, -one.at_ms))
+    return Overview(
+        seen,
+        headline,
+        mood,
+        picture(status.edges, per_s),
+        found[:_NEEDS_MOST],
+        max(0, len(found) - _NEEDS_MOST),
+        rows,
+        sum(per_s.values()),
+        sum(edge.lag_records or 0 for edge in status.edges),
+        sum(edge.dead for edge in status.edges),
+        fields[:_TOPICS_MOST],
+        max(0, len(fields) - _TOPICS_MOST),
+        sum(len(topic.unclassified) for topic in fields),
+        status.lake[:_TABLES_MOST],
+        max(0, len(status.lake) - _TABLES_MOST),
+        tuple(backfills[:_BACKFILLS_MOST]),
+        max(0, len(backfills) - _BACKFILLS_MOST),
+        window,
+        pasts(seen.history, now_ms=seen.at_ms, window=window),
+        changes(seen.history, now_ms=seen.at_ms, most=_CHANGES_MOST),
+    )
+
+
+_OPEN = (BackfillState.RUNNING, BackfillState.UNFINISHED)
+
+
+def edge_row(seen: Snapshot, edge: EdgeStatus) -> EdgeRow:
+    """One edge, with its rate."""
+    values = _smooth(seen.throughput.get(edge.edge, ()))
+    age = "" if edge.since_ms is None else ago(max(0, seen.at_ms - edge.since_ms))
+    return EdgeRow(
+        edge,
+        look_of(edge.state),
+        age,
+        values[-1] if values else 0.0,
+        line(values, places=_SPARK_S),
+        needs_somebody(edge),
+    )
+
+
+def _smooth(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Means over some seconds: transactions come in beats of their own."""
+    sums = tuple(accumulate(values, initial=0.0))
+    ends = range(1, len(sums))
+    return tuple((sums[end] - sums[max(0, end - _SMOOTH_S)]) / min(end, _SMOOTH_S) for end in ends)
+
+
+def _headline(seen: Snapshot) -> tuple[str, Look]:
+    """The whole hub in a sentence, and how it looks."""
+    edges = seen.status.edges
+    if not seen.status.watched:
+        return "No hub runs: this is what one watcher sees", UNWATCHED
+    bad = [edge for edge in edges if badness(edge.state) > 0]
+    if bad:
+        worst = max(bad, key=lambda edge: badness(edge.state))
+        which = f"{worst.edge} is" if len(bad) == 1 else f"{len(bad)} of {len(edges)} edges are"
+        words = dict.fromkeys(
+            look_of(edge.state).word.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
+        )
+        return f"{which} {' or '.join(words)}", look_of(worst.state)
+    paused = [edge for edge in edges if edge.state == State.PAUSED]
+    if paused:
+        which = f"{paused[0].edge} is" if len(paused) == 1 else f"{len(paused)} of {len(edges)} edges are"
+        return f"{which} paused, the rest is up" if len(paused) < len(edges) else f"{which} paused", look_of(
+            State.PAUSED
+        )
+    said = "The edge is up" if len(edges) == 1 else f"All {len(edges)} edges are up"
+    return said if seen.status.healthy else f"{said}, and something waits for you", look_of(State.UP)

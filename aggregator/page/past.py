@@ -1,0 +1,115 @@
+"""The past of edges: a bar per window, and every change of a state in words.
+
+Invariant: pure; a change is told with the moment it happened, by central's clock, and time that nobody watched is told
+as such.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from aggregator.edges.history import WINDOWS_MS, Span
+from aggregator.observe.amounts import ago
+from aggregator.page.drawing import Stretch, bar
+from aggregator.page.states import UNWATCHED, Look, look_of
+
+# A bar shows the shortest of these in which all that is known has room, and the last one otherwise.
+_WINDOWS = ("1h", "24h")
+# Ten seconds of an hour, four minutes of a day; bars of a crowd are coarser, so that a page stays small.
+_CELLS, _CELLS_OF_MANY, _MANY = 360, 120, 24
+# Between two looks of the monitor; a hole in the history is longer.
+_SEAM_MS = 15_000
+
+
+class Change(NamedTuple):
+    """An edge went into a state.
+
+    Attributes:
+        edge: Its name.
+        at_ms: When.
+        look: Into which.
+        lasted: For how long; it may last still.
+        lasts: It does.
+        excused: Within a maintenance window.
+    """
+
+    edge: str
+    at_ms: int
+    look: Look
+    lasted: str
+    lasts: bool
+    excused: bool
+
+
+class Past(NamedTuple):
+    """One edge's bar.
+
+    Attributes:
+        edge: Its name.
+        bar: Its states.
+        said: The bar in words.
+    """
+
+    edge: str
+    bar: tuple[Stretch, ...]
+    said: str
+
+
+def window_of(history: Mapping[str, Sequence[Span]], now_ms: int) -> str:
+    """The window in which the past of all edges is shown, a name of `WINDOWS_MS`."""
+    first_ms = min((spans[0].start_ms for spans in history.values() if spans), default=now_ms)
+    return next((name for name in _WINDOWS if now_ms - first_ms <= WINDOWS_MS[name]), _WINDOWS[-1])
+
+
+def pasts(history: Mapping[str, Sequence[Span]], *, now_ms: int, window: str) -> tuple[Past, ...]:
+    """A bar for each edge.
+
+    Args:
+        history: Spans by edge.
+        now_ms: Where the bars end.
+        window: How far they go back, a name of `WINDOWS_MS`.
+    """
+    window_ms = WINDOWS_MS[window]
+    cells = _CELLS if len(history) <= _MANY else _CELLS_OF_MANY
+    now_ms = (now_ms * cells // window_ms + 1) * window_ms // cells  # so that a bar changes when that can be seen
+    return tuple(_past(edge, spans, now_ms, window_ms, cells) for edge, spans in history.items())
+
+
+def _past(edge: str, spans: Sequence[Span], now_ms: int, window_ms: int, cells: int) -> Past:
+    sums: dict[str, int] = {}
+    for span in spans:
+        lasted_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
+        if lasted_ms > 0:
+            word = look_of(span.state).word
+            sums[word] = sums.get(word, 0) + lasted_ms
+    said = ", ".join(f"{word} for {ago(lasted_ms)}" for word, lasted_ms in sums.items()) or "nobody watched"
+    return Past(edge, bar(spans, from_ms=now_ms - window_ms, to_ms=now_ms, cells=cells), f"{edge}: {said}")
+
+
+def changes(history: Mapping[str, Sequence[Span]], *, now_ms: int, most: int) -> tuple[Change, ...]:
+    """The newest changes of all edges, the newest first."""
+    found = [one for edge, spans in history.items() for one in islice(_changes(edge, spans, now_ms), most)]
+    return tuple(sorted(found, key=lambda one: (-one.at_ms, one.edge))[:most])
+
+
+def _changes(edge: str, spans: Sequence[Span], now_ms: int) -> Iterator[Change]:
+    """The newest first; time that nobody watched is told like a state."""
+    later_ms, at = now_ms, len(spans) - 1
+    while at >= 0:
+        last = first = spans[at]
+        while at > 0 and _goes_on(spans[at - 1], first):
+            at -= 1
+            first = spans[at]
+        is_newest = later_ms == now_ms
+        if later_ms - last.end_ms > _SEAM_MS:
+            yield Change(edge, last.end_ms, UNWATCHED, ago(later_ms - last.end_ms), is_newest, excused=False)
+            is_newest = False
+        yield Change(
+            edge, first.start_ms, look_of(last.state), ago(last.end_ms - first.start_ms), is_newest, last.excused
+        )
+        later_ms, at = first.start_ms, at - 1
+
+
+def _goes_on(before: Span, span: Span) -> bool:
+    alike = (before.state, before.excused) == (span.state, span.excused)
+    return alike and span.start_ms - before.end_ms <= _SEAM_MS

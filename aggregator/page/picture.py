@@ -1,0 +1,152 @@
+"""The picture: central in the middle, the edges around it, each with its state on the spoke.
+
+Invariant: pure geometry. Up to a dozen edges have names and numbers; of more only those that need somebody have one,
+and every one is a link with a name for whoever does not see.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from aggregator.observe.standing import EdgeStatus
+from aggregator.page.states import Look, badness, look_of
+
+SIZE = 480
+_CENTRE = SIZE / 2
+_NAMED = 12
+_CLOSE, _FAR = 150.0, 200.0
+HUB_RADIUS = 46.0
+# Around the outermost name or node.
+_AIR = 14.0
+# Cosine, or sine, of a spoke that stands upright rather than lies.
+_UPRIGHT = 0.5
+
+
+class Spoke(NamedTuple):
+    """One edge of the picture.
+
+    Attributes:
+        edge: Its name.
+        look: Its state.
+        x: Where its node is.
+        y: As x.
+        from_x: Where its spoke leaves the node.
+        from_y: As from_x.
+        to_x: Where its spoke meets the hub.
+        to_y: As to_x.
+        radius: Of the node.
+        weight: Width of the spoke: how much flows.
+        flows: Whether anything does.
+        label: Beside the node; empty for none.
+        detail: Below the label.
+        label_x: Where the label is.
+        label_y: As label_x.
+        anchor: How the label stands there.
+        title: The whole in words.
+    """
+
+    edge: str
+    look: Look
+    x: float
+    y: float
+    from_x: float
+    from_y: float
+    to_x: float
+    to_y: float
+    radius: float
+    weight: float
+    flows: bool
+    label: str
+    detail: str
+    label_x: float
+    label_y: float
+    anchor: str
+    title: str
+
+
+class Picture(NamedTuple):
+    """The whole of it.
+
+    Attributes:
+        spokes: One per edge, in the order of the configuration.
+        top: Where the drawing begins, of SIZE.
+        height: How much of it there is.
+    """
+
+    spokes: tuple[Spoke, ...]
+    top: float
+    height: float
+
+
+def picture(edges: Sequence[EdgeStatus], per_s: Mapping[str, float]) -> Picture:
+    """Draw the edges, without the room above and below that none of them takes.
+
+    Args:
+        edges: In the order of the configuration.
+        per_s: Records a second that each delivers now.
+    """
+    drawn = spokes(edges, per_s)
+    reach = [one.y for one in drawn] + [one.label_y for one in drawn if one.label] + [_CENTRE]
+    top = max(0.0, min(reach) - _AIR - HUB_RADIUS / 2)
+    return Picture(drawn, _short(top), _short(min(SIZE, max(reach) + _AIR + HUB_RADIUS / 2) - top))
+
+
+def spokes(edges: Sequence[EdgeStatus], per_s: Mapping[str, float]) -> tuple[Spoke, ...]:
+    """Place every edge.
+
+    Args:
+        edges: In the order of the configuration.
+        per_s: Records a second that each delivers now.
+    """
+    many = len(edges) > _NAMED
+    return tuple(_spoke(at, len(edges), edge, per_s.get(edge.edge, 0.0), many=many) for at, edge in enumerate(edges))
+
+
+def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -> Spoke:
+    turn = _turn(at, count)
+    away = _FAR if many else _CLOSE
+    radius = max(4.0, min(18.0, math.pi * away / count * 0.8)) if many else 24.0
+    cos, sin = math.cos(turn), math.sin(turn)
+    x, y = _CENTRE + away * cos, _CENTRE + away * sin
+    look = look_of(edge.state)
+    named = not many or badness(edge.state) > 0
+    rate = f"{per_s:,.0f} record{'' if round(per_s) == 1 else 's'}/s"
+    label_x, label_y, anchor = _label(x, y, cos, sin, radius, many=many)
+    return Spoke(
+        edge=edge.edge,
+        look=look,
+        x=_short(x),
+        y=_short(y),
+        from_x=_short(x - (radius + 3) * cos),
+        from_y=_short(y - (radius + 3) * sin),
+        to_x=_short(_CENTRE + (HUB_RADIUS + 4) * cos),
+        to_y=_short(_CENTRE + (HUB_RADIUS + 4) * sin),
+        radius=_short(radius),
+        weight=1.5 if many else _short(min(7.0, 1.5 + math.log10(1 + per_s))),
+        flows=per_s > 0 and look.tone in ("good", "warn"),
+        label=edge.edge if named else "",
+        detail="" if many else (rate if look.tone == "good" else look.word),
+        label_x=_short(label_x),
+        label_y=_short(label_y),
+        anchor=anchor,
+        title=f"{edge.edge}: {look.word}, {rate}",
+    )
+
+
+def _turn(at: int, count: int) -> float:
+    """Angle of a node: from the top, clockwise; two lie side by side."""
+    first = math.pi if count == 2 else -math.pi / 2  # noqa: PLR2004 - above and below would leave the sides empty
+    return first + 2 * math.pi * at / count
+
+
+def _label(x: float, y: float, cos: float, sin: float, radius: float, *, many: bool) -> tuple[float, float, str]:
+    """Where a name stands: outside the ring, or towards the middle of a crowded one."""
+    if many:
+        anchor = "middle" if abs(cos) < _UPRIGHT else ("end" if cos > 0 else "start")
+        return x - (radius + 6) * cos, y - (radius + 6) * sin + 4, anchor
+    above = sin < -_UPRIGHT
+    return x, (y - radius - 28 if above else y + radius + 20), "middle"
+
+
+def _short(number: float) -> float:
+    return round(number, 1)

@@ -1,0 +1,71 @@
+"""What every answer of the page carries, and who gets one.
+
+Invariants: no script, style, picture or connection but the page's own; nothing is kept by a browser or shown inside
+another page; whoever has to know the word and does not is shown the door, and nothing else.
+"""
+
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aggregator.page.access import Gate
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+SIGN_IN = "/sign-in"
+_ASSETS = "/assets/"
+
+
+class Protected:
+    """Puts the headers on every answer of an application, whatever it is, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, protected)
+
+
+class Guarded:
+    """Lets only those requests pass that the gate admits; the door itself and what it looks like are open."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app, self._gate = app, gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope)
+        is_open = scope["path"] == SIGN_IN or scope["path"].startswith(_ASSETS)
+        if is_open or self._gate.admits(headers, int(time.time())):
+            await self._app(scope, receive, send)
+        elif "text/html" in headers.get("accept", ""):
+            await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)
+        else:
+            refused = PlainTextResponse(
+                "This page asks for its token: Authorization: Bearer …\n",
+                status_code=401,
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+            await refused(scope, receive, send)

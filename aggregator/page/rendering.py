@@ -1,0 +1,86 @@
+"""Rendering: a view of a frame as named parts of HTML, and the whole page around them.
+
+Invariants: everything that is put into a template is escaped; a name that a template uses and nobody gave is an error.
+What looks the same is rendered once, whoever asks.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from aggregator.observe.amounts import ago, share
+from aggregator.page.states import look_of
+
+TEMPLATES = Path(__file__).parent / "templates"
+Parts = Mapping[str, Markup]
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates with what they know; they are compiled once."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "ago": ago,
+        "share": share,
+        "count": lambda value: "-" if value is None else f"{value:,.0f}",
+        "clock": clock,
+        "date": date,
+        "moment": moment,
+        "look": look_of,
+    }
+    return made
+
+
+def clock(milliseconds: int) -> str:
+    """A time of day, to the second."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S}"
+
+
+def date(milliseconds: int) -> str:
+    """A day."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d}"
+
+
+def moment(milliseconds: int) -> str:
+    """A time, to the second."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+class Pages:
+    """Renders parts and pages."""
+
+    def __init__(self) -> None:
+        self._templates = environment()
+        self._kept: dict[str, tuple[object, Parts]] = {}
+
+    def parts(self, place: str, key: object, make: Callable[[], Mapping[str, tuple[str, dict[str, Any]]]]) -> Parts:
+        """The parts of one place, by id.
+
+        Args:
+            place: Path of the page.
+            key: What looks the same has the same key.
+            make: Template and context of each part.
+        """
+        known = self._kept.get(place)
+        if known is None or known[0] != key:
+            known = self._kept[place] = (key, {id_: self._part(*one, id_) for id_, one in make().items()})
+        return known[1]
+
+    def page(self, template: str, **context: Any) -> str:
+        """A whole page."""
+        return self._templates.get_template(template).render(context)
+
+    def _part(self, template: str, context: dict[str, Any], id_: str) -> Markup:
+        return Markup(self._templates.get_template(template).render(context, id=id_))  # noqa: S704 - escaped within

@@ -1,0 +1,60 @@
+"""What is stripped, for people: by topic which operator changed how many values, and the fields nobody classified.
+
+Invariant: pure; names of fields are those of schemas, and no value is ever among them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from aggregator.observe.fields import TopicFields
+
+_KEPT = "keep"
+
+
+class StrippedTopic(NamedTuple):
+    """One topic, over the edges asked for.
+
+    Attributes:
+        topic: Its name.
+        operators: Name, fields and values of each operator that changes something, the busiest first.
+        values: Values that were removed or changed.
+        unclassified: Paths of which neither a tag nor a path of the policy speaks; they are dropped.
+        policies: Name and version of every policy that was applied.
+    """
+
+    topic: str
+    operators: tuple[tuple[str, int, int], ...]
+    values: int
+    unclassified: tuple[str, ...]
+    policies: tuple[str, ...]
+
+
+def stripped(fields: Mapping[tuple[str, str], TopicFields], edges: Iterable[str]) -> tuple[StrippedTopic, ...]:
+    """Every topic, those with unclassified fields first, then the busiest.
+
+    Args:
+        fields: By edge and topic.
+        edges: Whose.
+    """
+    asked, by_topic = frozenset(edges), defaultdict(list)
+    for (edge, topic), known in fields.items():
+        if edge in asked:
+            by_topic[topic].append(known)
+    rows = [_topic(topic, known) for topic, known in by_topic.items()]
+    return tuple(sorted(rows, key=lambda row: (not row.unclassified, -row.values, row.topic)))
+
+
+def _topic(topic: str, known: list[TopicFields]) -> StrippedTopic:
+    values: Counter[str] = Counter()
+    paths: dict[str, set[str]] = defaultdict(set)
+    unclassified: set[str] = set()
+    for one in (one for each in known for one in each.fields):
+        if one.row.operator != _KEPT:
+            values[one.row.operator] += one.transformed
+            paths[one.row.operator].add(one.row.path)
+        if one.row.unclassified:
+            unclassified.add(one.row.path)
+    operators = sorted(((name, len(paths[name]), values[name]) for name in paths), key=lambda row: (-row[2], row[0]))
+    policies = sorted({f"{one.policy.name} version {one.policy.version}" for one in known})
+    return StrippedTopic(topic, tuple(operators), values.total(), tuple(sorted(unclassified)), tuple(policies))

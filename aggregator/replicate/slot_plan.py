@@ -1,0 +1,59 @@
+"""What a slot is told for an epoch, and how it says that it ended.
+
+Invariant: frozen; plans travel to executors and outcomes back, and neither holds a secret or anything of a record.
+"""
+
+from dataclasses import dataclass
+
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka.names import HubNames
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.flow import FlowPlan, Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What makes the work of an epoch a backfill.
+
+    Attributes:
+        backfill: Its id: header of its records, end of its ledger keys.
+        dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
+        rate: Records that one slot takes a second; None: no bound.
+    """
+
+    backfill: str
+    dead_letters: str
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """What one slot does in one epoch; travels to the executor."""
+
+    names: HubNames
+    epoch: int
+    slot: int
+    flows: tuple[FlowPlan, ...]
+    cadence: Cadence
+    drain: bool
+    patience_s: float
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOutcome:
+    """How a slot ended: `superseded`, `stopped`, `drained`, `fenced`, or `failed` with a sentence in `detail`.
+
+    Attributes:
+        slot: Its number.
+        result: One of these words.
+        undrained: Flows of an edge that stayed silent for the patience of `--drain`.
+        holds: Flows that stand still, with reasons.
+        detail: The error that ended it.
+    """
+
+    slot: int
+    result: str
+    undrained: tuple[EdgePartition, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    detail: str = ""

@@ -1,0 +1,53 @@
+"""Warming: Python workers load what a slot needs while their driver still waits for its lease and looks at the edges.
+
+Invariant: for the start's sake only. A worker that was not warmed loads the same when its slot begins; whatever goes
+wrong here is said in the log and goes no further.
+"""
+
+import importlib
+import logging
+import threading
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+# The slot with all it needs, and compiled code of the strip out of its cache: seconds, together.
+_LOADED = ("aggregator.replicate.task", "aggregator.privacy.kernel.strip")
+_TICK_S = 0.05
+log = logging.getLogger(__name__)
+
+
+class Warming:
+    """One small Spark job, beside whatever its driver does.
+
+    Args:
+        spark: Where the slots will run.
+        slots: How many workers to warm; Spark hands them to the slots.
+    """
+
+    def __init__(self, spark: SparkSession, slots: int) -> None:
+        self._spark = spark
+        self._slots = slots
+        self._thread = threading.Thread(target=self._warm, name="warming", daemon=True)
+
+    def start(self) -> None:
+        """Begin, once."""
+        self._thread.start()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Until the workers are warm, or `stop` is set: a slot that begins earlier would get a cold worker beside."""
+        while self._thread.is_alive() and not stop.is_set():
+            self._thread.join(_TICK_S)
+
+    def _warm(self) -> None:
+        try:
+            self._spark.range(0, self._slots, 1, self._slots).mapInArrow(_loaded, "id long").collect()
+        except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does
+            log.info("workers start cold (%s)", type(error).__name__)
+
+
+def _loaded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    for name in _LOADED:
+        importlib.import_module(name)
+    yield from batches

@@ -1,0 +1,226 @@
+"""Figures of the documentation, made from the benches' answers: tables and plots in marked blocks, never typed.
+
+    python -m tests.bench.figures RESULT.json [RESULT.json …]
+
+A result is what a bench printed with `-o json`; its kind is told from its keys. It is kept in `tests/bench/results`,
+and every block of that kind, between `<!-- figures: KIND -->` and `<!-- end -->`, is written anew in README.md,
+ARCHITECTURE.md and docs/*.md. Without a result the blocks are written from what is kept. A test holds that they agree.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+_BLOCK = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NAMES = {
+    "mm2_exactly_once": "MirrorMaker 2, exactly once",
+    "mm2_at_least_once": "MirrorMaker 2, at least once",
+    "plain_copy": "plain copy (the floor)",
+    "hub_keep": "hub, everything kept",
+    "hub_drop_5": "hub, five fields dropped",
+    "hub_mixed": "hub, three dropped, two pseudonymised",
+    "hub": "hub",
+}
+_SIZES = {
+    "160_bytes": "160 bytes, a tenth of the identifiers distinct",
+    "160_bytes_all_distinct": "160 bytes, all identifiers distinct",
+    "1_kb": "1 kB, a tenth of the identifiers distinct",
+}
+Result = Mapping[str, Any]
+
+
+def pages() -> list[Path]:
+    """Where blocks may stand."""
+    return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def kind_of(result: Result) -> str:
+    """Which bench printed this.
+
+    Raises:
+        ValueError: none that is known here.
+    """
+    for key, kind in (
+        ("cpu_ratio_vs_mm2_eos", "contest"),
+        ("epoch_change", "latency"),
+        ("after_bare_s", "start"),
+        ("simulated", "scale"),
+    ):
+        if key in result:
+            return kind
+    raise ValueError(f"no bench of ours prints {sorted(result)}")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def bars(title: str, unit: str, values: Mapping[str, float]) -> str:
+    """A bar plot that GitHub draws."""
+    names = ", ".join(f'"{name}"' for name in values)
+    drawn = ", ".join(f"{value:g}" for value in values.values())
+    top = f"{max(values.values()) * 1.1:.3g}"
+    return (
+        f'```mermaid\nxychart-beta horizontal\n  title "{title}"\n  x-axis [{names}]\n'
+        f'  y-axis "{unit}" 0 --> {top}\n  bar [{drawn}]\n```'
+    )
+
+
+def contest(result: Result) -> str:
+    """Beside MirrorMaker 2: every contestant's cost, by size of record."""
+    parts = [f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`']
+    head = (
+        "contestant", "records/s", "CPU µs/record", "CPU ratio", "throughput ratio", "brokers µs/record", "peak MB",
+    )  # fmt: skip
+    for size, words in _SIZES.items():
+        found = result[size]
+        rows = [
+            (
+                _NAMES[name],
+                f"{figures['records_per_s']:,.0f}",
+                f"{figures['cpu_us']:.2f}",
+                _spread(found["cpu_ratio_vs_mm2_eos"][name]),
+                _spread(found["throughput_ratio_vs_mm2_eos"][name]),
+                f"{figures['brokers_us']:.2f}",
+                f"{figures['peak_mb']:,.0f}",
+            )
+            for name, figures in found["medians"].items()
+        ]
+        parts += [f"{words}:", table(head, rows)]
+    small = result["160_bytes"]["cpu_ratio_vs_mm2_eos"]
+    drawn = {_NAMES[name]: ratio["median"] for name, ratio in small.items()}
+    parts.append(bars("CPU per record of 160 bytes, MirrorMaker 2 exactly once = 1", "ratio", drawn))
+    return "\n\n".join(parts)
+
+
+def _spread(ratio: Mapping[str, float]) -> str:
+    """The median, and what it lies between."""
+    if ratio["least"] == ratio["most"]:
+        return f"{ratio['median']:.2f}"
+    return f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})"
+
+
+def latency(result: Result) -> str:
+    """From an edge's append to a reader at central."""
+    options = " ".join(f"--{name} {result[name]:g}" for name in ("rounds", "seconds", "edges", "slots"))
+    rates = {name: found for name, found in result.items() if name.isdigit()}
+    head = ("records/s and edge", "contestant", "median ms", "99th ms", "longest ms", "achieved/s", "cores in use")
+    rows = [
+        (
+            f"{int(rate):,}",
+            _NAMES[name],
+            f"{figures['median_ms']:.0f}",
+            f"{figures['p99_ms']:.0f}",
+            f"{figures['max_ms']:.0f}",
+            f"{figures['achieved_per_s']:,.0f}",
+            f"{figures['machine_cores']:.2f}",
+        )
+        for rate, found in rates.items()
+        for name, figures in found.items()
+    ]
+    gap = result["epoch_change"]["hub"]["longest_gap_ms"]
+    drawn = {
+        f"{int(rate):,}/s {_NAMES[name]}": figures["p99_ms"]
+        for rate, found in rates.items()
+        for name, figures in found.items()
+    }
+    return "\n\n".join(
+        (
+            f"`python -m tests.bench.latency {options} -o json`",
+            table(head, rows),
+            f"Longest time without a record while a topic was added: {gap:.0f} ms.",
+            bars("99th percentile from edge to central", "ms", drawn),
+        )
+    )
+
+
+def start(result: Result) -> str:
+    """Phases of the start."""
+    least, most = result["spread_s"]
+    rows = [(name.replace("_", " "), f"{took:.1f}") for name, took in result["hub"].items() if name != "total"]
+    said = (
+        f"First record at central {result['hub']['total']:.1f} s after the command; a bare Spark session's first"
+        f" Python task ends {result['bare']['total']:.1f} s after its own: {result['after_bare_s']:.1f} s later"
+        f" ({least:.1f} to {most:.1f})."
+    )
+    command = f"`python -m tests.bench.start --rounds {result['rounds']} -o json`"
+    return "\n\n".join((command, said, table(("phase of the hub's start", "s"), rows)))
+
+
+def scale(result: Result) -> str:
+    """An epoch of very many partitions, and what a record costs."""
+    found = result["simulated"]
+    rows = [
+        (name.replace("_", " "), f"{took['wall_s']:.2f}", f"{took['cpu_s']:.2f}")
+        for name, took in found["seconds"].items()
+    ]
+    facts = (
+        f"{found['flows']:,} partitions on {found['slots']} slots: {found['edge_slot_pairs']} sets of connections"
+        f" between edges and slots ({found['edges_per_slot']['median']:g} in a slot at the median,"
+        f" {found['edges_per_slot']['most']} at most). With a slot less {found['moved_with_a_slot_less']:,} partitions"
+        f" move, of which {found['least_that_must_move']:,} had to; without a change"
+        f" {found['moved_without_a_change']}."
+    )
+    parts = ["`python -m tests.bench.scale -o json`", table(("simulated", "s", "CPU s"), rows), facts]
+    if lines := result.get("fitted"):
+        rows = [
+            (axis, f"{one['at_zero_us']:.2f}", f"{one['per_unit_us']:.4f}", f"{one['largest_error_us']:.2f}", points)
+            for axis, one in lines.items()
+            for points in [
+                ", ".join(f"{m['value']}: {m['cpu_us']:.2f}" for m in result["measured"] if m["axis"] == axis)
+            ]
+        ]
+        head = ("CPU µs per record by", "at zero", "per unit", "largest error", "measured")
+        parts += ["`python -m tests.bench.scale --measure FILE -o json`", table(head, rows)]
+    return "\n\n".join(parts)
+
+
+KINDS: Mapping[str, Callable[[Result], str]] = {
+    "contest": contest,
+    "latency": latency,
+    "start": start,
+    "scale": scale,
+}
+
+
+def rendered(page: str, results: Mapping[str, Result]) -> str:
+    """The page with every block anew whose result is kept."""
+
+    def anew(block: re.Match[str]) -> str:
+        kind = block[2]
+        return f"{block[1]}{KINDS[kind](results[kind])}\n{block[3]}" if kind in results else block[0]
+
+    return _BLOCK.sub(anew, page)
+
+
+def kept() -> dict[str, Result]:
+    """Results that are kept, by kind."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+
+
+def main() -> None:
+    """Keep results, write blocks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="*", type=Path)
+    RESULTS.mkdir(exist_ok=True)
+    for path in parser.parse_args().results:
+        result = json.loads(path.read_text())
+        (RESULTS / f"{kind_of(result)}.json").write_text(json.dumps(result, indent=1) + "\n")
+    for page in pages():
+        before = page.read_text()
+        after = rendered(before, kept())
+        if after != before:
+            page.write_text(after)
+            print(f"written: {page.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

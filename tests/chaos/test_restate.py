@@ -1,0 +1,167 @@
+"""Fault 22, restates: rows replaced under a changed policy while the hub commits to the table, whatever its kind."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.chaos.backfilling import audited, backfill, check, listed, rows
+from tests.chaos.test_lake_agreement import die
+from tests.trial import wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+ONES = ("--edge", "eu", "--partition", "0", "--to", "1000")
+
+
+class Changed:
+    """The policy of a trial, as it is changed and changed back."""
+
+    def __init__(self, trial):
+        self.path = trial.folder / "policy.yaml"
+        self.before = self.path.read_text()
+
+    def to(self, operator: str) -> None:
+        """`amount` passes an operator from now on; a hub that runs goes on with what it has read."""
+        self.path.write_text(self.before.replace("amount: keep", f"amount: {operator}"))
+
+    def back(self) -> None:
+        self.path.write_text(self.before)
+
+
+def restated(trial) -> list[str]:
+    """Backfills that commits of the table speak of."""
+    history = DeltaTable(str(trial.folder / "lake" / trial.topic)).history()
+    return sorted(one["hub.restate"] for one in history if "hub.restate" in one)
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_restate_beside_lake_commits(new_trial, form):
+    """`--restate` under a changed policy while the hub commits to the table: each row once, the old ones restated."""
+    trial = new_trial()
+    trial.settings["lake"] |= {"format": form, "commit_interval": "1s"}
+    trial.write()
+    trial.produce("eu", 3000)
+    trial.drain()
+    policy = Changed(trial)
+    with trial.running() as hub, trial.traffic("eu", "us") as produced:
+        wait_for(lambda: trial.central_count("us") > 100, timeout=60, what="live traffic, under the policy of before")
+        policy.to("{nullify: {}}")
+        for _ in range(2):
+            backfill(trial, "run", "--yes", "--restate", *ONES)
+        assert hub.poll() is None
+    policy.back()
+    trial.drain()
+    check(trial, "eu", range(3000 + produced["eu"]))
+    found = rows(trial, trial.topic, "_edge, _partition, _offset, amount")
+    assert {row[:3] for row in found if row[3] is None} == {("eu", 0, offset) for offset in range(1000)}
+    if form == "delta":
+        assert restated(trial) == sorted(one["id"] for one in listed(trial))
+    audited(trial)
+
+
+@pytest.fixture
+def guarded(new_trial):
+    """A hub whose table has a current state, and a rule that sends rows with an amount of nought to the quarantine."""
+    trial = new_trial()
+    rule = {"type": "expect_column_values_to_not_be_in_set", "kwargs": {"column": "amount", "value_set": [0.0]}}
+    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
+    settings = {"quality": [{"suite": "suite.json", "on_failure": "divert"}], "current_state": True}
+    trial.settings["lake"] |= {"tables": {trial.topic: settings}}
+    trial.write()
+    trial.produce("eu", 3000)
+    trial.drain()
+    return trial
+
+
+def check_rounded(trial) -> None:
+    """What a restate of ONES to thousands must leave behind.
+
+    An amount is 3/4 of its offset here: thousands of what is over 500, and nought of the rest, which the rule refuses;
+    offset 0 failed it before, and lies in the quarantine as it came.
+    """
+    came = {
+        name: sorted(row[:2] for row in rows(trial, name, "_offset, amount, _central_topic") if ".restate-" in row[2])
+        for name in (trial.topic, f"{trial.topic}__quarantine")
+    }
+    assert came == {
+        trial.topic: [(offset, 1000.0) for offset in range(667, 1000)],
+        f"{trial.topic}__quarantine": [(offset, 0.0) for offset in range(1, 667)],
+    }
+    assert restated(trial)
+    assert state(trial) == latest(trial), "the state lags behind the table"
+
+
+def test_a_restate_passes_the_gate_and_renews_the_current_state(guarded):
+    """Beside a hub that commits: what fails a rule under the new policy goes into the quarantine, the rest stays."""
+    trial, policy = guarded, Changed(guarded)
+    with trial.running() as hub, trial.traffic("eu", "us", pause_s=0.5) as produced:
+        wait_for(lambda: trial.central_count("us") > 100, timeout=60, what="live traffic, under the policy of before")
+        policy.to("{round: {digits: -3}}")
+        for _ in range(2):
+            backfill(trial, "run", "--yes", "--restate", *ONES)
+        assert hub.poll() is None
+    policy.back()
+    trial.drain()
+    check(trial, "eu", range(3000 + produced["eu"]), trial.topic, f"{trial.topic}__quarantine")
+    check_rounded(trial)
+    audited(trial)
+
+
+def test_a_restate_is_killed_behind_each_of_its_commits_and_goes_on(guarded):
+    """Quarantine, table, current state: whoever starts the same again does what is left, and nothing twice."""
+    trial, policy = guarded, Changed(guarded)
+    policy.to("{round: {digits: -3}}")
+    words = ("backfill", "run", "--yes", "--restate", *ONES)
+    for _ in range(3):
+        die(trial, "committed", *words)
+    (one,) = listed(trial)
+    assert one["state"] == "unfinished"
+    backfill(trial, *words[1:])
+    (one,) = listed(trial)
+    assert one["state"] == "finished"
+    check(trial, "eu", range(3000), trial.topic, f"{trial.topic}__quarantine")
+    check_rounded(trial)
+    assert len(restated(trial)) == 1
+    audited(trial)
+
+
+def state(trial) -> list[tuple]:
+    """The table of current states."""
+    return sorted(rows(trial, f"{trial.topic}__current", "_edge, _partition, _key, _offset, amount"))
+
+
+def latest(trial) -> list[tuple]:
+    """The latest row of each key, worked out from the table."""
+    newest = {}
+    for row in sorted(rows(trial, trial.topic, "_edge, _partition, _key, _offset, amount"), key=lambda row: row[3]):
+        newest[row[:3]] = row
+    return sorted(newest.values())
+
+
+def test_a_restate_that_fails_a_holding_rule_changes_nothing(new_trial):
+    """It ends with 4 and names the rule, the table stays; under another policy it begins anew and does not go on."""
+    trial = new_trial()
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
+    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
+    trial.settings["lake"] |= {"tables": {trial.topic: {"quality": [{"suite": "suite.json", "on_failure": "hold"}]}}}
+    trial.write()
+    trial.produce("eu", 300)
+    trial.drain()
+    before = sorted(trial.lake("_partition, _offset, amount"))
+    policy, words = Changed(trial), ("run", "--yes", "--restate", "--edge", "eu")
+    policy.to("{nullify: {}}")
+    held = trial.run("backfill", *words)
+    assert held.returncode == 4, held.stderr[-2000:]
+    assert "expect_column_values_to_not_be_null" in held.stderr
+    assert sorted(trial.lake("_partition, _offset, amount")) == before
+    policy.to("{round: {digits: 0}}")
+    mixed = trial.run("backfill", *words)
+    assert mixed.returncode == 1, mixed.stderr[-2000:]
+    assert "rows of two policies" in mixed.stderr
+    (one,) = listed(trial)
+    backfill(trial, "cancel", one["id"])
+    backfill(trial, *words)
+    assert [one["state"] for one in listed(trial)] == ["cancelled", "finished"]
+    check(trial, "eu", range(300))
+    assert sorted(trial.lake("_partition, _offset, amount")) == [(p, o, float(round(a))) for p, o, a in before]
+    audited(trial)

@@ -1,0 +1,89 @@
+"""Both formats in an object store on loopback, through the clients of their own libraries."""
+
+import pickle
+import time
+from datetime import timedelta
+
+import pytest
+
+from aggregator.config.model import CatalogConfig
+from aggregator.lake.compaction import compact
+from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import sweep
+from aggregator.lake.quality.history import append_audit, append_commit, read
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.iceberg import IcebergTables
+from aggregator.lake.tables.port import CommitConflict, TableUnavailable
+from tests.object_store import BUCKET, ObjectStore
+from tests.unit.lake.quality.test_history import audit
+from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def store():
+    running = ObjectStore()
+    yield running
+    running.end()
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def tables(request, store, tmp_path):
+    folder = Folder(f"s3://{BUCKET}/hub", request.param, store.options(request.param))
+    if request.param == "delta":
+        return DeltaTables("hub", folder)
+    options = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    return IcebergTables("hub", folder, catalog=CatalogConfig(options=options))
+
+
+def found(tables) -> list[int]:
+    """Every `id` of the live files."""
+    folder = tables.folder / NAME
+    rows = [folder.rows(path, ["id"])["id"].to_pylist() for path in tables.open(NAME).files()]
+    return sorted(number for some in rows for number in some)
+
+
+def test_a_table_lives_in_an_object_store(tables):
+    """Rule G by the store's own conditional put, compaction, the sweep by age, vacuum: as on a disk."""
+    assert tables.names() == []
+    for number in range(3):
+        commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
+    ours, stale = tables.open(NAME), pickle.loads(pickle.dumps(tables)).open(NAME)
+    outcome, late = staged(tables, FIRST, 3, 4, ids(3)), staged(tables, FIRST, 3, 4, ids(3))
+    ours.commit(outcome.files, {FIRST: 4})
+    with pytest.raises(CommitConflict):
+        stale.commit(late.files, {FIRST: 4})
+    assert compact(tables, tables.folder / NAME, NAME).before == 4
+    now_s = time.time()
+    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s) == []
+    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s + 2 * DAY_S) == [late.files[0].path]
+    assert tables.open(NAME).vacuum(timedelta(0), now_s=now_s + 10) >= 4
+    assert len([one for one in (tables.folder / NAME).entries() if one.name.startswith("hub-")]) == 1
+    assert found(tables) == [0, 1, 2, 3]
+    assert (tables.open(NAME).positions([FIRST]), tables.names()) == ({FIRST: 4}, [NAME])
+
+
+def test_the_history_of_verdicts_lies_there_too(tables):
+    """A store takes no line behind another; each process has files of its own, and a reader sees one history."""
+    append_audit(tables.folder, audit(1))
+    append_commit(tables.folder, audit(1, version=4, commit_s=0.5))
+    (seen,) = read(tables.folder, "t")
+    assert (seen.version, seen.commit_s) == (4, 0.5)
+
+
+def test_a_store_that_is_away_is_named_and_waited_for(store):
+    """Without an option, a key or an address that is signed; and it goes on."""
+    tables = DeltaTables("hub", Folder(f"s3://{BUCKET}/hub", "delta", store.options("delta")))
+    commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
+    outcome = staged(tables, FIRST, 1, 2, ids(2))
+    handle = tables.open(NAME)
+    store.turn()
+    with pytest.raises(TableUnavailable, match=NAME) as told:
+        handle.commit(outcome.files, {FIRST: 2})
+    assert "127.0.0.1" not in str(told.value)
+    with pytest.raises(OSError):  # noqa: PT011 - each client's own text; the task names the table
+        staged(tables, FIRST, 2, 3, ids(3))
+    store.turn()
+    commit(tables, outcome)
+    assert found(tables) == [1, 2]

@@ -1,0 +1,327 @@
+"""What the page shows: everything that is known, escaped, small and quick; and nothing that nobody knows."""
+
+import json
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.edges.availability import State
+from aggregator.edges.history import WINDOWS_MS, Span
+from aggregator.observe.exposition import Exposition
+from aggregator.page.attention import needs
+from aggregator.page.drawing import BAR_WIDTH, bar, line
+from aggregator.page.frames import Frame, Frames
+from aggregator.page.overview import overview
+from aggregator.page.past import changes
+from aggregator.page.picture import SIZE, picture, spokes
+from aggregator.page.rendering import Pages
+from aggregator.page.states import badness, look_of
+from tests.unit.observe.hubs import edge, flow, snapshot
+from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, troubled, wide
+
+WITHIN_S = 1 / 3
+HOSTILE = "<img src=x onerror=alert(1)>'\"&{{7*7}}"
+
+
+class Words(HTMLParser):
+    """The text of a page, and its ids."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text, self.ids, self.links = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, _tag, attrs):
+        known = dict(attrs)
+        self.ids += [known["id"]] if "id" in known else []
+        self.links += [known["href"]] if "href" in known else []
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def read(path: str, seen=None) -> Words:
+    """A page of the troubled hub as a reader without scripts gets it."""
+    answer = client(seen or troubled()).get(path)
+    assert answer.status_code == 200
+    return Words(answer.text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2 of 3 edges are losing data or unreachable",
+        "neither a heartbeat nor an answer for 6 s (no route)",
+        "aggregator gaps accept --edge us --topic orders",
+        "us/orders/0",
+        "eu/orders/1",
+        "the registry has no schema 9",
+        "the quality gate holds its next commit",
+        "the folder can not be read",
+        "Last beat",
+        "0.8s",
+        "99.000%",
+        "for 5.0min",
+        "drop 2 · 180",
+        "seat",
+        "retail version 3",
+        "500 of 2,000 offsets",
+        "into v2",
+        "ada@desk",
+        "held",
+        "Unreachable",
+        "so far",
+    ],
+)
+def test_the_start_page_says_all_of_it_without_a_script(said):
+    """States with reasons, what needs somebody and what to do, what is stripped, the lake, backfills, the past."""
+    assert said in read("/").words
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the registry has no schema 9",
+        "crew 3 no rule's `match` is its whole name",
+        "__consumer_offsets 50 internal topics are never replicated",
+        "payments 1 held: central would delete it at once",
+        "unknown_schema 6",
+        "2 partitions",
+        "1 hour",
+        "30 days",
+    ],
+)
+def test_the_page_of_an_edge_says_why(said):
+    """Topics, partitions and why they stand; topics without a flow and why; letters by reason; the past by window."""
+    assert said in read("/edges/eu").words
+
+
+def test_gaps_are_told_with_who_let_them_pass():
+    """Open ones and decided ones, on the page of their edge."""
+    words = read("/edges/us").words
+    assert "truncated [90, 140) open" in words
+    assert "accepted 1970-01-01 00:00:00 ada: a known outage" in words
+
+
+def test_a_topic_is_explained_though_nobody_answers(monkeypatch):
+    """An internal one, one that no rule wants, one of other edges: why not; an edge's silence is part of the answer."""
+    monkeypatch.setattr("aggregator.observe.explanation._TIMEOUT_S", 0.2)
+    assert "Not replicated : internal topics" in read("/edges/eu/topics/__consumer_offsets").words
+    assert "no rule's `match` is its whole name" in read("/edges/eu/topics/crew").words
+    assert "one does on eu, us" in read("/edges/ap/topics/orders").words
+
+
+@pytest.mark.parametrize("path", ["/edges/nobody", "/edges/eu/topics/a%20b", "/nowhere", "/edges/<b>", "/assets/x"])
+def test_what_is_not_there_is_not_found(path):
+    """With a page that says so and shows nothing of what was asked for as markup."""
+    answer = client(troubled()).get(path)
+    assert answer.status_code == 404
+    assert "<b>" not in answer.text
+
+
+@pytest.mark.parametrize("method", ["post", "put", "delete", "patch"])
+def test_nothing_can_be_changed(method):
+    """The page is for reading."""
+    assert getattr(client(troubled()), method)("/").status_code == 405
+
+
+def test_nothing_that_others_wrote_becomes_markup():
+    """Reasons, names of topics and fields, whoever paused an edge: escaped, each time."""
+    seen = troubled()
+    bad = snapshot(
+        [edge("eu", state="STALLED", reason=HOSTILE)],
+        [flow("eu", HOSTILE, trouble=f"held, {HOSTILE}")],
+        topics={"eu": {HOSTILE: 1}},
+        letters={("eu", HOSTILE, HOSTILE): 1},
+        fields={("eu", HOSTILE): next(iter(seen.fields.values()))},
+    )
+    for path in ("/", "/edges/eu"):
+        page = client(bad).get(path).text
+        assert "<img" not in page
+        assert "onerror=alert(1)>" not in page.replace("&gt;", "")
+        assert "49" not in Words(page).words
+
+
+def test_before_the_first_look_the_page_says_so():
+    """It loads itself again, and needs no snapshot."""
+    for path in ("/", "/edges/eu"):
+        page = client(None).get(path).text
+        assert "The first look is under way" in page
+        assert 'http-equiv="refresh"' in page
+
+
+@pytest.mark.parametrize("path", ["/", "/edges/eu"])
+def test_ids_are_given_once(path):
+    """A part is found by its id; a heading too."""
+    ids = read(path).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_a_hundred_edges_of_fifty_topics_stay_quick_and_small():
+    """Start page, page of an edge and metrics, each made anew: under a third of a second of a core, and a megabyte."""
+    seen = wide(100, 50)
+    app = application(seen)
+
+    def start() -> bytes:
+        app._pages = Pages()
+        with_parts = app._overview_parts(Frame(seen))
+        return app._page("overview.html", Frame(seen), with_parts, changes="/changes").body
+
+    def one_edge() -> bytes:
+        app._pages = Pages()
+        parts = app._edge_parts(Frame(seen), "edge-7")
+        return app._page("edge.html", Frame(seen), parts, changes="/changes", title="edge-7").body
+
+    exposition = Exposition(by_partition=False)
+    exposition.watcher = Watched(seen)
+    for make in (start, one_edge, exposition.text):
+        made, took = zip(*(timed(make) for _ in range(3)), strict=True)
+        print(make.__name__, len(made[0]), round(min(took), 3))
+        assert min(took) < WITHIN_S
+        assert make == exposition.text or len(made[0]) < 1_000_000
+
+
+def timed(make) -> tuple[bytes, float]:
+    """What it makes, and what that costs, whoever else is busy on this machine."""
+    began = time.thread_time()
+    made = make()
+    return made, time.thread_time() - began
+
+
+def test_a_page_is_rendered_once_for_all_readers():
+    """Whoever asks for what looks the same gets the same parts."""
+    app, frame = application(troubled()), Frame(troubled())
+    assert app._overview_parts(frame) is app._overview_parts(frame)
+    assert app._overview_parts(frame._replace(old_s=9)) is not None
+
+
+async def _sent(app, count: int, then) -> list[str]:
+    """What the stream of the start page sends; `then` happens after each piece."""
+
+    async def never() -> bool:
+        return False
+
+    found = []
+    async for piece in app._changed(never, app._overview_parts):
+        found.append(piece)
+        then(len(found))
+        if len(found) == count:
+            break
+    return found
+
+
+def test_the_stream_sends_what_changed_and_nothing_else():
+    """All parts at first, then those that look different; a sign of life where none does."""
+    calm = troubled()
+    stuck = edge("eu", since_ms=AT_MS - 5 * MINUTE_MS, state="STALLED", reason="stuck")
+    status = replace(calm.status, edges=(stuck, *calm.status.edges[1:]))
+    other = replace(calm, number=8, status=status)
+    app = application(calm)
+
+    def then(count: int) -> None:
+        if count == 3:
+            app._frames.watcher.seen = other
+
+    pieces = anyio.run(_sent, app, 4, then)
+    assert pieces[0] == "retry: 1000\n\n"
+    first, later = (json.loads(piece.partition("data: ")[2]) for piece in (pieces[1], pieces[3]))
+    assert {"awake", "headline", "picture", "needs", "edge-eu", "edge-us", "lake", "history"} <= first.keys()
+    assert pieces[2] == ": alive\n\n"
+    assert "Stalled" in later["edge-eu"]
+    assert not {"edge-us", "edge-ap", "lake", "backfills", "history", "stripped"} & later.keys()
+
+
+def test_a_snapshot_that_nobody_renews_grows_old():
+    """After four seconds the page says for how long it has heard nothing; a new one is current again."""
+    now_s = [100.0]
+    frames = Frames(lambda: now_s[0])
+    frames.watcher = Watched(troubled())
+    assert frames.newest().old_s == 0
+    now_s[0] += 3.9
+    assert frames.newest().old_s == 0
+    now_s[0] += 5
+    assert frames.newest().old_s == 8
+    frames.watcher.seen = replace(troubled(), number=8)
+    assert frames.newest().old_s == 0
+
+
+def test_what_needs_somebody_comes_worst_first_and_calm_is_calm():
+    """An edge in maintenance, or at rest, needs nobody; a hub in which all is well has an empty list."""
+    assert [one.what for one in needs(troubled())] == [
+        *("us", "ap", "us/orders/0", "eu/orders/1", "eu/payments/0", "orders", "payments"),
+    ]
+    resting = snapshot([edge("eu", state="UNREACHABLE", maintenance=True), edge("us", state="PAUSED")])
+    assert needs(resting) == ()
+    assert overview(snapshot()).headline == "The edge is up"
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=100))
+def test_a_line_stays_in_its_box(values):
+    """Whatever flows."""
+    drawn = line(values, places=60)
+    for pair in drawn.points.split():
+        x, y = map(float, pair.split(","))
+        assert 0 <= x <= 120.1
+        assert 0 <= y <= 28
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**7), st.integers(0, 10**6), st.sampled_from(State)), max_size=40))
+def test_a_bar_keeps_the_order_and_shows_what_is_worse(story):
+    """Pieces lie in order within the bar; the worst state of the window is seen, however short it was."""
+    spans, at_ms = [], AT_MS - WINDOWS_MS["1h"] * 2
+    for length_ms, hole_ms, state in story:
+        spans.append(Span(at_ms, at_ms + length_ms, state))
+        at_ms += length_ms + hole_ms
+    drawn = bar(spans, from_ms=AT_MS - WINDOWS_MS["1h"], to_ms=AT_MS, cells=100)
+    assert [one.x for one in drawn] == sorted(one.x for one in drawn)
+    assert all(0 <= one.x < one.x + one.width <= BAR_WIDTH for one in drawn)
+    inside = [one.state for one in spans if one.end_ms > AT_MS - WINDOWS_MS["1h"] and one.start_ms < AT_MS]
+    assert {one.look for one in drawn} <= {look_of(state) for state in inside}
+    assert max((badness(state) for state in inside), default=0) == max(map(_badness, drawn), default=0)
+
+
+def _badness(one) -> int:
+    return next(badness(state) for state in State if look_of(state) == one.look)
+
+
+def test_time_that_nobody_watched_is_told_as_such():
+    """A hole in the history is a change like any other, and what lasts is told to last."""
+    spans = (Span(0, 10_000, State.UP), Span(10_000, 40_000, State.UP), Span(100_000, 160_000, State.STALLED))
+    told = [(one.at_ms, one.look.word, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
+    assert told == [(100_000, "Stalled", True), (40_000, "Not watched", False), (0, "Up", False)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 12, 13, 40, 100])
+def test_the_picture_has_room_for_every_edge(count):
+    """Nodes lie apart and within the picture; of a crowd only those are named that need somebody."""
+    edges = [edge(f"edge-{at}", state="UP" if at else "STALLED") for at in range(count)]
+    drawn = spokes(edges, {"edge-0": 5000.0})
+    assert len({(one.x, one.y) for one in drawn}) == count
+    for one in drawn:
+        assert one.radius <= one.x <= 480 - one.radius
+        assert one.radius <= one.y <= 480 - one.radius
+        apart = [((one.x - other.x) ** 2 + (one.y - other.y) ** 2) ** 0.5 for other in drawn if other is not one]
+        assert min(apart, default=1000) >= 2 * one.radius
+    whole = picture(edges, {})
+    assert whole.top >= 0
+    assert whole.top + whole.height <= SIZE
+    assert all(whole.top + one.radius <= one.y <= whole.top + whole.height - one.radius for one in whole.spokes)
+    assert [one.edge for one in drawn if one.label] == [one.edge for one in edges[: count if count <= 12 else 1]]
+
+
+def test_every_state_has_a_sign_of_its_own():
+    """States of one tone differ by sign and word; the sign is a symbol of the page."""
+    looks = [look_of(state) for state in State]
+    assert len({one.sign for one in looks}) == len({one.word for one in looks}) == len(State)
+    page = client(troubled()).get("/").text
+    assert all(f'id="sign-{one.sign}"' in page for one in looks)
+    assert look_of("SOMETHING_NEW").word == "SOMETHING_NEW"
