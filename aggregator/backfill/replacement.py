@@ -23,7 +23,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile, remove
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder, reason, without_views
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables, TableUnavailable
 
@@ -268,7 +268,7 @@ def _rows(folder: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
     for name in names:
         with folder.parquet(name) as file:
             for batch in file.iter_batches(_BATCH_ROWS):
-                yield pa.Table.from_batches([batch])
+                yield without_views(pa.Table.from_batches([batch]))
 
 
 @contextmanager

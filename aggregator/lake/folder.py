@@ -19,6 +19,7 @@ from pyarrow import fs
 from aggregator.config.secrets import SecretRef
 
 _DISK = "file://"
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 Library = Literal["delta", "iceberg"]
 
 
@@ -117,13 +118,17 @@ class Folder:
             yield file
 
     def rows(self, name: str, columns: list[str], where: Any = None) -> pa.Table:
-        """Some columns of a Parquet file, of the rows that an expression of pyarrow's holds for.
+        """Some columns of a Parquet file, of the rows that an expression of pyarrow's over these columns holds for.
 
         Raises:
             OSError: it is not there, or the storage does not answer.
         """
         with self.open(name) as source:
-            return pq.read_table(source, columns=columns, filters=where)
+            if where is None or not _has_views(pq.read_schema(source)):
+                source.seek(0)
+                return without_views(pq.read_table(source, columns=columns, filters=where))
+            source.seek(0)
+            return without_views(pq.read_table(source, columns=columns)).filter(where)
 
     def read(self, name: str) -> bytes:
         """A whole file.
@@ -218,6 +223,17 @@ class Folder:
     def _at(self, name: str) -> str:
         """The place of a file as its file system names it: an address's begins at its root."""
         return f"{self.root.removeprefix(_DISK)}/{name}".rstrip("/") if self.on_disk else name
+
+
+def without_views(rows: pa.Table) -> pa.Table:
+    """Text and bytes in types that pyarrow can compare: delta-rs leaves views in a file that it rewrites."""
+    if not _has_views(rows.schema):
+        return rows
+    return rows.cast(pa.schema([one.with_type(_PLAIN.get(one.type, one.type)) for one in rows.schema]))
+
+
+def _has_views(schema: pa.Schema) -> bool:
+    return any(one.type in _PLAIN for one in schema)
 
 
 def reason(error: OSError) -> str:

@@ -15,6 +15,7 @@ from aggregator.errors import Unreachable
 from aggregator.lake.folder import Folder
 
 Numbers = npt.NDArray[np.int64]
+_ORIGIN = ["_edge", "_topic", "_partition", "_incarnation", "_offset"]
 
 
 def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
@@ -32,7 +33,7 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
     wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
     for file in files:
         try:
-            rows = folder.rows(file, ["_incarnation", "_offset"], wanted)
+            rows = folder.rows(file, _ORIGIN, wanted)
         except (OSError, pa.ArrowException) as error:
             raise Unreachable(
                 f"{folder}/{file} can not be read ({type(error).__name__})",

@@ -164,7 +164,7 @@ class Quarantine:
         found: set[tuple[str, int, int]] = set()
         for file in handle.files() if handle else ():
             try:
-                rows = self.folder.rows(file, _PLACE, wanted)
+                rows = self.folder.rows(file, [*_PLACE, TOPIC_ID], wanted).select(_PLACE)
             except (OSError, pa.ArrowException) as error:
                 raise Unreachable(
                     f"{self.folder}/{file} can not be read ({type(error).__name__})", hint="the next cycle tries again"
