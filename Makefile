@@ -21,7 +21,7 @@ demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
 
 test: setup ## every test that runs on each change, real brokers included
-	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 simulation: setup ## 5,000 drawn schedules of the protocol; `make test` draws 500
 	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation -k holds $(ARGS)

@@ -278,6 +278,7 @@ class _Turn:
         for source, flow in self._flows.items():
             if flow.retry_at is not None and now >= flow.retry_at:
                 flow.retry_at = None
+                self._heard[source.edge] = now  # asked anew
                 self._readers[source.edge].resume((source.topic, source.partition), flow.next_offset)
 
     def _begin(self) -> None:
@@ -332,7 +333,9 @@ class _Turn:
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            flow.drained or flow.held is not None or now - self._heard[source.edge] > self._plan.patience_s
+            flow.drained
+            or flow.held is not None
+            or (flow.retry_at is None and now - self._heard[source.edge] > self._plan.patience_s)
             for source, flow in self._flows.items()
         )
 

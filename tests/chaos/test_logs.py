@@ -115,3 +115,24 @@ def test_compaction_raises_no_gap(epochs):
     assert len(trial.central_records("eu")) < 270, "some were gone before they were read"
     answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
     assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+
+
+@pytest.mark.ci
+@pytest.mark.spark
+def test_a_topic_recreated_while_the_hub_was_down_starts_a_new_life(new_trial):
+    """Faults 14 and 15 with two slots: another topic id is another incarnation, even where the new log is longer."""
+    trial = new_trial(slots=2)
+    trial.produce("eu", 30)
+    trial.produce("us", 60)
+    trial.drain()
+    assert {body["ledger_partition"] for body in trial.ledger().values()} == {0, 1}
+    trial.delete("eu")
+    trial.create("eu")
+    trial.produce("eu", 90)
+    trial.widen("us", 5)
+    trial.produce_raw("us", [(b"late", trial.value(60), 4)])
+    trial.drain()
+    trial.check_exactly_once("eu", 120)
+    trial.check_exactly_once("us", 61)
+    lives = {(body["incarnation"], body["next_offset"]) for (edge, _), body in trial.ledger().items() if edge == "eu"}
+    assert lives == {(1, 30)}

@@ -75,7 +75,9 @@ def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epoch
     finally:
         broker.thaw()
     seen = hub.monitor.latest()
-    assert {flow.lag_records for flow in seen.status.flows if flow.topic == trial.topic} == {0}
+    lags = {flow.edge: flow.lag_records for flow in seen.status.flows if flow.topic == trial.topic}
+    assert lags["us"] == 0
+    assert lags["eu"] in (0, None), "known for ten seconds at most, once an edge does not answer"
     assert [slot.slot for slot in seen.slots] == [0]
     assert seen.slots[0].transactions > 3
     (eu, us) = trial.status()["edges"]

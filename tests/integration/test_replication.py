@@ -108,25 +108,6 @@ def _incarnations(trial, edge):
     return {body["incarnation"] for (where, _), body in trial.ledger().items() if where == edge}
 
 
-def test_a_topic_recreated_while_the_hub_was_down_starts_a_new_life(new_trial):
-    """Faults 14 and 15 with two slots: another topic id is another incarnation, even where the new log is longer."""
-    trial = new_trial(slots=2)
-    trial.produce("eu", 30)
-    trial.produce("us", 60)
-    trial.drain()
-    assert {body["ledger_partition"] for body in trial.ledger().values()} == {0, 1}
-    trial.delete("eu")
-    trial.create("eu")
-    trial.produce("eu", 90)
-    trial.widen("us", 5)
-    trial.produce_raw("us", [(b"late", trial.value(60), 4)])
-    trial.drain()
-    trial.check_exactly_once("eu", 120)
-    trial.check_exactly_once("us", 61)
-    lives = {(body["incarnation"], body["next_offset"]) for (edge, _), body in trial.ledger().items() if edge == "eu"}
-    assert lives == {(1, 30)}
-
-
 def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port):
     """Faults 5, 11, 12, 16 and old records: named with the next step, exit 4 or 5, the rest flows, nothing is reset."""
     old = f"old-{trial.mark}"

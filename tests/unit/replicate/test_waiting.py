@@ -1,0 +1,100 @@
+"""A drain's patience, on the real slot in simulated time: what waits for a registry is held by name, never "silent"."""
+
+import itertools
+
+import pytest
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import Unreachable
+from aggregator.kafka.control import ControlState
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.reader import Chunk, Polled
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.slot import Slot
+from aggregator.replicate.slot_plan import SlotPlan
+
+SOURCE = EdgePartition("eu", "orders", 0)
+PATIENCE_S = 5.0
+
+
+class Delivery:
+    """A registry that does not answer."""
+
+    def deliver(self, *_):
+        raise Unreachable("the registry does not answer", hint="start it")
+
+    def news(self, _now_s, *, last=False):  # noqa: ARG002 - the slot's names
+        return ()
+
+
+class Edge:
+    """One record, which comes some seconds after it was asked for; a reader of it, and the slot's world."""
+
+    def __init__(self, latency_s: float) -> None:
+        self.latency_s, self.time_s, self.asked_s = latency_s, 0.0, None
+
+    def assign(self, *_):
+        self.asked_s = self.time_s
+
+    def resume(self, *_):
+        self.asked_s = self.time_s
+
+    def release(self, *_):
+        self.asked_s = None
+
+    def poll(self, _most, wait_s):
+        self.time_s += wait_s
+        if self.asked_s is None or self.time_s < self.asked_s + self.latency_s:
+            return Polled()
+        return Polled([Chunk("orders", 0, [None], [b"v"], [None], [0], [0])])
+
+    def sleep(self, seconds):
+        self.time_s += seconds
+
+    def now(self):
+        return self.time_s
+
+    def clock_ms(self):
+        return 0
+
+    def look(self):
+        return ControlState()
+
+    control = look
+
+    def ledger(self):
+        return {}
+
+    def writer(self):
+        return self
+
+    def reader(self, _edge):
+        return self
+
+    def telemetry(self, _body):
+        return
+
+    open = close = begin = commit = lambda self: None
+
+
+@pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
+def test_what_waits_is_held_by_name(latency_s):
+    """However long the edge takes to answer each retry, within the patience: the flow is held, with the reason."""
+    entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
+    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limit_bytes=1_000_000, until=1)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
+    outcome = Slot(plan, Edge(latency_s), Delivery()).run()
+    assert [(hold.source, hold.reason) for hold in outcome.holds] == [(SOURCE, "waiting")]
+    assert "registry" in outcome.holds[0].detail
+    assert outcome.undrained == ()
+
+
+def test_an_edge_that_never_answers_is_silent():
+    """The patience is still the edge's: nothing is held, and the flow is told as not drained."""
+    entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
+    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limit_bytes=1_000_000, until=1)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
+    outcome = Slot(plan, Edge(1e9), Delivery()).run()
+    assert (outcome.holds, outcome.undrained) == ((), (SOURCE,))
