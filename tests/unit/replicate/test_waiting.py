@@ -25,7 +25,7 @@ class Delivery:
     def deliver(self, *_):
         raise Unreachable("the registry does not answer", hint="start it")
 
-    def news(self, _now_s, *, last=False):  # noqa: ARG002 - the slot's names
+    def news(self, _now_s, *, last=False):
         return ()
 
 
@@ -76,7 +76,10 @@ class Edge:
     def telemetry(self, _body):
         return
 
-    open = close = begin = commit = lambda self: None
+    def commit(self):
+        return
+
+    open = close = begin = commit
 
 
 @pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
