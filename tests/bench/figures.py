@@ -76,7 +76,7 @@ def bars(title: str, unit: str, values: Mapping[str, float]) -> str:
 
 def contest(result: Result) -> str:
     """Beside MirrorMaker 2: every contestant's cost, by size of record."""
-    parts = [f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`']
+    parts = [_command(result)]
     head = (
         "contestant", "records/s", "CPU µs/record", "CPU ratio", "throughput ratio", "brokers µs/record", "peak MB",
     )  # fmt: skip
@@ -95,10 +95,32 @@ def contest(result: Result) -> str:
             for name, figures in found["medians"].items()
         ]
         parts += [f"{words}:", table(head, rows)]
+    return "\n\n".join((*parts, _plot(result)))
+
+
+def headline(result: Result) -> str:
+    """The contest in a few lines: ratios at 160 bytes."""
+    found = result["160_bytes"]
+    rows = [
+        (
+            _NAMES[name],
+            _spread(found["cpu_ratio_vs_mm2_eos"][name]),
+            _spread(found["throughput_ratio_vs_mm2_eos"][name]),
+        )
+        for name in found["medians"]
+    ]
+    head = ("160 bytes, MirrorMaker 2 exactly once = 1", "CPU per record", "records per second")
+    return "\n\n".join((_command(result), table(head, rows), _plot(result)))
+
+
+def _command(result: Result) -> str:
+    return f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`'
+
+
+def _plot(result: Result) -> str:
     small = result["160_bytes"]["cpu_ratio_vs_mm2_eos"]
     drawn = {_NAMES[name]: ratio["median"] for name, ratio in small.items()}
-    parts.append(bars("CPU per record of 160 bytes, MirrorMaker 2 exactly once = 1", "ratio", drawn))
-    return "\n\n".join(parts)
+    return bars("CPU per record of 160 bytes, MirrorMaker 2 exactly once = 1", "ratio", drawn)
 
 
 def _spread(ratio: Mapping[str, float]) -> str:
@@ -188,7 +210,10 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "latency": latency,
     "start": start,
     "scale": scale,
+    "headline": headline,
 }
+# Kinds of blocks that are made of another kind's result.
+_MADE_OF = {"headline": "contest"}
 
 
 def rendered(page: str, results: Mapping[str, Result]) -> str:
@@ -196,7 +221,8 @@ def rendered(page: str, results: Mapping[str, Result]) -> str:
 
     def anew(block: re.Match[str]) -> str:
         kind = block[2]
-        return f"{block[1]}{KINDS[kind](results[kind])}\n{block[3]}" if kind in results else block[0]
+        result = results.get(_MADE_OF.get(kind, kind))
+        return block[0] if result is None else f"{block[1]}{KINDS[kind](result)}\n{block[3]}"
 
     return _BLOCK.sub(anew, page)
 
