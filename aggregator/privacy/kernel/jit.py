@@ -29,10 +29,10 @@ NUMBER = types.int64
 
 
 def _sources_digest() -> str:
-    """Names the state of this folder's code, and of the guard, whose limits are compiled in."""
+    """Names the state of this folder's code, and of the modules beside it whose limits are compiled in."""
     digest = hashlib.sha256(numba.__version__.encode())
     here = Path(__file__).parent
-    for path in [*sorted(here.glob("*.py")), here.parent / "guard.py"]:
+    for path in [*sorted(here.glob("*.py")), here.parent / "distinct.py", here.parent / "guard.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

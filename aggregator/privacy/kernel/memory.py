@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
 from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import SPAN
@@ -22,8 +22,6 @@ from aggregator.privacy.pile import Bytes, Integers
 
 # Half a million identifiers with tokens of common lengths.
 BUDGET_BYTES = 64 * 1024 * 1024
-# A longer value is worked out anew each time, so that free text under an operator can not fill the memory.
-LONGEST_BYTES = 256
 NOTHING = -1
 # An entry lies in one place, because each place costs a trip to memory: its hash, its kind, its value and its result,
 # these two as bytes or as one word. The kind is operator, length of the value (`_IS_NUMBER` for a number), form and

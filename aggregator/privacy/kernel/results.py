@@ -98,7 +98,7 @@ class Calls:
         spans[:, 0] = askers[spans[:, 0]]
         recalled = self._memory.recall(data, scanned.asked, self._numbers)
         which, originals = np.empty(count, np.int64), np.empty(count, np.int64)
-        table = np.full(1 << (2 * count).bit_length(), -1, np.int64)
+        table = np.full(1 << (2 * (count - len(recalled.rows))).bit_length(), -1, np.int64)
         found = distinct(data, scanned.asked, recalled.found, table, which, originals)
         values = spans[originals[:found]]
         parts, places = [(constants.rows, constants.made)], np.zeros(found, np.int64)

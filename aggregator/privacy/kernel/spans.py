@@ -64,7 +64,7 @@ def distinct(
         data: The batch.
         spans: From the scan.
         known: For each span, whether its result is known already: not negative if it is; those are left out.
-        table: Scratch; a power of two of integers, all -1, at least twice the number of spans.
+        table: Scratch; a power of two of integers, all -1, at least twice the number of spans that are not known.
         which: Gets the number of each span's distinct value; -1 for what is known.
         originals: Gets the first span of each distinct value.
 

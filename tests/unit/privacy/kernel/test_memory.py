@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.distinct import Distinct
+from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.kernel.machine import NO_BYTES
-from aggregator.privacy.kernel.memory import LONGEST_BYTES, NOTHING, Budget, Memory
+from aggregator.privacy.kernel.memory import NOTHING, Budget, Memory
 from aggregator.privacy.leaf import Leaf
 from aggregator.privacy.plan import Call
 from aggregator.privacy.rules import Pseudonymize
