@@ -71,14 +71,11 @@ class Trial:
         self.sandbox = sandbox
         self.folder = folder
         self.mark = uuid.uuid4().hex[:8]
-        self.topic = f"orders-{self.mark}"
         self.hub = f"hub-{self.mark}"
         self.schema = fastavro.parse_schema(ORDER)
         self._admins = {}
         self._producers = {}
-        self._next = {edge: itertools.count() for edge in sandbox.edges}
-        (folder / "schemas" / f"{self.topic}-value").mkdir(parents=True)
-        (folder / "schemas" / f"{self.topic}-value" / "1-7.avsc").write_text(json.dumps(ORDER))
+        self.turn_to(f"orders-{self.mark}")
         (folder / "policy.yaml").write_text(POLICY)
         (folder / "key").write_text(KEY)
         rule = {"match": self.topic, "policy": "policy.yaml", "lake": "{topic}"} | topic_keys
@@ -98,6 +95,14 @@ class Trial:
         if master:
             self.settings["spark"] = {"master": master}
         self.write()
+
+    def turn_to(self, topic: str) -> None:
+        """Be about this topic from now on: its schema is there, its orders are numbered from 0."""
+        self.topic = topic
+        self._next = {edge: itertools.count() for edge in self.sandbox.edges}
+        subject = self.folder / "schemas" / f"{topic}-value"
+        subject.mkdir(parents=True, exist_ok=True)
+        (subject / "1-7.avsc").write_text(json.dumps(ORDER))
 
     @property
     def config(self) -> Path:

@@ -76,7 +76,7 @@ class Polled:
     """What one poll brought.
 
     Attributes:
-        chunks: Records, at most one chunk per run of messages of one partition.
+        chunks: Records, one chunk per partition.
         ends: Partitions whose end was reached, with the position behind markers.
         faults: Partitions that can not be read on.
     """
@@ -186,16 +186,19 @@ def _start(at: Partition, offset: int, leader_epoch: int | None) -> TopicPartiti
 
 
 def _chunks(messages: list[Message]) -> Iterator[Chunk]:
-    """One chunk per run of one partition.
+    """One chunk per partition: a live edge sends its partitions in turns of a few records, and a chunk costs by itself.
 
     Every record passes here: accessors are mapped, because a call from Python costs as much as librdkafka's own work.
     """
-    topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
+    runs: dict[Partition, list[Message]] = {}
     start = 0
-    for (topic, partition), run in itertools.groupby(zip(topics, partitions, strict=True)):
+    at = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+    for (topic, partition), run in itertools.groupby(at):
         end = start + sum(1 for _ in run)
-        yield _chunk(topic or "", partition or 0, messages[start:end])
+        runs.setdefault((topic or "", partition or 0), []).extend(messages[start:end])
         start = end
+    for (topic, partition), records in runs.items():
+        yield _chunk(topic, partition, records)
 
 
 def _chunk(topic: str, partition: int, run: list[Message]) -> Chunk:

@@ -27,6 +27,7 @@ _LOOK_EVERY_S = 0.1
 _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
+_REST_MOST_S = 0.05
 _RETRY_MOST_S = 30.0
 
 
@@ -173,10 +174,13 @@ class _Turn:
 
     def _round(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
-        busy = self._behind = False
         waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
         if self._open_since is not None:
-            waiting = min(waiting, self._plan.cadence.linger_s / 2)
+            waiting = 0.0
+            if not self._behind:  # a round for every few records would cost more than they do
+                rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
+                self._world.sleep(min(_REST_MOST_S, rest_s))
+        busy = self._behind = False
         if not self._readers:
             self._world.sleep(waiting)
         for edge, reader in self._readers.items():

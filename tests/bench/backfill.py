@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from aggregator.sandbox.sandbox import Sandbox
+from tests.bench.pace import APPEND_TIME
 from tests.bench.slots import Sampler
 from tests.processes import environment, kill_all, signal_all
 from tests.trial import Trial, wait_for
@@ -136,7 +137,7 @@ class Bench:
         assert said.returncode == 0, said.stderr
 
     def latency(self, rate: int) -> dict[str, object]:
-        """Milliseconds from an edge's `produce` call to a read_committed reader, alone and beside."""
+        """Milliseconds from an edge's append to a read_committed reader, alone and beside."""
         found: dict[str, list[dict[str, float]]] = {"alone": [], "beside": []}
         for _ in range(self.rounds):
             found["alone"].append(self._ways(rate))
@@ -169,7 +170,7 @@ class Bench:
         seen = np.load(file)
         ours = (seen["written"] >= said["first"]) & (seen["written"] <= said["last"])
         assert ours.sum() == said["records"], f"{said['records']} were written, {ours.sum()} showed"
-        ways = (seen["shown"][ours] - seen["written"][ours]) * 1e3
+        ways = (seen["shown"][ours] - seen["appended"][ours]) * 1e3
         return {
             "median_ms": float(np.median(ways)),
             "p99_ms": float(np.percentile(ways, 99)),
@@ -181,7 +182,7 @@ def measure(bench: Bench, *, past: int, backlog: int, paced: int, only: str | No
     """All of it, of one hub whose first start was behind the past."""
     trial = bench.trial
     for edge in (LIVE, PAST):
-        trial.create(edge)
+        trial.create(edge, **APPEND_TIME)
     bench.fill(PAST, past)
     trial.drain("--only", "replicate")
     answer: dict[str, object] = {}

@@ -1,9 +1,10 @@
-"""Latency beside MirrorMaker 2 exactly once: from an edge's `produce` call to a read_committed reader at central.
+"""Latency beside MirrorMaker 2 exactly once: from an edge's append to a read_committed reader at central.
 
     python -m tests.bench.latency -o json
     python -m tests.bench.latency --rounds 1 --seconds 10 -o json
 
-Both contestants in one run, in alternation, at each rate per edge: median, 99th percentile and the longest (a blip).
+Both contestants in one run, in alternation, at each rate per edge: median, 99th percentile and the longest (a blip);
+beside it the same from the producer's call, which holds the time that the edge's broker took.
 Orders are written at an even rate by one process and read by another (`pace`), and every record has to show exactly
 once. One machine carries brokers, contestant, writer, reader and this script; on two cores the load is part of every
 figure, and is reported in cores: `others` is the watching reader, some 0.1, and whoever else runs here, who should
@@ -31,7 +32,7 @@ import psutil
 
 from aggregator.sandbox.sandbox import Sandbox
 from tests.bench import mirrormaker
-from tests.bench.pace import PARTITIONS
+from tests.bench.pace import APPEND_TIME, PARTITIONS
 from tests.bench.slots import Sampler
 from tests.processes import kill_all
 from tests.trial import Trial, read_all, wait_for
@@ -226,11 +227,14 @@ def _figures(found, phase: Phase, edges: int) -> dict[str, float]:
     assert len(np.unique(written)) == len(written) == phase.records * edges, (
         f"{phase.records * edges} written, {len(written)} showed, {len(np.unique(written))} of them once"
     )
-    waited = (found["shown"][of_phase] - written) * 1e3
+    waited = (found["shown"][of_phase] - found["appended"][of_phase]) * 1e3
+    called = (found["shown"][of_phase] - written) * 1e3
     return {
         "median_ms": round(float(np.median(waited)), 1),
         "p99_ms": round(float(np.percentile(waited, 99)), 1),
         "max_ms": round(float(waited.max()), 1),
+        "from_call_median_ms": round(float(np.median(called)), 1),
+        "from_call_p99_ms": round(float(np.percentile(called, 99)), 1),
         "longest_gap_ms": round(float(np.diff(shown).max()) * 1e3, 1),
         "achieved_per_s": round(len(written) / edges / (phase.last - phase.first)),
         **{name: round(value, 2) for name, value in phase.load.items()},
@@ -245,7 +249,7 @@ def measure(sandbox: Sandbox, folder: Path, *, rounds: int, seconds: float, slot
         with tempfile.TemporaryDirectory() as scratch:
             maker = Trial(sandbox, Path(scratch))
             for edge in sandbox.edges:
-                maker.create(edge, PARTITIONS, topic=topic)
+                maker.create(edge, PARTITIONS, topic=topic, **APPEND_TIME)
             maker.close()
         makers = [
             lambda n=number, t=topic: mm2(sandbox, folder / f"mm2-{n}", t),

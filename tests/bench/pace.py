@@ -4,8 +4,10 @@
     python -m tests.bench.pace watch FILE TOPIC[,TOPIC …] SERVERS
 
 An order's last field is the moment of its `produce` call on the machine's monotonic clock, which all processes share:
-the last eight bytes of the value, at the edge as at central, in a copy as in a stripped record. Both processes do next
-to nothing per record, so that they are not what is measured; both say what they cost.
+the last eight bytes of the value, at the edge as at central, in a copy as in a stripped record. Its timestamp is the
+moment of its append, which the edge's broker writes into it (`APPEND_TIME`) and a copy preserves; how long the broker
+lets a producer wait is thus told apart. Both processes do next to nothing per record, so that they are not what is
+measured; both say what they cost.
 """
 
 import io
@@ -18,11 +20,13 @@ from array import array
 
 import fastavro
 import numpy as np
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Message, Producer, TopicPartition
 
 from tests.trial import HEADERS, ORDER
 
 PARTITIONS = 3
+# How an edge's topic has to be created.
+APPEND_TIME = {"message_timestamp_type": "LogAppendTime"}
 SCHEMA_ID = 7
 _TICK_S = 0.002
 _HEADS = 997
@@ -72,7 +76,10 @@ def write(rate: float, seconds: float, topic: str, servers: list[str]) -> dict[s
 
 
 def watch(file: str, topics: list[str], servers: str) -> None:
-    """Note when each new record shows to a read_committed reader, until SIGTERM; then write both moments of all."""
+    """Note when each new record shows to a read_committed reader, until SIGTERM; then write all three moments of all.
+
+    Timestamps are whole milliseconds, so that an append may be told up to one too early.
+    """
     over = []
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
     reader = Consumer(
@@ -84,7 +91,8 @@ def watch(file: str, topics: list[str], servers: str) -> None:
         }
     )
     reader.assign([TopicPartition(topic, partition, OFFSET_END) for topic in topics for partition in range(PARTITIONS)])
-    written, counts, shown = array("d"), array("l"), array("d")
+    written, appended, counts, shown = array("d"), array("d"), array("l"), array("d")
+    epoch = time.time() - time.monotonic()
     print("watching", flush=True)
     while not over:
         first = reader.poll(0.1)
@@ -92,12 +100,15 @@ def watch(file: str, topics: list[str], servers: str) -> None:
             continue
         messages = [first, *reader.consume(100_000, 0)]
         now = time.monotonic()
-        values = [message.value() for message in messages if message.error() is None]
+        messages = [message for message in messages if message.error() is None]
+        values = list(map(Message.value, messages))
         written.extend(_MOMENT.unpack_from(value, len(value) - _MOMENT.size)[0] for value in values)
-        counts.append(len(values))
+        appended.extend(at_ms / 1e3 - epoch for _, at_ms in map(Message.timestamp, messages))
+        counts.append(len(messages))
         shown.append(now)
     reader.close()
-    np.savez(file, written=written, shown=np.repeat(shown, counts), cpu_s=time.process_time())
+    moments = {"written": written, "appended": appended, "shown": np.repeat(shown, counts)}
+    np.savez(file, **moments, cpu_s=time.process_time())
 
 
 def main() -> None:

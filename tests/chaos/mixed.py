@@ -1,6 +1,8 @@
 """A mixed trial: faults drawn by a seed hit a hub under traffic; all is healed, drained, and judged.
 
-Invariant: a fault that did not hit makes its trial void, by an assertion of its own; one seed draws the same faults.
+Several trials follow one another on one hub, each with a topic of its own: a hub that runs for long has lived through
+more than one fault. Invariant: a fault that did not hit makes its trial void, by an assertion of its own; one seed
+draws the same faults.
 """
 
 import contextlib
@@ -11,12 +13,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from tests.chaos.flowing import Arrivals
 from tests.chaos.supervisor import Supervised
 from tests.chaos.truth import POISON, Truth, Verdict
 from tests.processes import freeze, signal_all
-from tests.trial import Trial, wait_for
+from tests.trial import Trial, settle, wait_for
 
 EDGES = ("eu", "us")
 RECOVERY_S = 120.0
@@ -77,21 +80,52 @@ class Feed:
         self._thread.join()
 
 
-class MixedTrial:
-    """One trial: its hub, its traffic, its faults; drawn by the seed where none are given."""
+class Ground:
+    """A hub under supervision, with topics for as many trials as will follow one another on it.
 
-    def __init__(self, sandbox, lines, folder, seed: int, faults: Sequence[str] = ()) -> None:
+    Attributes:
+        hub: The life that is supervised; another one after a takeover.
+    """
+
+    def __init__(self, sandbox, lines, folder, *, trials: int, slots: int) -> None:
         folder.mkdir()
-        self.rng = random.Random(seed)
         self.lines = lines
-        self.trial = Trial(sandbox, folder, slots=self.rng.choice((1, 2)))
+        self.trial = Trial(sandbox, folder, slots=slots)
+        self._topics = [f"{self.trial.topic}-{number}" for number in range(trials)]
+        self.trial.settings["topics"][0]["match"] = f"{self.trial.topic}-.*"
+        for topic in self._topics:
+            self.trial.turn_to(topic)
+            for edge in EDGES:
+                self.trial.create(edge)
+        lines.lead(self.trial, *EDGES)
+        self.hub = Supervised(self.trial)
+
+    def __enter__(self) -> Self:
+        self.hub.start()
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.hub.stop()
+        for cluster in ("central", *EDGES):  # or the brokers of a long campaign would have ever more to recover
+            there = self.trial.admin(cluster).list_topics(timeout=10).topics
+            settle(self.trial.admin(cluster).delete_topics([name for name in there if self.trial.mark in name]))
+        self.trial.close()
+
+    def next_topic(self) -> None:
+        """Turn to a topic that no trial has had."""
+        self.trial.turn_to(self._topics.pop(0))
+
+
+class MixedTrial:
+    """One trial: its traffic and its faults on a hub; drawn by the seed where none are given."""
+
+    def __init__(self, ground: Ground, seed: int, faults: Sequence[str] = ()) -> None:
+        self.rng = random.Random(seed)
+        self.ground, self.trial, self.lines = ground, ground.trial, ground.lines
+        ground.next_topic()
         self.truth = Truth(self.trial)
         self.gaps: set[tuple] = set()
         self._widths = dict.fromkeys(EDGES, 3)
-        self._odd = 0
-        for edge in EDGES:
-            self.trial.create(edge)
-        lines.lead(self.trial, *EDGES)
         drawn = self.rng.sample(sorted(FAULTS), self.rng.choice((3, 4)))
         self.outcome = Outcome(seed, list(faults) or drawn)
 
@@ -99,8 +133,6 @@ class MixedTrial:
         """Inject, heal, settle, judge."""
         self.feeds = {edge: Feed(self.trial, edge) for edge in EDGES}
         self.arrivals = {edge: Arrivals(self.trial, edge) for edge in EDGES}
-        self.hub = Supervised(self.trial)
-        self.hub.start()
         try:
             wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="orders")
             self._recover("start")  # a fault that hits before a flow has a position is another trial
@@ -118,11 +150,9 @@ class MixedTrial:
             self.lines.heal()
             for feed in self.feeds.values():
                 feed.stop()
-            self.hub.stop()
             for one in self.arrivals.values():
                 one.close()
-            self.trial.close()
-        assert {code for code, _ in self.hub.ends} <= {-9, 1, 6}, self.hub.ends
+        assert {code for code, _ in self.ground.hub.ends} <= {-9, 1, 6}, self.ground.hub.ends
         self.outcome.verdict = self.truth.judge(self.gaps)
         return self.outcome
 
@@ -144,10 +174,11 @@ class MixedTrial:
 
     def kill_hub(self, _edge: str) -> float:
         """SIGKILL of the driver, its JVM and its workers."""
-        before = len(self.hub.ends)
-        self.hub.kill()
-        wait_for(lambda: len(self.hub.ends) > before, timeout=10, what="the end of the killed hub")
-        assert self.hub.ends[-1][0] == -9
+        hub = self.ground.hub
+        before = len(hub.ends)
+        hub.kill()
+        wait_for(lambda: len(hub.ends) > before, timeout=10, what="the end of the killed hub")
+        assert hub.ends[-1][0] == -9
         return time.monotonic()
 
     def kill_edge(self, edge: str) -> float:
@@ -196,27 +227,27 @@ class MixedTrial:
 
     def take_over(self, _edge: str) -> float:
         """A second hub replaces the first, which ends with 6."""
-        first, self.hub = self.hub, Supervised(self.trial, "--take-over")
+        first, self.ground.hub = self.ground.hub, Supervised(self.trial, "--take-over")
         process = first.process
-        self.hub.start()
+        self.ground.hub.start()
         try:
             assert process.wait(90) == 6, process.log.read_text()
         finally:
             first.stop()
-        self.hub.ends += [end for end in first.ends if end[0] != 6]
+        self.ground.hub.ends += [end for end in first.ends if end[0] != 6]
         return time.monotonic()
 
     def truncate(self, edge: str) -> float:
         """Retention overtakes a hub that stands still; the gap is named, and accepted."""
         with self.feeds[edge].paused() as feed:
-            signal_all(self.hub.process, signal.SIGSTOP)
+            signal_all(self.ground.hub.process, signal.SIGSTOP)
             time.sleep(0.3)
             self.trial.produce(edge, 600)
             feed.acknowledged += 600
             self.truth.absorb(edge)
             end = max(at[3] for at in self.truth.acknowledged if at[:3] == self.truth.flow(edge, 0))
             self.trial.cut(edge, 0, end - 20)
-        signal_all(self.hub.process, signal.SIGCONT)
+        signal_all(self.ground.hub.process, signal.SIGCONT)
         time.sleep(3)  # what was polled before the stop is delivered, and the gap begins behind it
         gap = wait_for(lambda: self._open_gap(edge), timeout=60, what="the gap")
         assert gap["to"] == end - 20
@@ -228,7 +259,8 @@ class MixedTrial:
 
     def _open_gap(self, edge: str) -> dict | None:
         found = json.loads(self.trial.run("gaps", "list", "-o", "json").stdout or "[]")
-        return next((gap for gap in found if gap["edge"] == edge and gap["state"] == "open"), None)
+        here = [gap for gap in found if (gap["edge"], gap["topic"]) == (edge, self.trial.topic)]
+        return next((gap for gap in here if gap["state"] == "open"), None)
 
     def recreate(self, edge: str) -> float:
         """A topic is deleted and created again, two id checks apart."""
@@ -257,9 +289,9 @@ class MixedTrial:
 
     def poison(self, edge: str) -> float:
         """Records that nobody can decode, between others."""
-        before = len(self.trial.letters())
+        before = len(self.truth.letters())
         self.trial.produce_raw(edge, [(b"p", POISON, n % 3) for n in range(20)])
-        wait_for(lambda: len(self.trial.letters()) >= before + 20, timeout=RECOVERY_S, what="the dead letters")
+        wait_for(lambda: len(self.truth.letters()) >= before + 20, timeout=RECOVERY_S, what="the dead letters")
         return time.monotonic()
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.mixed import MixedTrial
+from tests.chaos.mixed import Ground, MixedTrial, Outcome
 from tests.chaos.table import HEAD, keep, kept, recoveries, row
 
+PER_HUB = 10
 TRIALS = int(os.environ.get("TRIALS") or 1)
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600 * TRIALS)]
 
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600 * 
 def test_what_topics_go_through(clusters, lines, tmp_path):
     """Faults 10, 14, 15 and 16 under traffic (I1, I2, I4, I6): recreated, widened, truncated, poisoned; all named."""
     faults = ("recreate topic", "add partition", "truncate, accept", "poison")
-    outcome = MixedTrial(clusters, lines, tmp_path / "topics", 1, faults).run()
+    with Ground(clusters, lines, tmp_path / "topics", trials=1, slots=1) as ground:
+        outcome = MixedTrial(ground, 1, faults).run()
     print(row(outcome))
     assert outcome.clean
     assert (outcome.verdict.dead, outcome.verdict.gap > 0) == (20, True)
@@ -28,22 +30,32 @@ def test_mixed_faults(clusters, lines, tmp_path):
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**32))
     table = Path(os.environ["TABLE"]) if os.environ.get("TABLE") else None
     done = {seed for seed, outcome in kept(table).items() if outcome.clean} if table else set()
+    waiting = [seed for seed in range(first, first + TRIALS) if seed not in done]
     outcomes = []
     for line in HEAD:
         print(line)
-    for seed in (seed for seed in range(first, first + TRIALS) if seed not in done):
-        print(f"SEED={seed}", flush=True)
-        trial = MixedTrial(clusters, lines, tmp_path / str(seed), seed)
-        try:
-            trial.run()
-        except AssertionError as failure:  # the others are worth running
-            hit = [*trial.outcome.faults, "the end"][len(trial.outcome.recovered_s)]
-            trial.outcome.failure = f"{hit}: {failure}".partition("\n")[0][:200]
-            print(failure)
-        outcomes.append(trial.outcome)
-        print(row(trial.outcome), flush=True)
-        if table:
-            keep(table, trial.outcome)
+    while waiting:
+        trials, slots = min(PER_HUB, len(waiting)), random.Random(waiting[0]).choice((1, 2))
+        with Ground(clusters, lines, tmp_path / str(waiting[0]), trials=trials, slots=slots) as ground:
+            for _ in range(trials):
+                outcomes.append(_attempt(ground, waiting.pop(0)))
+                if table:
+                    keep(table, outcomes[-1])
+                if not outcomes[-1].clean:  # the others are worth running, on a hub that nothing clings to
+                    break
     for line in recoveries(outcomes):
         print(line)
     assert not [outcome.seed for outcome in outcomes if not outcome.clean]
+
+
+def _attempt(ground: Ground, seed: int) -> Outcome:
+    print(f"SEED={seed}", flush=True)
+    trial = MixedTrial(ground, seed)
+    try:
+        trial.run()
+    except AssertionError as failure:
+        hit = [*trial.outcome.faults, "the end"][len(trial.outcome.recovered_s)]
+        trial.outcome.failure = f"{hit}: {failure}".partition("\n")[0][:200]
+        print(failure)
+    print(row(trial.outcome), flush=True)
+    return trial.outcome

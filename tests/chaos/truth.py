@@ -69,6 +69,10 @@ class Truth:
         """Edge, incarnation and partition, as they are now."""
         return edge, self._lives[edge, partition], partition
 
+    def letters(self) -> list[dict]:
+        """Dead letters of the trial's topic."""
+        return [letter for letter in self._trial.letters() if letter["topic"] == self._trial.topic]
+
     def judge(self, gaps: set[tuple]) -> Verdict:
         """Compare with central, the dead letters, and the lake.
 
@@ -81,8 +85,7 @@ class Truth:
             for partition, incarnation, offset in self._trial.origins(edge)
         ]
         letters = [
-            (letter["edge"], letter["incarnation"], letter["partition"], letter["offset"])
-            for letter in self._trial.letters()
+            (letter["edge"], letter["incarnation"], letter["partition"], letter["offset"]) for letter in self.letters()
         ]
         rows = Counter((e, i, p, o) for e, p, i, o in self._trial.lake())
         central, dead = Counter(origins), Counter(letters)

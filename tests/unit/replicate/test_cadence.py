@@ -50,13 +50,13 @@ def ran(*, rate: float, commit_s: float, seconds: float = 5.0, backlog: int = 0)
 
 
 @pytest.mark.parametrize("rate", [1_000, 20_000])
-@pytest.mark.parametrize(("commit_s", "median_ms", "p99_ms"), [(0.003, 25, 50), (0.005, 25, 50), (0.02, 75, 150)])
+@pytest.mark.parametrize(("commit_s", "median_ms", "p99_ms"), [(0.003, 25, 50), (0.005, 25, 50), (0.02, 50, 100)])
 def test_a_slot_that_keeps_up_shows_records_soon(rate, commit_s, median_ms, p99_ms):
     """Also where each poll brings something, so that the readers are never drained."""
     found = ran(rate=rate, commit_s=commit_s)
     assert found.percentile_ms(0.5) <= median_ms
     assert found.percentile_ms(0.99) <= p99_ms
-    assert found.commit_share < 0.26
+    assert found.commit_share < 0.51
 
 
 def test_a_backlog_pays_for_throughput_only():

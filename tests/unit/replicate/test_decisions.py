@@ -47,12 +47,12 @@ def test_a_transaction_commits_when_drained_or_old_or_large():
     [
         (0.010, 0.001, False, False, True),
         (0.009, 0.001, False, False, False),
-        (0.029, 0.010, False, False, False),
-        (0.030, 0.010, False, False, True),
-        (0.029, 0.010, True, True, False),
-        (0.030, 0.010, True, True, True),
-        (0.490, 0.200, False, False, False),
-        (0.500, 0.200, False, False, True),
+        (0.029, 0.030, False, False, False),
+        (0.030, 0.030, False, False, True),
+        (0.029, 0.030, True, True, False),
+        (0.030, 0.030, True, True, True),
+        (0.490, 0.600, False, False, False),
+        (0.500, 0.600, False, False, True),
         (0.490, 0.001, False, True, False),
         (0.500, 0.001, False, True, True),
     ],
@@ -70,8 +70,20 @@ def test_no_transaction_outlives_its_bounds(open_s, commit_s, drained, behind, p
     due = cadence.due(pending_bytes=pending, open_s=open_s, drained=drained, behind=behind, commit_s=commit_s)
     if pending >= 1000 or open_s >= 0.5:
         assert due
-    elif open_s < max(0.01, 3 * commit_s) or (behind and not drained):
+    elif open_s < max(0.01, commit_s) or (behind and not drained):
         assert not due
+
+
+@given(st.floats(0, 2), st.floats(0, 2))
+def test_after_its_rest_a_slot_commits(open_s, commit_s):
+    """It rests just until a commit is due: never past that, and never for nothing."""
+    cadence = Cadence(interval_s=5, limit_bytes=1000, linger_s=0.01)
+    rest_s = cadence.rest_s(open_s=open_s, commit_s=commit_s)
+    assert rest_s >= 0
+    assert (rest_s > 0) is not cadence.due(
+        pending_bytes=1, open_s=open_s, drained=False, behind=False, commit_s=commit_s
+    )
+    assert cadence.rest_s(open_s=open_s + rest_s + 1e-9, commit_s=commit_s) == 0
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
