@@ -9,6 +9,7 @@ from tests.trial import wait_for
 
 # From the producer's acknowledgement to a read_committed reader at central, on a machine that has two cores for all.
 PROMPT_S = 8.0
+_BATCH = 10_000
 
 
 class Arrivals:
@@ -36,8 +37,11 @@ class Arrivals:
             self._extend()
         if not self._partitions:
             return 0
-        while batch := self._reader.consume(10_000, 0.1):
+        more = True
+        while more:
+            batch = self._reader.consume(_BATCH, 0.1)
             self._count += sum(message.error() is None for message in batch)
+            more = len(batch) == _BATCH  # to read on while anything comes would never end where records flow
         return self._count
 
     def _extend(self) -> None:
