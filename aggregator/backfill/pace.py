@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # A flow that keeps up is a transaction behind; half a second's worth is more.
 _BEHIND_S = 0.5
 _FEW_RECORDS = 500
-_SHARE = 0.05
+_SHARE = 0.02
 _LEAST_PER_S = 200.0
 _GROWTH = 1.5
 # Beyond what any slot does.

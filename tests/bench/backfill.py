@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10, help="of each time that latency is measured")
     parser.add_argument("--past", type=int, default=3_000_000, help="records for the backfill")
-    parser.add_argument("--backlog", type=int, default=4_000_000, help="records for the live flow")
+    parser.add_argument("--backlog", type=int, default=6_000_000, help="records for the live flow")
     parser.add_argument("--paced", type=int, default=2_000, help="records a second where latency is timed")
     parser.add_argument("--rate", type=int, help="of the backfill; without one it takes what it can")
     parser.add_argument("--only", choices=["throughput", "latency"])

@@ -76,7 +76,7 @@ def measure(trial: Trial, lines: Lines, *, backlog: int, pairs: int = 2, window_
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--records", type=int, default=8_000_000)
     parser.add_argument("--pairs", type=int, default=2)
     parser.add_argument("-o", choices=["json"], default="json")
     options = parser.parse_args()
