@@ -119,50 +119,28 @@ def storage_refusal(name: str, value: str | SecretRef) -> str | None:
     return catalog_refusal(name, value)
 
 
-def checked_client_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
-    """Refuse what the protocol owns, and secrets in clear.
+Options = dict[str, str | SecretRef]
 
-    Raises:
-        ValidationError: one entry per refused property, at its own place, with the reason.
+
+def checked(why: Callable[[str, str | SecretRef], str | None]) -> Callable[[Options], Options]:
+    """A validator of a block of options.
+
+    Args:
+        why: Why an option can not be set so; None when it can. Its text never holds the value.
+
+    Returns:
+        A function that hands the options back, or raises ValidationError: one entry per refused option, at its own
+        place, with the reason.
     """
-    return _checked(options, refusal)
 
+    def validate(options: Options) -> Options:
+        refused = [
+            InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
+            for name, value in options.items()
+            if (reason := why(name, value))
+        ]
+        if refused:
+            raise ValidationError.from_exception_data("client", refused, hide_input=True)
+        return options
 
-def checked_registry_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
-    """Refuse what a registry's client does not know, and secrets in clear.
-
-    Raises:
-        ValidationError: one entry per refused property, at its own place, with the reason.
-    """
-    return _checked(options, registry_refusal)
-
-
-def checked_catalog_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
-    """Refuse secrets in clear; everything else is the catalogue library's own matter.
-
-    Raises:
-        ValidationError: one entry per refused option, at its own place, with the reason.
-    """
-    return _checked(options, catalog_refusal)
-
-
-def checked_storage_options(options: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
-    """Refuse secrets in clear, and what lets two writers commit; everything else is the table library's own matter.
-
-    Raises:
-        ValidationError: one entry per refused option, at its own place, with the reason.
-    """
-    return _checked(options, storage_refusal)
-
-
-def _checked(
-    options: dict[str, str | SecretRef], why: Callable[[str, str | SecretRef], str | None]
-) -> dict[str, str | SecretRef]:
-    refused = [
-        InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
-        for name, value in options.items()
-        if (reason := why(name, value))
-    ]
-    if refused:
-        raise ValidationError.from_exception_data("client", refused, hide_input=True)
-    return options
+    return validate

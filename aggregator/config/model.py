@@ -11,10 +11,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aggregator.config.client import (
     ClientOption,
-    checked_catalog_options,
-    checked_client_options,
-    checked_registry_options,
-    checked_storage_options,
+    catalog_refusal,
+    checked,
+    refusal,
+    registry_refusal,
+    storage_refusal,
 )
 from aggregator.config.fields import (
     broker_count,
@@ -70,7 +71,7 @@ Secret = Annotated[SecretRef, BeforeValidator(secret_ref), WithJsonSchema(_REFER
 Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
 Text = Annotated[str, WithJsonSchema(_WORD)]
 RegistryReference = Annotated[str, AfterValidator(registry_reference)]
-RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked_registry_options)]
+RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked(registry_refusal))]
 EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
 HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$"), AfterValidator(hub_name)]
 
@@ -85,7 +86,7 @@ class ClusterConfig(Model):
     """How to reach one Kafka cluster; `client` holds librdkafka properties (TLS, SASL), secrets by reference."""
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
-    client: Annotated[dict[str, Option], AfterValidator(checked_client_options)] = {}
+    client: Annotated[dict[str, Option], AfterValidator(checked(refusal))] = {}
 
 
 class MaintenanceWindow(Model):
@@ -160,7 +161,7 @@ class CatalogConfig(Model):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
-    options: Annotated[dict[str, Option], AfterValidator(checked_catalog_options)] = {}
+    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal))] = {}
 
 
 class SuiteConfig(Model):
@@ -207,7 +208,7 @@ class LakeConfig(Model):
     format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
     commit_interval: Duration = timedelta(seconds=30)
     commit_records: Annotated[int, Field(ge=1)] = 1_000_000
-    storage: Annotated[dict[str, Option], AfterValidator(checked_storage_options)] = {}
+    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal))] = {}
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
 
