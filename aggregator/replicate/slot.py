@@ -46,18 +46,23 @@ class Slot:
             if self._world.look().newest > self._plan.epoch:
                 return SlotOutcome(self._plan.slot, "superseded")
             writer = self._world.writer()
+            readers: dict[str, Reader] = {}
             try:
+                for edge in sorted({flow.source.edge for flow in self._plan.flows}):
+                    readers[edge] = self._world.reader(edge)  # connects while the id is taken and the logs are read
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
-                return _Turn(self._plan, self._world, self._delivery, writer, flows).run()
+                return _Turn(self._plan, self._world, self._delivery, writer, flows, readers=readers).run()
             except Fenced:
                 return SlotOutcome(self._plan.slot, "fenced")
             except (OutcomeUnknown, Unreachable):
                 self._attempt += 1
                 self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
             finally:
+                for reader in readers.values():
+                    reader.close()
                 writer.close()
 
     def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
@@ -73,14 +78,22 @@ class _Turn:
     """One life of a producer: from a fresh `init_transactions` to a stop or an error."""
 
     def __init__(
-        self, plan: SlotPlan, world: SlotWorld, delivery: Delivery, writer: Writer, flows: dict[EdgePartition, Flow]
+        self,
+        plan: SlotPlan,
+        world: SlotWorld,
+        delivery: Delivery,
+        writer: Writer,
+        flows: dict[EdgePartition, Flow],
+        *,
+        readers: Mapping[str, Reader],
     ) -> None:
         self._plan = plan
         self._world = world
         self._delivery = delivery
         self._writer = writer
         self._flows = flows
-        self._readers: dict[str, Reader] = {}
+        self._connected = readers
+        self._readers: dict[str, Reader] = {}  # those that have something to read
         self._heard: dict[str, float] = {}
         self._open_since: float | None = None
         self._pending_bytes = 0
@@ -93,13 +106,9 @@ class _Turn:
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
 
     def run(self) -> SlotOutcome:
-        try:
-            self._persist_first_positions()
-            self._assign()
-            return self._loop()
-        finally:
-            for reader in self._readers.values():
-                reader.close()
+        self._persist_first_positions()
+        self._assign()
+        return self._loop()
 
     def _persist_first_positions(self) -> None:
         fresh = [flow for flow in self._flows.values() if flow.plan.fresh and not flow.persisted]
@@ -138,8 +147,7 @@ class _Turn:
                 if flow.leader_epoch is not None:
                     epochs.setdefault(source.edge, {})[source.topic, source.partition] = flow.leader_epoch
         for edge, positions in wanted.items():
-            if edge not in self._readers:
-                self._readers[edge] = self._world.reader(edge)
+            self._readers[edge] = self._connected[edge]
             self._readers[edge].assign(positions, epochs.get(edge))
             self._heard[edge] = self._world.now()  # an edge's silence counts from when it was asked
 

@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     Mutant(
         "D: a first position not persisted",
-        [(SLOT, "            self._persist_first_positions()\n", "")],
+        [(SLOT, "        self._persist_first_positions()\n", "")],
         situation="latest",
     ),
     Mutant(
