@@ -139,6 +139,7 @@ class Bench:
     def latency(self, rate: int) -> dict[str, object]:
         """Milliseconds from an edge's append to a read_committed reader, alone and beside."""
         found: dict[str, list[dict[str, float]]] = {"alone": [], "beside": []}
+        self._ways(rate)  # brokers are slow until they have compiled what they run often
         for _ in range(self.rounds):
             found["alone"].append(self._ways(rate))
             with self.backfill():
