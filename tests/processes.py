@@ -29,7 +29,12 @@ def members(process: subprocess.Popen) -> list[psutil.Process]:
 
 def signal_all(process: subprocess.Popen, number: signal.Signals) -> None:
     """Send a signal to every process of a run."""
-    for one in members(process):
+    signal_each(members(process), number)
+
+
+def signal_each(found: list[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to these, as far as they are there."""
+    for one in found:
         try:
             one.send_signal(number)
         except psutil.NoSuchProcess:

@@ -1,5 +1,6 @@
 """One edge is cut off or dies: it is named and comes back by itself, and the other never notices."""
 
+import signal
 import threading
 import time
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.chaos.flowing import keeps_flowing, state_of
 from tests.chaos.proxy import DOWN
+from tests.processes import signal_all
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -89,9 +91,12 @@ def test_an_edge_broker_is_killed_while_it_is_read(trial, arrivals):
         for edge in ("us", "eu"):
             arrivals[edge].reach(1, hub=hub, timeout=120)
         for _ in range(3):
+            signal_all(hub, signal.SIGSTOP)  # or it has read all as soon as the last is acknowledged
             trial.produce("eu", BACKLOG)
             total += BACKLOG
             pid = broker.pid
+            signal_all(hub, signal.SIGCONT)
+            time.sleep(0.05)
             broker.kill()
             assert broker.pid is None
             flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=3.0, hub=hub)

@@ -1,10 +1,11 @@
 """kill -9 of the whole run, again and again, while records flow: every record once, in order, at central and lake."""
 
+import signal
 import time
 
 import pytest
 
-from tests.processes import kill_all
+from tests.processes import kill_all, members, signal_each
 from tests.trial import seeded, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -27,14 +28,16 @@ def test_kills_in_a_row(trial, kills):
     for edge in edges:
         trial.produce(edge, backlog)
     landed = []
-    with trial.traffic(*edges, most=total - backlog) as produced:
+    with trial.traffic(*edges, batch=10, pause_s=0.02, most=total - backlog) as produced:
         for phase in phases:
             arguments = rng.choice([(), ("--take-over",)])
             with trial.running(*arguments) as hub:
                 _await_phase(trial, hub, phase, rng.random() * (sum(produced.values()) + len(edges) * backlog))
                 time.sleep(rng.uniform(0, 0.5))
-                there = sum(produced.values()) + len(edges) * backlog
                 assert hub.poll() is None, hub.log.read_text()
+                doomed = members(hub)  # to find them takes as long as a record's way to central
+                there = sum(produced.values()) + len(edges) * backlog
+                signal_each(doomed, signal.SIGKILL)
                 kill_all(hub)
             assert hub.returncode == -9
             landed.append((phase, sum(trial.central_count(edge) for edge in edges), there))
