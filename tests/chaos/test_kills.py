@@ -28,7 +28,7 @@ def test_kills_in_a_row(trial, kills):
     for edge in edges:
         trial.produce(edge, backlog)
     landed = []
-    with trial.traffic(*edges, batch=10, pause_s=0.02, most=total - backlog) as produced:
+    with trial.traffic(*edges, batch=4, pause_s=0.02, most=total - backlog) as produced:
         for phase in phases:
             arguments = rng.choice([(), ("--take-over",)])
             with trial.running(*arguments) as hub:
