@@ -190,6 +190,8 @@ class LakeDriver:
         positions = handle.positions(partitions) if handle else {}
         decided = self._decided(name, positions, limits)
         gate = None if decided else self._gates.get(name)
+        if gate:
+            gate.settle(handle, positions)
         released = self._released(name, positions, limits) if gate else {}
         bounds = decided or _up_to(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)

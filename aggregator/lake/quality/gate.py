@@ -33,6 +33,8 @@ from aggregator.lake.quality.history import (
     append_commit,
     append_completion,
     range_of,
+    read,
+    unsaid,
 )
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Half, Quarantine
@@ -110,7 +112,26 @@ class Gate:
         self._clock = clock
         self._quarantine = Quarantine(tables, lake, name)
         self._standing: _Standing | None = None
+        self._settled = False
         validation.check(name, self._rules)
+
+    def settle(self, handle: TableHandle | None, positions: Mapping[CentralPartition, int]) -> None:
+        """Once in a gate's life: write down the commit that the life before made and could not say.
+
+        Args:
+            handle: The table's, None before its first commit.
+            positions: Its next offsets.
+
+        Raises:
+            TableUnavailable: the folder of verdicts can not be read or written.
+        """
+        if self._settled:
+            return
+        reached = {(one.topic, one.partition): offset for one, offset in positions.items()}
+        last = unsaid(read(self._lake, self._name, days=1), reached) if handle else None
+        if last and handle:
+            append_commit(self._lake, replace(last, version=handle.version, commit_s=0.0))
+        self._settled = True
 
     def standing(self, spans: Sequence[Span]) -> tuple[Held, ...]:
         """The hold that these spans would meet again; empty when they are to be staged and audited."""

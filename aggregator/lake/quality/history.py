@@ -179,6 +179,19 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
     return list(found.values())
 
 
+def unsaid(audits: Sequence[Audit], reached: Mapping[tuple[str, int], int]) -> Audit | None:
+    """The newest audit, if its commit came about and a crash kept it from being said.
+
+    Args:
+        audits: The oldest first.
+        reached: The table's next offset by central topic and partition.
+    """
+    last = audits[-1] if audits else None
+    if last is None or last.version is not None or last.verdict is Verdict.HOLD:
+        return None
+    return last if all(reached.get((topic, part)) == end for topic, part, _, end in last.ranges) else None
+
+
 def _order(told: Mapping[str, Any]) -> tuple[bool, int]:
     """Audits by their time, then what became of them: in an object store each writer has files of its own."""
     return told["event"] != _AUDITED, told.get("at_ms", 0)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import duckdb
+import pytest
 
 from aggregator.config.suites import Rule
 from aggregator.lake.folder import Folder
@@ -14,6 +15,7 @@ from aggregator.lake.quality.history import (
     append_completion,
     read,
     totals,
+    unsaid,
 )
 from aggregator.lake.quality.verdicts import Finding, Verdict
 
@@ -59,6 +61,24 @@ def test_a_completed_range_belongs_to_the_verdict_that_decided_it(tmp_path):
     append_audit(Folder(str(tmp_path)), audit(1, Verdict.DIVERT, id="decided", diverted=2))
     append_completion(Folder(str(tmp_path)), "t", 7, [("eu.t", 0, 10, 20)], now_s=DAY_MS / 1000)
     assert [(one.id, one.version) for one in read(Folder(str(tmp_path)), "t")] == [("id1", None), ("decided", 7)]
+
+
+@pytest.mark.parametrize(
+    ("newest", "reached", "found"),
+    [
+        pytest.param(audit(2), {("eu.t", 0): 30}, True, id="in the table"),
+        pytest.param(audit(2), {("eu.t", 0): 20}, False, id="not in the table"),
+        pytest.param(audit(2), {}, False, id="a table without positions"),
+        pytest.param(audit(2, version=4), {("eu.t", 0): 30}, False, id="said"),
+        pytest.param(audit(2, Verdict.HOLD), {("eu.t", 0): 30}, False, id="held"),
+        pytest.param(audit(2), {("eu.t", 0): 40}, False, id="somebody else's commit lies behind it"),
+    ],
+)
+def test_a_commit_that_a_crash_left_unsaid_is_known_by_the_positions(newest, reached, found):
+    """Only the newest audit can be one: those before it were decided anew after their crash."""
+    assert unsaid([audit(1), newest], reached) == (newest if found else None)
+    assert unsaid([newest, audit(9)], reached) is None
+    assert unsaid([], reached) is None
 
 
 def test_totals_count_what_was_committed_or_held():
