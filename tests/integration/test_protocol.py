@@ -268,9 +268,14 @@ def test_rule_d_the_first_position_is_written_before_the_first_poll(new_trial):
     trial.produce("eu", 30)
     (plan,) = epochs.plans()
 
+    def crash(*_):
+        raise Crash
+
     class NeverPolls(KafkaSlotWorld):
         def reader(self, edge):
-            raise Crash
+            made = super().reader(edge)
+            made.assign = crash
+            return made
 
     with pytest.raises(Crash):
         epochs.run(plan, NeverPolls)
