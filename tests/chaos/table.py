@@ -20,8 +20,9 @@ HEAD = (
 _INTRODUCTION = """\
 {clean} of {trials} trials are clean; {records:,} records in all. Written by
 `make chaos ARGS="-k mixed" TRIALS=n SEED=s TABLE=docs/trials.md`, which runs only those seeds that are not
-clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake. One
-machine ran brokers, hub and judge: recovery times are upper bounds, and hold the hub's own start where it was killed.
+clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake; up
+to ten follow one another on one hub, each on a topic of its own. One machine ran brokers, hub and judge: recovery times
+are upper bounds, and hold the hub's own start where it was killed.
 `lake` counts rows by which table and central differ."""
 
 
