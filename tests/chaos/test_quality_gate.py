@@ -84,7 +84,7 @@ def test_a_killed_hub_diverts_once_and_the_audit_counts_both(new_trial):
     trial.settings["lake"] |= {"commit_interval": "1s", "tables": {trial.topic: {"quality": quality}}}
     trial.write()
     apart = trial.folder / "lake" / f"{trial.topic}__quarantine" / "_delta_log"
-    with trial.traffic("eu", "us", batch=10, pause_s=1.0, most=600) as produced:
+    with trial.traffic("eu", "us", batch=10, pause_s=1.0) as produced:
         for _ in range(3):
             before = len(list(apart.glob("*.json")))
             with trial.running() as hub:
