@@ -8,7 +8,7 @@ transactions are as long as they may be; while the slot keeps up, latency does, 
 from dataclasses import dataclass
 
 # An open transaction lasts this many times as long as commits lately took: they get half the time of a slot that keeps
-# up. A quarter of it cost no less CPU that could be told, and a third more latency.
+# up. With a quarter of it a record's way was a third longer, at 20,000 records a second.
 _OPEN_PER_COMMIT = 1.0
 
 

@@ -92,8 +92,7 @@ class _Turn:
         self._delivery = delivery
         self._writer = writer
         self._flows = flows
-        self._connected = readers
-        self._readers: dict[str, Reader] = {}  # those that have something to read
+        self._readers = readers
         self._heard: dict[str, float] = {}
         self._open_since: float | None = None
         self._pending_bytes = 0
@@ -147,7 +146,6 @@ class _Turn:
                 if flow.leader_epoch is not None:
                     epochs.setdefault(source.edge, {})[source.topic, source.partition] = flow.leader_epoch
         for edge, positions in wanted.items():
-            self._readers[edge] = self._connected[edge]
             self._readers[edge].assign(positions, epochs.get(edge))
             self._heard[edge] = self._world.now()  # an edge's silence counts from when it was asked
 

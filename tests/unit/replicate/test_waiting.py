@@ -13,7 +13,7 @@ from aggregator.kafka.reader import Chunk, Polled
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.slot import Slot
-from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 
 SOURCE = EdgePartition("eu", "orders", 0)
 PATIENCE_S = 5.0
@@ -82,13 +82,18 @@ class Edge:
     open = close = begin = commit
 
 
-@pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
-def test_what_waits_is_held_by_name(latency_s):
-    """However long the edge takes to answer each retry, within the patience: the flow is held, with the reason."""
+def drained(edge: Edge) -> SlotOutcome:
+    """How a drain of its one record ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
     flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limit_bytes=1_000_000, until=1)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
-    outcome = Slot(plan, Edge(latency_s), Delivery()).run()
+    return Slot(plan, edge, Delivery()).run()
+
+
+@pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
+def test_what_waits_is_held_by_name(latency_s):
+    """However long the edge takes to answer each retry, within the patience: the flow is held, with the reason."""
+    outcome = drained(Edge(latency_s))
     assert [(hold.source, hold.reason) for hold in outcome.holds] == [(SOURCE, "waiting")]
     assert "registry" in outcome.holds[0].detail
     assert outcome.undrained == ()
@@ -96,8 +101,5 @@ def test_what_waits_is_held_by_name(latency_s):
 
 def test_an_edge_that_never_answers_is_silent():
     """The patience is still the edge's: nothing is held, and the flow is told as not drained."""
-    entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limit_bytes=1_000_000, until=1)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
-    outcome = Slot(plan, Edge(1e9), Delivery()).run()
+    outcome = drained(Edge(1e9))
     assert (outcome.holds, outcome.undrained) == ((), (SOURCE,))
