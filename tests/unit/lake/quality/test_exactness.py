@@ -51,6 +51,9 @@ class DrawnGate:
     def __init__(self, lake, tables, draw):
         self.lake, self.tables, self.draw = lake, tables, draw
 
+    def settle(self, handle, positions):
+        """Drawn verdicts have no history."""
+
     def standing(self, _):
         return ()
 

@@ -32,6 +32,9 @@ class Strict:
     def __init__(self, tables):
         self.tables, self.asked = tables, []
 
+    def settle(self, handle, positions):
+        """Nothing lived before it."""
+
     def standing(self, spans):
         return ()
 
