@@ -15,7 +15,7 @@ help: ## this list
 
 setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing is done twice
 	@$(BIN)/aggregator sandbox fetch
-	@[ -e $(VENV)/.warmed ] || { echo "compiling the strip kernel, once …" && $(BIN)/python -m aggregator.privacy.kernel && touch $(VENV)/.warmed; }
+	@[ -e $(VENV)/.warmed ] || { echo "compiling the hot loops, once …" && $(BIN)/python -m aggregator.replicate.warming && touch $(VENV)/.warmed; }
 
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from aggregator.cells import Cells
 from aggregator.errors import Reason
+from aggregator.headers import HeaderTable
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 
 _VERSION = 0
@@ -87,4 +89,4 @@ class HeartbeatStrip:
             else:
                 keys.append(beat.encode_key())
                 values.append(beat.encode_value())
-        return Stripped(keys, values, [[] for _ in keys], rejected, counts=Counter())
+        return Stripped(Cells.of(keys), Cells.of(values), HeaderTable.empty(len(keys)), rejected, counts=Counter())

@@ -5,13 +5,17 @@ Invariant: the properties that exactly-once rests on are set here, last, and nev
 
 import functools
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
+from aggregator.kafka.native.producer import Producer as TransactionalProducer
+
+if TYPE_CHECKING:
+    from aggregator.kafka.native.consumer import Consumer as BulkConsumer
 
 # A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach. A queued message
 # costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than
@@ -45,15 +49,8 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     return options
 
 
-def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **options: Any) -> Consumer:
-    """A read_committed consumer for `assign()`: no group, no commits, no reset, end-of-partition events.
-
-    Args:
-        cluster: Where to read.
-        buffer_bytes: Bound of the prefetch queue over all its partitions.
-        options: Further librdkafka properties.
-    """
-    return Consumer(
+def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
+    return (
         connection_options(cluster)
         | FETCH_OPTIONS
         | options
@@ -65,16 +62,33 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": max(1024, buffer_bytes // 1024),
-        },
-        logger=log,
+        }
     )
+
+
+def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **options: Any) -> Consumer:
+    """A read_committed consumer for `assign()`: no group, no commits, no reset, end-of-partition events.
+
+    Args:
+        cluster: Where to read.
+        buffer_bytes: Bound of the prefetch queue over all its partitions.
+        options: Further librdkafka properties.
+    """
+    return Consumer(_reading(cluster, buffer_bytes, options), logger=log)
+
+
+def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) -> "BulkConsumer":
+    """The same for whoever reads millions of records; arguments as `consumer`."""
+    from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
+
+    return BulkConsumer(_reading(cluster, buffer_bytes, options), log)
 
 
 def transactional_producer(
     cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int, **options: Any
-) -> Producer:
+) -> TransactionalProducer:
     """A producer with a fencing identity; the caller runs `init_transactions`."""
-    return Producer(
+    return TransactionalProducer(
         connection_options(cluster)
         | options
         | {
@@ -90,7 +104,7 @@ def transactional_producer(
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 64 * 1024,
         },
-        logger=log,
+        log,
     )
 
 

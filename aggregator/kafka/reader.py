@@ -5,20 +5,23 @@ longer has is a fault with its coordinates, never a reset. A silent edge costs i
 """
 
 import bisect
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
+from aggregator.headers import Headers
 from aggregator.kafka import clients
 from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.statistics import ClientStatistics
+
+if TYPE_CHECKING:
+    from aggregator.kafka.native.consumer import Event
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
 _LOST = frozenset(
@@ -32,18 +35,18 @@ _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUT
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of one partition in log order, as parallel lists of equal length.
+    """Records of one partition in log order, as parallel sequences of equal length.
 
     `leader_epoch` is that of the last record: the edge counts it up whenever a log may have been cut.
     """
 
     topic: str
     partition: int
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[list[tuple[str, bytes | None]] | None]
-    timestamps_ms: list[int]
-    offsets: list[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers | None]
+    timestamps_ms: Sequence[int]
+    offsets: Sequence[int]
     leader_epoch: int | None = None
 
     def __len__(self) -> int:
@@ -92,7 +95,7 @@ class EdgeReader:
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
         self.statistics = ClientStatistics()
-        self._consumer: Consumer = clients.consumer(cluster, buffer_bytes=buffer_bytes, **self.statistics.options)
+        self._consumer = clients.bulk_consumer(cluster, buffer_bytes=buffer_bytes, **self.statistics.options)
 
     def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
         """Read from these positions on; drops whatever was prefetched, so it is also the rewind.
@@ -103,51 +106,42 @@ class EdgeReader:
                 still reaches to the position; one that was cut and has grown again looks whole otherwise.
         """
         known = epochs or {}
-        self._consumer.assign([_start(at, offset, known.get(at)) for at, offset in positions.items()])
+        self._consumer.assign([(*at, offset, known.get(at)) for at, offset in positions.items()])
 
     def resume(self, at: Partition, offset: int) -> None:
         """Read a released partition again, from `offset`."""
-        self._consumer.incremental_assign([_start(at, offset, None)])
+        self._consumer.incremental_assign([(*at, offset, None)])
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
-        self._consumer.incremental_unassign([TopicPartition(at[0], at[1])])
+        self._consumer.incremental_unassign([at])
 
     def poll(self, most: int, wait_s: float) -> Polled:
         """Take what is there, waiting at most `wait_s` seconds for the first record."""
         polled = Polled()
         try:
-            messages = self._consumer.consume(most, 0)
-            if not messages and wait_s > 0:
-                first = self._consumer.poll(wait_s)
-                messages = [first, *self._consumer.consume(most, 0)] if first is not None else []
+            found = self._consumer.poll(most, wait_s)
         except KafkaException as failure:
             polled.faults.append(Fault(("", -1), "failed", failure.args[0].str()))
             return polled
-        if any(map(Message.error, messages)):
-            for message in messages:
-                error = message.error()
-                if error is not None:
-                    self._note(message, error, polled)
-            messages = [message for message in messages if message.error() is None]
-        polled.chunks += _chunks(messages)
+        for event in found.events:
+            self._note(event, polled)
+        polled.chunks += [Chunk(*run) for run in found.runs]
         return polled
 
     @staticmethod
-    def _note(message: Message, error: KafkaError, polled: Polled) -> None:
-        code = error.code()
-        topic, partition = message.topic(), message.partition()
-        if topic is None or partition is None:
+    def _note(event: "Event", polled: Polled) -> None:
+        if event.topic is None:
             return  # a broker's trouble; librdkafka reconnects by itself
-        at = (topic, partition)
-        if code == _EOF:
-            polled.ends[at] = message.offset() or 0
-        elif code in _LOST:
-            polled.faults.append(Fault(at, "position_lost", error.str()))
-        elif code in _GONE:
-            polled.faults.append(Fault(at, "topic_gone", error.str()))
-        elif code in _DENIED:
-            polled.faults.append(Fault(at, "denied", error.str()))
+        at = (event.topic, event.partition)
+        if event.code == _EOF:
+            polled.ends[at] = event.offset
+        elif event.code in _LOST:
+            polled.faults.append(Fault(at, "position_lost", event.text))
+        elif event.code in _GONE:
+            polled.faults.append(Fault(at, "topic_gone", event.text))
+        elif event.code in _DENIED:
+            polled.faults.append(Fault(at, "denied", event.text))
 
     def log_range(self, at: Partition) -> OffsetRange:
         """What the edge has of a partition: [first offset, high watermark).
@@ -156,7 +150,7 @@ class EdgeReader:
             Unreachable: the edge does not answer within three seconds.
         """
         try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=3.0)
+            low, high = self._consumer.watermarks(*at, 3.0)
         except KafkaException as failure:
             raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
         return OffsetRange(low, high)
@@ -177,38 +171,3 @@ class EdgeReader:
     def close(self) -> None:
         """Leave the cluster."""
         self._consumer.close()
-
-
-def _start(at: Partition, offset: int, leader_epoch: int | None) -> TopicPartition:
-    if leader_epoch is None:
-        return TopicPartition(*at, offset)
-    return TopicPartition(*at, offset, leader_epoch=leader_epoch)
-
-
-def _chunks(messages: list[Message]) -> Iterator[Chunk]:
-    """One chunk per partition: a live edge sends its partitions in turns of a few records, and a chunk costs by itself.
-
-    Every record passes here: accessors are mapped, because a call from Python costs as much as librdkafka's own work.
-    """
-    runs: dict[Partition, list[Message]] = {}
-    start = 0
-    at = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-    for (topic, partition), run in itertools.groupby(at):
-        end = start + sum(1 for _ in run)
-        runs.setdefault((topic or "", partition or 0), []).extend(messages[start:end])
-        start = end
-    for (topic, partition), records in runs.items():
-        yield _chunk(topic, partition, records)
-
-
-def _chunk(topic: str, partition: int, run: list[Message]) -> Chunk:
-    return Chunk(
-        topic,
-        partition,
-        list(map(Message.key, run)),
-        list(map(Message.value, run)),
-        list(map(Message.headers, run)),
-        [timestamp_ms for _, timestamp_ms in map(Message.timestamp, run)],
-        list(map(Message.offset, run)),
-        run[-1].leader_epoch(),
-    )

@@ -9,13 +9,14 @@ from itertools import chain, islice
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
+from aggregator.headers import Headers
 from aggregator.kafka import ends
 from aggregator.kafka.reader import Chunk, EdgeReader
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
 def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float = 15.0) -> list[Record]:

@@ -5,19 +5,17 @@ everything without a definite answer is OutcomeUnknown, after which this writer 
 """
 
 import time
-from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
+from aggregator.cells import Cells
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.headers import Headers, HeaderTable
 from aggregator.kafka import clients
+from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.statistics import ClientStatistics
-
-Headers = Sequence[tuple[str, bytes | None]]
-# Key, value, timestamp in ms, headers.
-Outgoing = tuple[bytes | None, bytes | None, int, Headers]
 
 # Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
 INIT_TIMEOUT_S = 45.0
@@ -40,7 +38,7 @@ class TransactionalWriter:
         self._cluster = cluster
         self._id = transactional_id
         self.statistics = ClientStatistics()
-        self._producer: Producer = clients.transactional_producer(
+        self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
         )
 
@@ -91,7 +89,7 @@ class TransactionalWriter:
         timestamp_ms: int = 0,
         headers: Headers | None = None,
     ) -> None:
-        """Queue one record of the open transaction; waits while the queue is full.
+        """Queue one record of the open transaction.
 
         Args:
             topic: Central topic.
@@ -106,18 +104,13 @@ class TransactionalWriter:
             TransactionAborted: the transaction can only be aborted.
             OutcomeUnknown: the producer is in no state to go on.
         """
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
-            except BufferError:
-                self._producer.poll(0.05)
-            except KafkaException as failure:
-                self._refuse(failure)
-            else:
-                return
+        key = key.encode() if isinstance(key, str) else key
+        self.produce_all(
+            topic, partition, Rows(Cells.of([key]), Cells.of([value]), [timestamp_ms], HeaderTable.of([headers]))
+        )
 
-    def produce_all(self, topic: str, partition: int, records: Iterable[Outgoing]) -> None:
-        """Queue many records of one topic; the loop that every replicated record goes through.
+    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
+        """Queue many records of one topic; waits while the queue is full.
 
         Args:
             topic: Central topic.
@@ -127,13 +120,8 @@ class TransactionalWriter:
         Raises:
             Fenced, TransactionAborted, OutcomeUnknown: as `produce`.
         """
-        send = self._producer.produce
         try:
-            for key, value, timestamp_ms, headers in records:
-                try:
-                    send(topic, value, key, partition, None, None, timestamp_ms, headers)
-                except BufferError:
-                    self.produce(topic, key, value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+            self._producer.produce(topic, partition, records)
         except KafkaException as failure:
             self._refuse(failure)
 
@@ -165,10 +153,10 @@ class TransactionalWriter:
     def close(self) -> None:
         """Discard the producer without another word to the brokers; the next owner of the id aborts what is open.
 
-        librdkafka's `close()` would abort: it raises where the id was taken, waits without end for a silent broker, and
-        would send a request after one whose outcome is unknown. Dropping the last reference does none of these.
+        An abort would raise where the id was taken, wait without end for a silent broker, and send a request after one
+        whose outcome is unknown.
         """
-        self._producer = None
+        self._producer.close()
 
     @staticmethod
     def _is_fenced(error: KafkaError) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aggregator.cells import Integers
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.pile import Integers
 from aggregator.privacy.strip import Rejection
 
 # (path, operator) to the number of values that were removed or changed.
@@ -56,7 +56,7 @@ class Column:
         looked: Path to what it held, for the fields that conditions ask for; without those that no record has.
     """
 
-    contents: list[bytes | None]
+    contents: Sequence[bytes | None]
     rejected: dict[int, Rejection] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counter)
     counts_of: Callable[[Collection[int]], Counts] = _nothing
@@ -70,15 +70,18 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
         size: Places in all; those that no part has are empty.
         parts: Each with the places of its rows.
     """
-    whole = Column([None] * size, counts_of=lambda places: _counted(parts, places), looked=_looked(size, parts))
+    whole = Column([], counts_of=lambda places: _counted(parts, places), looked=_looked(size, parts))
+    contents: list[bytes | None] = []
     for members, part in parts:
         whole.counts.update(part.counts)
         whole.rejected.update((int(members[row]), rejection) for row, rejection in part.rejected.items())
-        if len(part.contents) == size:
+        if len(members) == size:  # as of nearly every batch: all its records have one schema
             whole.contents = part.contents
-            continue
-        for place, content in zip(members.tolist(), part.contents, strict=True):
-            whole.contents[place] = content
+        elif len(members):
+            contents = contents or [None] * size
+            for place, content in zip(members.tolist(), part.contents, strict=True):
+                contents[place] = content
+    whole.contents = whole.contents or contents or [None] * size
     return whole
 
 

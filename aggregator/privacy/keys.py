@@ -13,6 +13,7 @@ from datetime import date
 
 import numpy as np
 
+from aggregator.cells import Bytes, Cells
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
@@ -29,7 +30,8 @@ from aggregator.schema.wire import MAGIC
 
 _LONG = struct.Struct(">q")
 _SCALARS = (str, int)
-_BREAK = b"\n"
+# UTF-8: a byte that goes on with a character has these two bits (RFC 3629, 3).
+_CONTINUES, _CONTINUATION = np.uint8(0b1100_0000), np.uint8(0b1000_0000)
 
 
 class Keys:
@@ -60,24 +62,25 @@ class Keys:
         """What was met so far."""
         return list(self._tally.rows(self._programs.report()))
 
-    def strip(self, keys: Sequence[bytes | None]) -> Column:
+    def strip(self, contents: Sequence[bytes | None]) -> Column:
         """The keys of the batch that was begun; None stays None, and is what a dropped key becomes.
 
         Raises:
             RetryError: a registry does not answer.
         """
+        keys = Cells.of(contents)
         missing = keys.count(None)
         self._tally.missing(self._decision, missing)
         if missing == len(keys):
-            return Column([None] * missing)
+            return Column(keys)
         if isinstance(self._decision.rule, Drop):
             self._tally.met(self._decision, self._form or "any", len(keys) - missing)
-            return _alike(keys, Column([None] * len(keys)), "drop")
+            return _alike(keys, Column(Cells.empty(len(keys))), "drop")
         if self._form == "avro" or (self._form is None and _may_be_framed(keys)):
             return self._by_wire(keys)
         return self._plain(keys)
 
-    def _by_wire(self, keys: Sequence[bytes | None]) -> Column:
+    def _by_wire(self, keys: Cells) -> Column:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
         pile = Pile(keys)
         groups = pile.groups()
@@ -97,14 +100,16 @@ class Keys:
         bad = sum(len(part.rejected) for _, part in parts)
         self._tally.met(self._decision, "avro", bad, bad)
         if self._form is None:
-            parts.append((rest, self._plain([keys[place] for place in rest])))
+            whole = keys.tolist()
+            parts.append((rest, self._plain(Cells.of([whole[place] for place in rest.tolist()]))))
         return joined(len(keys), parts)
 
-    def _plain(self, keys: Sequence[bytes | None]) -> Column:
+    def _plain(self, cells: Cells) -> Column:
         """Keys in their declared format, each distinct one once."""
-        if self._tokenizer is None and self._form in (None, "string") and _are_text(keys):
-            self._tally.met(self._decision, "string", len(keys) - keys.count(None), 0)
-            return Column(list(keys))
+        if self._tokenizer is None and self._form in (None, "string") and _are_text(cells):
+            self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
+            return Column(cells)
+        keys = cells.tolist()
         values: dict[bytes, Value] = {}
         distinct = {key for key in set(keys) if key is not None}
         read = _READ[self._form or "string"]
@@ -120,29 +125,33 @@ class Keys:
             bad = [place for place, key in enumerate(keys) if key is not None and key not in made]
             column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
         self._tally.met(self._decision, self._form or "string", len(keys) - keys.count(None), len(column.rejected))
-        return column if self._tokenizer is None else _alike(keys, column, self._said.rule.operator)
+        return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
 
 
-def _may_be_framed(keys: Sequence[bytes | None]) -> bool:
+def _may_be_framed(keys: Cells) -> bool:
     """Whether a key may begin as wire format 0 does; a look at each costs more than one at all of them in a row."""
-    row = _BREAK + _BREAK.join(filter(None, keys))
-    return _BREAK + MAGIC in row
+    return bool((_firsts(keys) == MAGIC[0]).any())
 
 
-def _are_text(keys: Sequence[bytes | None]) -> bool:
-    """Whether every key is UTF-8: no character begins before a line's end and ends after it."""
+def _are_text(keys: Cells) -> bool:
+    """Whether every key is UTF-8: all of them in a row are, and none begins within a character."""
     try:
-        _BREAK.join(filter(None, keys)).decode()
+        keys.data[keys.ends[0] : keys.ends[-1]].tobytes().decode()
     except UnicodeDecodeError:
         return False
-    return True
+    return not bool((_firsts(keys) & _CONTINUES == _CONTINUATION).any())
 
 
-def _alike(keys: Sequence[bytes | None], column: Column, operator: str) -> Column:
+def _firsts(keys: Cells) -> Bytes:
+    """The first byte of each key that has one."""
+    return keys.data[keys.ends[:-1][keys.sizes > 0]]
+
+
+def _alike(keys: Cells, column: Column, operator: str) -> Column:
     """A column in which the operator is counted once for every key that there is."""
 
     def counts_of(places: Collection[int]) -> Counts:
-        count = sum(keys[place] is not None for place in places)
+        count = len(places) if keys.nulls is None else sum(not keys.nulls[place] for place in places)
         return Counter({(PATH, operator): count} if count else {})
 
     count = len(keys) - keys.count(None) - len(column.rejected)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aggregator.errors import DeadLetterError
-from aggregator.privacy.strip import Batch, Headers, Strip, Stripped
+from aggregator.headers import Headers
+from aggregator.privacy.strip import Batch, Strip, Stripped
 from aggregator.schema.plain import GONE, NEW, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
+from aggregator.cells import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.distinct import CAPACITY, Distinct
-from aggregator.privacy.pile import Integers, Pile
+from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.rules import is_steady

@@ -8,13 +8,14 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from aggregator.cells import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.codec import Codec, Raw
 from aggregator.privacy.column import ABSENT, Column, Counts, Looked
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.guard import Guard, Malformed
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.pile import Integers, Pile
+from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.strip import Rejection

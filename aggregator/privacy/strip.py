@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from aggregator.cells import Cells
 from aggregator.errors import Reason
-
-Headers = Sequence[tuple[str, bytes | None]]
+from aggregator.headers import Headers, HeaderTable
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one edge topic, as three parallel lists of equal length."""
+    """Records of one edge topic, as three parallel sequences of equal length; cells are never taken apart."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -32,20 +32,20 @@ class Rejection(NamedTuple):
 
 @dataclass(slots=True)
 class Stripped:
-    """What is left of a batch: lists as long as the input's.
+    """What is left of a batch: as long as the input.
 
     Attributes:
         keys: Transformed keys.
         values: Stripped values under the central schema id; None for a tombstone and for a rejected record.
-        headers: Allowed headers only, in their order; to be read only, because records without any share a list.
+        headers: Allowed headers only, in their order.
         rejected: Index in the batch to the reason.
         suppressed: Indices that `drop_record` left out; counted, not dead, and in `rejected` never.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
     """
 
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[Headers]
+    keys: Cells
+    values: Cells
+    headers: HeaderTable
     rejected: dict[int, Rejection] = field(default_factory=dict)
     suppressed: set[int] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

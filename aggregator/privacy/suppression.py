@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.errors import Reason
+from aggregator.headers import Headers
 from aggregator.privacy.column import Column, Looked
 from aggregator.privacy.leaf import Shown
 from aggregator.privacy.parameters.conditions import Condition
-from aggregator.privacy.strip import Batch, Headers
+from aggregator.privacy.strip import Batch
 
 # In this order `all` is the least, `any` the greatest, and `not` the distance from the end.
 NO, UNDECIDED, YES = range(3)

@@ -6,26 +6,25 @@ batch when a registry is away.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
-from itertools import chain
-from operator import itemgetter
 
+from aggregator.cells import Cells
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
+from aggregator.headers import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.json_values import JsonValues
 from aggregator.privacy.keys import Keys
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
-from aggregator.privacy.strip import Batch, Headers, PolicyId, Rejection, ReportRow, Stripped
+from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.unified import ID_HEADERS, unified
 from aggregator.schema.registry import Registry
 
 HEADERS_PATH = "@headers"
-_NAME = itemgetter(0)
 
 
 def utc_today() -> date:
@@ -101,8 +100,8 @@ class TopicStrip:
 
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
-        names = set(map(_NAME, chain.from_iterable(filter(None, batch.headers))))
-        if not ID_HEADERS.isdisjoint(names):
+        headers = HeaderTable.of(batch.headers)
+        if not ID_HEADERS.isdisjoint(headers.used):
             are_framed = isinstance(self._values, Programs)
             batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=are_framed)
         today = self._today()
@@ -115,30 +114,13 @@ class TopicStrip:
         rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())
         lost = rejected.keys() | suppressed
         counts = _delivered(keys, lost) + _delivered(values, lost)
-        for index in lost:
-            keys.contents[index] = values.contents[index] = None
-        headers = self._allowed(batch.headers, names, lost, counts)
-        dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
-        return Stripped(keys.contents, values.contents, headers, dead, set(suppressed), counts)
-
-    def _allowed(
-        self, headers: Sequence[Headers | None], names: Collection[str], lost: Collection[int], counts: Counts
-    ) -> list[Headers]:
-        nothing: Headers = []  # one for all: making one each costs a tenth of the whole batch
-        allowed: list[Headers]
-        if self._headers.isdisjoint(names):
-            allowed = [nothing] * len(headers)
-        elif self._headers.issuperset(names):
-            allowed = [pairs or nothing for pairs in headers]
-        else:
-            allowed = [[pair for pair in pairs if pair[0] in self._headers] if pairs else nothing for pairs in headers]
-        for index in lost:
-            allowed[index] = nothing
-        there = sum(map(len, filter(None, headers))) - sum(len(headers[index] or ()) for index in lost)
-        dropped = there - sum(map(len, allowed))
+        allowed = headers.only(self._headers, lost)
+        dropped = headers.total - allowed.total - sum(len(headers[index]) for index in lost)
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
-        return allowed
+        dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
+        left_keys, left_values = (Cells.of(column.contents).without(lost) for column in (keys, values))
+        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), counts)
 
 
 def _delivered(column: Column, lost: Collection[int]) -> Counts:

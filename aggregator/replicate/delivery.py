@@ -6,18 +6,18 @@ record moves past it; what is neither is counted as suppressed. Nothing here dec
 
 import hashlib
 import hmac
-import itertools
 import json
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import numpy as np
+
+from aggregator.cells import Cells
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.kafka.letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
+from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.reader import Chunk
-from aggregator.kafka.writer import Headers, Outgoing
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
@@ -27,7 +27,6 @@ from aggregator.replicate.ports import Writer
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
 RECORD_OVERHEAD_BYTES = 100
 _HEADER_OVERHEAD_BYTES = 10
-_NAME, _CONTENT = operator.itemgetter(0), operator.itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +110,17 @@ class Delivery:
 
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
-        prefix = f"{self._plan.hub}/{source.edge}/{source.topic}/{source.partition}/"
-        origins = [(ORIGIN_HEADER, origin) for origin in _origins(prefix, chunk.offsets, flow.incarnation)]
-        late: Headers = [(BACKFILL_HEADER, self._plan.backfill.encode())] if self._plan.backfill else []
-        weight = _weight(stripped)
-        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES - len(origins[-1][1])
-        limit -= len(BACKFILL_HEADER) + len(self._plan.backfill) + _HEADER_OVERHEAD_BYTES if late else 0
-        if weight.most > limit:
-            kept = stripped.rejected.keys() | stripped.suppressed
-            large = {index for index, size in enumerate(_sizes(stripped)) if size > limit} - kept
-            stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
-        headers = [[*pairs, origin, *late] for pairs, origin in zip(stripped.headers, origins, strict=True)]
-        records: Iterable[Outgoing] = zip(stripped.keys, stripped.values, chunk.timestamps_ms, headers, strict=True)
-        left_out = stripped.rejected.keys() | stripped.suppressed
-        if left_out:
-            records = [record for index, record in enumerate(records) if index not in left_out]
+        origins = Cells.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.incarnation}")
+        stamps = [(ORIGIN_HEADER, origins)]
+        if self._plan.backfill:
+            stamps.append((BACKFILL_HEADER, Cells.of([self._plan.backfill.encode()] * len(chunk))))
+        sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
+        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES
+        limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
+        large = set(np.flatnonzero(sizes > limit).tolist()) - stripped.rejected.keys() - stripped.suppressed
+        stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
+        left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
+        records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
         letters = 0
         for index, rejection in sorted(stripped.rejected.items()):
@@ -134,7 +129,7 @@ class Delivery:
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
-        return weight.total + letters
+        return int(sizes.sum()) + letters
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
         """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""
@@ -167,39 +162,3 @@ class Delivery:
                 "central": flow.plan.central,
             }
         ).encode()
-
-
-def _origins(prefix: str, offsets: Sequence[int], incarnation: int) -> list[bytes]:
-    """The `hub.origin` of each record, made as one text and cut: half the cost of making each alone."""
-    suffix = f"/{incarnation}"
-    text = f"{suffix}\n{prefix}".join(map(str, offsets))  # no topic's name holds a line's end
-    return f"{prefix}{text}{suffix}".encode().split(b"\n")
-
-
-class _Weight(NamedTuple):
-    """Bytes of keys, values and headers: of all records, and no less than the largest one's."""
-
-    total: int
-    most: int
-
-
-def _weight(stripped: Stripped) -> _Weight:
-    """Weigh a batch without a look at each record."""
-    headers = list(itertools.chain.from_iterable(stripped.headers))
-    columns = (stripped.keys, stripped.values, map(_NAME, headers), map(_CONTENT, headers))
-    sizes = [list(map(len, filter(None, column))) for column in columns]
-    key, value, name, content = (max(column, default=0) for column in sizes)
-    widest = max(map(len, stripped.headers)) * (name + content + _HEADER_OVERHEAD_BYTES)
-    return _Weight(sum(map(sum, sizes)) + len(headers) * _HEADER_OVERHEAD_BYTES, key + value + widest)
-
-
-def _sizes(stripped: Stripped) -> list[int]:
-    """Bytes of each record's key, value and headers."""
-    sizes = [
-        (len(key) if key else 0) + (len(value) if value else 0)
-        for key, value in zip(stripped.keys, stripped.values, strict=True)
-    ]
-    for index, headers in enumerate(stripped.headers):
-        if headers:
-            sizes[index] += sum(len(name) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in headers)
-    return sizes

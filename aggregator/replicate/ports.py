@@ -3,16 +3,17 @@
 Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.headers import Headers
 from aggregator.kafka.control import ControlState
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.reader import Polled
-from aggregator.kafka.writer import Headers, Outgoing
 
 
 class Writer(Protocol):
@@ -36,7 +37,7 @@ class Writer(Protocol):
     ) -> None:
         """Queue one record."""
 
-    def produce_all(self, topic: str, partition: int, records: Iterable[Outgoing]) -> None:
+    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
         """Queue many records of one topic."""
 
     def commit(self) -> None:

@@ -1,7 +1,8 @@
 """Warming: Python workers load what a slot needs while their driver still waits for its lease and looks at the edges.
 
 Invariant: for the start's sake only. A worker that was not warmed loads the same when its slot begins; whatever goes
-wrong here is said in the log and goes no further.
+wrong here is said in the log and goes no further. `python -m aggregator.replicate.warming` compiles ahead of the first
+start on a machine.
 """
 
 import importlib
@@ -12,8 +13,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-# The slot with all it needs, and compiled code of the strip out of its cache: seconds, together.
-_LOADED = ("aggregator.replicate.task", "aggregator.privacy.kernel.strip")
+# The slot with all it needs, and compiled code out of its cache: seconds, together.
+_LOADED = ("aggregator.replicate.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
 _TICK_S = 0.05
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,16 @@ class Warming:
             log.info("workers start cold (%s)", type(error).__name__)
 
 
-def _loaded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def load() -> None:
+    """Import what a slot needs; what is to be compiled is compiled into this machine's cache, if it is not there."""
     for name in _LOADED:
         importlib.import_module(name)
+
+
+def _loaded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    load()
     yield from batches
+
+
+if __name__ == "__main__":
+    load()

@@ -11,6 +11,7 @@ from typing import Any
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
 from aggregator.errors import DeadLetterError, Failed
+from aggregator.headers import Headers
 from aggregator.kafka.reader import Chunk
 from aggregator.sandbox.readback import read_topic
 from aggregator.schema.plain import beside, decoded, leaves
@@ -85,7 +86,7 @@ def _readable(source: Place) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]
             yield (chunk.partition, chunk.offsets[index]), record
 
 
-def _origin(headers: list[tuple[str, bytes | None]] | None) -> Origin | None:
+def _origin(headers: Headers | None) -> Origin | None:
     value = dict(headers or []).get(ORIGIN_HEADER)
     return None if value is None else Origin.decode(value)
 

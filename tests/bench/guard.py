@@ -22,13 +22,16 @@ from unittest.mock import patch
 
 from confluent_kafka import Message
 
+from aggregator.cells import Cells
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.engine.collector import resting
+from aggregator.headers import HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.control import ControlState
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.native.consumer import Poll, Run
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.kernel.strip import KernelStrip
@@ -59,26 +62,33 @@ _SETTINGS = {
 
 
 class _Consumer:
-    """librdkafka's consumer with everything prefetched."""
+    """The room's own consumer with everything prefetched."""
 
-    def __init__(self, messages: list[Message]) -> None:
-        self._left = iter(messages)
+    def __init__(self, polls: list[Poll]) -> None:
+        self._left = iter(polls)
 
     def assign(self, positions: object) -> None:
         return
 
-    def consume(self, most: int, timeout: float) -> list[Message]:
-        return list(itertools.islice(self._left, most))
-
-    def poll(self, timeout: float) -> None:
-        return None
+    def poll(self, most: int, wait_s: float) -> Poll:
+        return next(self._left, Poll([], []))
 
     def close(self) -> None:
         return
 
 
+class _Messages:
+    """confluent-kafka's consumer with everything prefetched."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._left = iter(messages)
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        return list(itertools.islice(self._left, most))
+
+
 class _Producer:
-    """librdkafka's transactional producer with an endless queue."""
+    """A transactional producer with an endless queue."""
 
     def init_transactions(self, timeout: float) -> None:
         return
@@ -95,12 +105,15 @@ class _Producer:
     def produce(self, *record: object, **more: object) -> None:
         return
 
+    def close(self) -> None:
+        return
+
 
 class _World:
     """A SlotWorld whose clock ticks a millisecond per look, so that two runs make the same calls."""
 
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
+    def __init__(self, polls: list[Poll]) -> None:
+        self._polls = polls
         self._ticks = itertools.count()
 
     def look(self) -> ControlState:
@@ -115,7 +128,7 @@ class _World:
         return TransactionalWriter(CLUSTER, "guard")
 
     def reader(self, edge: str) -> EdgeReader:
-        with patch.object(clients, "consumer", lambda *_, **__: _Consumer(self._messages)):
+        with patch.object(clients, "bulk_consumer", lambda *_, **__: _Consumer(self._polls)):
             return EdgeReader(CLUSTER, buffer_bytes=1)
 
     def telemetry(self, body: object) -> None:
@@ -151,8 +164,17 @@ class Guarded:
             Message(TOPIC, 0, at, b"k%d" % (at % 997), value, list(_HEADERS), None, (1, at), 0.0, 1)
             for at, value in enumerate(self.values)
         ]
+        self.polls = [self._poll(at) for at in range(0, RECORDS, POLL_RECORDS)]
         self.strip: Strip = self.stripper()
         self.slot(POLL_RECORDS)  # compiles the plan
+
+    def _poll(self, start: int) -> Poll:
+        part = range(start, start + POLL_RECORDS)
+        keys = Cells.of([b"k%d" % (at % 997) for at in part])
+        values = Cells.of(self.values[start : start + POLL_RECORDS])
+        return Poll(
+            [Run(TOPIC, 0, keys, values, HeaderTable.of([_HEADERS] * len(part)), list(part), list(part), 1)], []
+        )
 
     def stripper(self) -> KernelStrip:
         """A strip that remembers nothing."""
@@ -173,7 +195,7 @@ class Guarded:
         plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), Cadence(0.5, 1 << 24), drain=True, patience_s=9.0)
         delivery = Delivery(DeliveryPlan("guard", "dead", frozenset(), None), lambda _: self.strip)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):
-            outcome = Slot(plan, _World(self.messages[:records]), delivery).run()
+            outcome = Slot(plan, _World(self.polls[: records // POLL_RECORDS]), delivery).run()
         assert (outcome.result, outcome.holds) == ("drained", ())
 
     def new_slot(self, records: int) -> None:
@@ -183,7 +205,7 @@ class Guarded:
 
     def copy(self, records: int) -> None:
         """The shortest copy loop: poll, read every part, produce."""
-        consumer, producer = _Consumer(self.messages[:records]), _Producer()
+        consumer, producer = _Messages(self.messages[:records]), _Producer()
         while messages := consumer.consume(POLL_RECORDS, 0):
             for message in messages:
                 producer.produce(
@@ -198,10 +220,9 @@ class Guarded:
     def stripped(self) -> None:
         """Strip alone, without a memory of earlier batches."""
         strip = self.stripper()
-        for at in range(0, RECORDS, POLL_RECORDS):
-            batch = self.values[at : at + POLL_RECORDS]
-            none: list = [None] * len(batch)
-            assert not strip.strip(Batch(none, batch, none)).rejected
+        nothing = Cells.empty(POLL_RECORDS), HeaderTable.empty(POLL_RECORDS)
+        for (run,) in (poll.runs for poll in self.polls):
+            assert not strip.strip(Batch(nothing[0], run.values, nothing[1])).rejected
 
     def touched(self) -> None:
         """Every byte looked at once, record by record."""

@@ -8,9 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from aggregator.cells import Cells
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.headers import HeaderTable
 from aggregator.kafka.control import Lease
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord
@@ -43,7 +45,7 @@ class KeepAll:
         return []
 
     def strip(self, batch):
-        return Stripped(list(batch.keys), list(batch.values), [[] for _ in batch.keys])
+        return Stripped(Cells.of(batch.keys), Cells.of(batch.values), HeaderTable.empty(len(batch.keys)))
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ Invariant: every byte comes from a kept part of the input or from an operator's 
 
 import numpy as np
 
+from aggregator.cells import Bytes, Integers
+from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel import tape as tapes
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import GOOD
 from aggregator.privacy.kernel.writing import copied, number_size, put_number
-from aggregator.privacy.pile import Bytes, Integers
 
 # How a result is written: its bytes, its bytes after their number, or its number. A failed one is never written.
 BARE, PREFIXED, NUMERIC, FAILED = range(4)

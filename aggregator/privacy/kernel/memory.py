@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from aggregator.cells import Bytes, Integers
+from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.spans import LONGEST_SEARCH, hashed
 from aggregator.privacy.kernel.words import WORD, item, put_word, word
 from aggregator.privacy.kernel.writing import copied
-from aggregator.privacy.pile import Bytes, Integers
 
 # Half a million identifiers with tokens of common lengths.
 BUDGET_BYTES = 64 * 1024 * 1024

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.cells import Integers
 from aggregator.privacy import operators
 from aggregator.privacy.guard import is_read, weightless_nodes
 from aggregator.privacy.kernel import opcodes
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
 from aggregator.privacy.leaf import INTEGERS
-from aggregator.privacy.pile import Integers
 from aggregator.privacy.plan import Action, Plan, PlanNode
 from aggregator.schema.avro import Kind
 

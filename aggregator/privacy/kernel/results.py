@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from aggregator.cells import Bytes, Integers
 from aggregator.privacy import operators
 from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import Looked
@@ -20,7 +21,6 @@ from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.leaf import INTEGERS, Leaf
-from aggregator.privacy.pile import Bytes, Integers
 from aggregator.privacy.plan import Plan
 from aggregator.schema.avro import Kind
 

@@ -6,11 +6,11 @@ looked for too long counts as new, so that nobody can make a batch slow; the ope
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
+from aggregator.cells import Bytes, Integers
+from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.words import WORD, word
 from aggregator.privacy.kernel.writing import copied
-from aggregator.privacy.pile import Bytes, Integers
 
 LONGEST_SEARCH = 16
 # Odd constants of Knuth's multiplicative hashing (golden ratio) and of MurmurHash3's finaliser.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.cells import Bytes, Cells, Integers
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.distinct import Distinct
@@ -21,7 +22,7 @@ from aggregator.privacy.kernel.memory import Budget, Memory
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
-from aggregator.privacy.pile import Bytes, Integers, Pile, pieces
+from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.strip import Rejection
@@ -106,16 +107,16 @@ class KernelProgram:
             for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
-    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> list[bytes | None]:
+    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> Cells:
         tape, entries_to, verdicts = scanned.tape, scanned.entries_to, scanned.verdicts
         if self._header is None:
-            return [None] * len(verdicts)
+            return Cells.empty(len(verdicts))
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
-        out, ends = self._workspace.out(size), np.empty(len(verdicts) + 1, np.int64)
+        out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
         assemble(data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
         is_bad = verdicts != GOOD
-        return pieces(out, ends, is_bad if is_bad.any() else None)
+        return Cells(out, ends, is_bad if is_bad.any() else None)
 
 
 class KernelStrip(TopicStrip):

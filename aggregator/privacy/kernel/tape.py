@@ -5,8 +5,8 @@ Invariant: an entry that finds no room is counted all the same, so that the writ
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import Number, inlined
-from aggregator.privacy.pile import Integers
+from aggregator.cells import Integers
+from aggregator.jit import Number, inlined
 
 # An entry is (start, length) of input bytes, or (argument, kind).
 NUMBER = -1  # a number, written in its shortest form

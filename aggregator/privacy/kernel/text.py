@@ -8,9 +8,9 @@ Source: RFC 3629, section 4, whose numbers stand here as they stand there.
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import Number, inlined
+from aggregator.cells import Bytes
+from aggregator.jit import Number, inlined
 from aggregator.privacy.kernel.words import WORD, item, word
-from aggregator.privacy.pile import Bytes
 
 # Set in every byte that is no ASCII.
 HIGH_BITS = 0x8080808080808080

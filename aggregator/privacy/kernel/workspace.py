@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.cells import Bytes, Integers
 from aggregator.privacy.kernel.machine import GOOD, SPAN, STACK, scan
 from aggregator.privacy.kernel.program import Code
-from aggregator.privacy.pile import Bytes, Integers
 
 # Entries of the tape and spans per record, to begin with; most records have fewer.
 _ENTRIES, _SPANS = 8, 4
@@ -48,7 +48,6 @@ class Workspace:
     def __init__(self) -> None:
         self._tape = np.empty(0, np.int64)
         self._spans = np.empty(0, np.int64)
-        self._out: Bytes = np.empty(0, np.uint8)
         self._stack = np.empty(STACK, np.int64)
 
     def scan(self, code: Code, data: Bytes, starts: Integers, ends: Integers, broken: Integers) -> Scanned:
@@ -79,12 +78,6 @@ class Workspace:
             self._spans = _grown(spans, SPAN * int(spans_to[done + 1]))
         np.add.at(counters, list(code.always), np.count_nonzero(verdicts == GOOD))
         return Scanned(tape, entries_to, spans, spans_to, verdicts, counters)
-
-    def out(self, size: int) -> Bytes:
-        """Room for the output of one batch."""
-        if len(self._out) < size:
-            self._out = np.empty(2 * size, np.uint8)
-        return self._out
 
 
 def _grown(row: Integers, size: int) -> Integers:

@@ -5,9 +5,9 @@ Invariant: the caller has measured what is written, and has room for it.
 
 import numpy as np
 
-from aggregator.privacy.kernel.jit import Number, inlined
+from aggregator.cells import Bytes
+from aggregator.jit import Number, inlined
 from aggregator.privacy.kernel.words import copy
-from aggregator.privacy.pile import Bytes
 
 
 @inlined

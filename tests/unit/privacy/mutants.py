@@ -4,6 +4,7 @@ from tests.unit.privacy.mutation import Mutant
 
 ALLOWLIST = "aggregator.privacy.allowlist"
 COMPILE = "aggregator.privacy.compile"
+HEADERS = "aggregator.headers"
 DELIVERY = "aggregator.replicate.delivery"
 DERIVED = "aggregator.privacy.derived"
 DISTINCT = "aggregator.privacy.distinct"
@@ -195,8 +196,8 @@ MACHINES = [
 ]
 
 RECORDS = [
-    _one("headers: an allow-list", TOPIC, "if pair[0] in self._headers]", "]"),
-    _one("headers: all are allowed only where all are listed", TOPIC, "self._headers.issuperset(names)", "names"),
+    _one("headers: an allow-list", HEADERS, "(name in names for name in self.names)", "(True for _ in self.names)"),
+    _one("headers: all are allowed only where all are listed", HEADERS, "self.used <= frozenset(names)", "names"),
     _one(
         "headers: a schema that the header does not name",
         UNIFIED,
@@ -206,10 +207,10 @@ RECORDS = [
     _one(
         "a rejected record has no key and no value",
         TOPIC,
-        "keys.contents[index] = values.contents[index] = None",
-        "pass",
+        "Cells.of(column.contents).without(lost)",
+        "Cells.of(column.contents)",
     ),
-    _one("a rejected record has no headers", TOPIC, "            allowed[index] = nothing\n", "            pass\n"),
+    _one("a rejected record has no headers", TOPIC, "only(self._headers, lost)", "only(self._headers, ())"),
     _one(
         "keys: none without a rule",
         POLICY,
@@ -354,12 +355,12 @@ LETTERS = [
         'hmac.new(self._plan.digest_key, value or b"", hashlib.sha256)',
         'hashlib.sha256(value or b"")',
     ),
-    _one("what is rejected is not delivered", DELIVERY, "        if left_out:\n", "        if False:\n"),
+    _one("what is rejected is not delivered", DELIVERY, "stamps, left_out)", "stamps)"),
     _one(
         "a result too large for central is a dead letter",
         DELIVERY,
-        "        if weight.most > limit:\n",
-        "        if False:\n",
+        "sizes > limit",
+        "sizes < 0",
     ),
     _one("what is dead is not counted as delivered", DELIVERY, "len(chunk) - dead - suppressed", "len(chunk)"),
 ]

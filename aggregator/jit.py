@@ -1,4 +1,4 @@
-"""How this folder's functions become machine code: ahead of the first call, once per machine, kept on disk.
+"""How functions become machine code: ahead of the first call, once per machine, kept on disk.
 
 Invariant: code is loaded only from a folder that belongs to this user and that nobody else can write, because what lies
 in it is executed. Every state of the sources has a folder of its own: numba itself notices a change only in the file of
@@ -22,6 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # A machine integer, as numba sees it; Python's annotations have no word for that.
 Number = Any
 
+_SOURCES = ("jit.py", "privacy/kernel/*.py", "privacy/distinct.py", "privacy/guard.py", "kafka/native/*.py")
+
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OUT = types.Array(types.uint8, 1, "C")
 INTEGERS = types.Array(types.int64, 1, "C")
@@ -29,11 +31,12 @@ NUMBER = types.int64
 
 
 def _sources_digest() -> str:
-    """Names the state of this folder's code, and of the modules beside it whose limits are compiled in."""
+    """Names the state of all code that is compiled, and of the modules beside it whose limits are compiled in."""
     digest = hashlib.sha256(numba.__version__.encode())
     here = Path(__file__).parent
-    for path in [*sorted(here.glob("*.py")), here.parent / "distinct.py", here.parent / "guard.py"]:
-        digest.update(path.read_bytes())
+    for pattern in _SOURCES:
+        for path in sorted(here.glob(pattern)):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

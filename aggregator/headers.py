@@ -1,0 +1,121 @@
+"""Header tables: the headers of many records as columns, as a sequence of lists of (name, value).
+
+Invariant: immutable; names stand once each, because a topic has a handful of them and millions of headers.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
+from typing import Self, overload
+
+import numpy as np
+
+from aggregator.cells import Cells, Flags, Integers
+
+Headers = Sequence[tuple[str, bytes | None]]
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
+_NONE = np.zeros(0, np.int64)
+
+
+class HeaderTable(Sequence[Headers]):
+    """Headers of records.
+
+    Args:
+        names: Every name that may occur.
+        ends: For each record where its headers end, after a first 0.
+        codes: For each header the place of its name among `names`.
+        values: For each header its value.
+    """
+
+    __slots__ = ("codes", "ends", "names", "values")
+
+    def __init__(self, names: Sequence[str], ends: Integers, codes: Integers, values: Cells) -> None:
+        self.names = tuple(names)
+        self.ends = ends
+        self.codes = codes
+        self.values = values
+
+    @classmethod
+    def of(cls, records: Sequence[Headers | None]) -> "HeaderTable":
+        """The same headers as a table; None has no headers, and a table is not copied."""
+        if isinstance(records, HeaderTable):
+            return records
+        listed = [record or () for record in records]
+        pairs = list(chain.from_iterable(listed))
+        code_of: dict[str, int] = {}
+        codes = [code_of.setdefault(name, len(code_of)) for name in map(_NAME, pairs)]
+        ends = np.fromiter(accumulate(map(len, listed), initial=0), np.int64, len(listed) + 1)
+        return cls(list(code_of), ends, np.array(codes, np.int64), Cells.of([*map(_VALUE, pairs)]))
+
+    @classmethod
+    def empty(cls, records: int) -> Self:
+        """So many records without headers."""
+        return cls((), np.zeros(records + 1, np.int64), _NONE, Cells.empty(0))
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Names that do occur."""
+        return frozenset(self.names[code] for code in np.unique(self.codes).tolist())
+
+    @property
+    def total(self) -> int:
+        """Headers of all records."""
+        return len(self.codes)
+
+    def sizes(self, overhead: int) -> Integers:
+        """Bytes of each record's headers: names, values, and so many more for each."""
+        of_names = np.array([len(name.encode()) + overhead for name in self.names], np.int64)
+        each = self.values.sizes + (of_names[self.codes] if len(self.codes) else 0)
+        return np.diff(np.concatenate(([0], np.cumsum(each)))[self.ends])
+
+    def only(self, names: Collection[str], lost: Collection[int]) -> "HeaderTable":
+        """Headers of these names alone, and none of the records that are lost."""
+        if not names or not self.names:
+            return HeaderTable.empty(len(self))
+        if not lost and self.used <= frozenset(names):
+            return self
+        stays = np.fromiter((name in names for name in self.names), bool, len(self.names))[self.codes]
+        for record in lost:
+            stays[self.ends[record] : self.ends[record + 1]] = False
+        return self._of_those(stays)
+
+    def _of_those(self, stays: Flags) -> "HeaderTable":
+        ends = np.concatenate(([0], np.cumsum(stays)))[self.ends]
+        return HeaderTable(self.names, ends, self.codes[stays], self.values.where(stays))
+
+    def tolist(self) -> list[Headers]:
+        """Each record's headers as a list of name and value."""
+        names = [self.names[code] for code in self.codes.tolist()]
+        pairs = list(zip(names, self.values.tolist(), strict=True))
+        return [pairs[start:end] for start, end in pairwise(self.ends.tolist())]
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Headers: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "HeaderTable": ...
+
+    def __getitem__(self, place: int | slice) -> "Headers | HeaderTable":
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step != 1:
+                raise IndexError("records of a header table follow one another")
+            ends = self.ends[start : max(start, stop) + 1]
+            part = slice(ends[0], ends[-1])
+            return HeaderTable(self.names, ends - ends[0], self.codes[part], self.values[part])
+        record = range(len(self))[place]
+        return self[record : record + 1].tolist()[0]
+
+    def __iter__(self) -> Iterator[Headers]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.tolist() == list(other)
+
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+    def __repr__(self) -> str:
+        return f"<headers of {len(self)} records>"

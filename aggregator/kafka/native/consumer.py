@@ -1,0 +1,227 @@
+"""A consumer that hands over whole polls: rows of keys and values instead of an object per record.
+
+Invariant: it reads what it was assigned and nothing else, without a group; every message that was taken is given back
+before its poll ends.
+"""
+
+import ctypes
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aggregator.cells import Cells, Integers
+from aggregator.headers import HeaderTable
+from aggregator.kafka.native import rows
+from aggregator.kafka.native.library import CONSUMER, Client, Message, checked, milliseconds, rd, refused
+
+_NO_CONSUMER_CLOSE = 0x8
+_ADDRESS = ctypes.sizeof(ctypes.c_void_p)
+
+
+# Topic, partition, and where to read from: offset, and the leader epoch of the record before, where known.
+Start = tuple[str, int, int, int | None]
+
+
+class Run(NamedTuple):
+    """What one partition has in a poll, as parallel sequences in log order."""
+
+    topic: str
+    partition: int
+    keys: Cells
+    values: Cells
+    headers: HeaderTable
+    timestamps_ms: list[int]
+    offsets: list[int]
+    leader_epoch: int
+
+
+class Event(NamedTuple):
+    """What came instead of a record; without a topic it is a broker's trouble."""
+
+    code: int
+    topic: str | None
+    partition: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one poll brought."""
+
+    runs: list[Run]
+    events: list[Event]
+
+
+class Consumer(Client):
+    """One handle that reads assigned partitions.
+
+    Args:
+        options: librdkafka's properties.
+        log: Takes its lines.
+
+    Raises:
+        KafkaException: a property is unknown or contradicts another one.
+    """
+
+    def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
+        super().__init__(CONSUMER, options, log)
+        rd.poll_set_consumer(self.handle)
+        self._queue = rd.queue_get_consumer(self.handle)
+        self._messages = np.zeros(0, np.int64)
+
+    def assign(self, starts: Iterable[Start]) -> None:
+        """Read these partitions and no others."""
+        with _Listed(starts) as listed:
+            refused(rd.assign(self.handle, listed))
+
+    def incremental_assign(self, starts: Iterable[Start]) -> None:
+        """Read these partitions, too."""
+        with _Listed(starts) as listed:
+            checked(rd.incremental_assign(self.handle, listed))
+
+    def incremental_unassign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Stop reading these partitions."""
+        with _Listed((*at, 0, None) for at in partitions) as listed:
+            checked(rd.incremental_unassign(self.handle, listed))
+
+    def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+        """First offset and high watermark, asked of the cluster.
+
+        Raises:
+            KafkaException: no answer.
+        """
+        low, high = ctypes.c_int64(), ctypes.c_int64()
+        asked = (self.handle, topic.encode(), partition, low, high, milliseconds(timeout_s))
+        refused(rd.query_watermark_offsets(*asked))
+        return low.value, high.value
+
+    def poll(self, most: int, wait_s: float) -> Poll:
+        """Take what is there, waiting at most `wait_s` seconds for the first message."""
+        if len(self._messages) < most:
+            self._messages = np.zeros(most, np.int64)
+        at = self._messages.ctypes.data
+        count = rd.consume_batch_queue(self._queue, 0, at, most)
+        if not count and wait_s > 0:
+            first = rd.consumer_poll(self.handle, milliseconds(wait_s))
+            if first:
+                self._messages[0] = first
+                count = 1 + max(0, rd.consume_batch_queue(self._queue, 0, at + _ADDRESS, most - 1))
+        return self._taken(max(0, count))
+
+    def _taken(self, count: int) -> Poll:
+        messages = self._messages
+        run_of, slots = np.empty(count, np.int64), np.full(1 << (2 * count).bit_length(), -1, np.int64)
+        runs = np.empty((count, rows.RUN), np.int64)
+        found = rows.sort(messages, count, run_of, slots, runs.reshape(-1))
+        try:
+            events = [_event(at) for at in messages[:count][run_of < 0].tolist()]
+            return Poll(_runs(messages, count, run_of, runs[:found]), events)
+        finally:
+            rows.give_back(messages, count)
+
+    def _leave(self, handle: int) -> None:
+        rd.queue_destroy(self._queue)
+        rd.consumer_close(handle)
+        rd.destroy_flags(handle, _NO_CONSUMER_CLOSE)
+
+
+class _Listed:
+    """A list of partitions in the library's own form, while the block runs."""
+
+    def __init__(self, starts: Iterable[Start]) -> None:
+        self._starts = list(starts)
+
+    def __enter__(self) -> int:
+        made: int = rd.topic_partition_list_new(len(self._starts))
+        self._list = made
+        for topic, partition, offset, leader_epoch in self._starts:
+            added = rd.topic_partition_list_add(self._list, topic.encode(), partition)
+            added.contents.offset = offset
+            if leader_epoch is not None:
+                rd.topic_partition_set_leader_epoch(added, leader_epoch)
+        return made
+
+    def __exit__(self, *_exception: object) -> None:
+        rd.topic_partition_list_destroy(self._list)
+
+
+def _event(at: int) -> Event:
+    message = Message.from_address(at)
+    topic = rd.topic_name(message.rkt).decode() if message.rkt else None
+    return Event(message.err, topic, message.partition, message.offset, (rd.message_errstr(at) or b"").decode())
+
+
+def _runs(messages: Integers, count: int, run_of: Integers, runs: Integers) -> list[Run]:
+    """The records of a poll: rows for all of them, of which each partition has a part."""
+    sizes = runs[:, rows.RECORDS].tolist()
+    records = sum(sizes)
+    if not records:
+        return []
+    starts = list(accumulate(sizes, initial=0))
+    runs[:, rows.AT] = starts[:-1]
+    firsts = [start + number for number, start in enumerate(starts[:-1])]
+    cells = [_Row(records, runs, firsts, *words) for words in (_OF_KEYS, _OF_VALUES)]
+    timestamps, offsets = np.empty(records, np.int64), np.empty(records, np.int64)
+    headers = np.empty(records, np.int64)
+    keys, values = cells
+    rows.take(messages, count, run_of, runs.reshape(-1), *keys.parts, *values.parts, timestamps, offsets, headers)
+    listed = _headers(headers)
+    taken = []
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=False)):
+        part = slice(start, start + size)
+        last = int(runs[number, rows.LAST])
+        taken.append(
+            Run(
+                rd.topic_name(int(runs[number, rows.TOPIC])).decode(),
+                int(runs[number, rows.PARTITION]),
+                keys.cells(firsts[number], part),
+                values.cells(firsts[number], part),
+                listed[part],
+                timestamps[part].tolist(),
+                offsets[part].tolist(),
+                rd.message_leader_epoch(last),
+            )
+        )
+    return taken
+
+
+_OF_KEYS, _OF_VALUES = (rows.KEY_BYTES, rows.KEYS_AT), (rows.VALUE_BYTES, rows.VALUES_AT)
+
+
+class _Row:
+    """Cells of all runs in one piece of memory."""
+
+    def __init__(self, records: int, runs: Integers, firsts: list[int], size: int, at: int) -> None:
+        starts = list(accumulate(runs[:, size].tolist(), initial=0))
+        self._data = np.empty(max(1, starts[-1]), np.uint8)
+        self._ends = np.empty(records + len(runs), np.int64)
+        self._nulls = np.empty(records, np.bool_)
+        runs[:, at] = self._ends[firsts] = starts[:-1]
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """As `rows.take` fills them."""
+        return self._data, self._ends, self._nulls
+
+    def cells(self, first: int, part: slice) -> Cells:
+        """The cells of one run."""
+        nulls = self._nulls[part]
+        return Cells(self._data, self._ends[first : first + len(nulls) + 1], nulls if nulls.any() else None)
+
+
+def _headers(addresses: Integers) -> HeaderTable:
+    if not addresses.any():
+        return HeaderTable.empty(len(addresses))
+    ends = np.zeros(len(addresses) + 1, np.int64)
+    values = np.empty(max(1, rows.measure_headers(addresses, ends)), np.uint8)
+    count = int(ends[-1])
+    slots, names, codes = np.full(1 << (2 * count).bit_length(), -1, np.int64), *np.empty((2, count), np.int64)
+    value_ends, nulls = np.zeros(count + 1, np.int64), np.empty(count, np.bool_)
+    found = rows.take_headers(addresses, ends, slots, names, codes, values, value_ends, nulls)
+    told = [ctypes.string_at(at).decode(errors="replace") for at in names[:found].tolist()]
+    return HeaderTable(told, ends, codes, Cells(values, value_ends, nulls if nulls.any() else None))

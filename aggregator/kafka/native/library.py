@@ -1,0 +1,222 @@
+"""The functions of librdkafka that this room calls, out of the very library that confluent-kafka has loaded.
+
+An object for every record, and a call for every part of it, cost more than all that librdkafka does with the record
+(docs/speed.md). Everything else about Kafka goes through confluent-kafka.
+
+Invariant: only what the library's public header (rdkafka.h) declares, whose meaning never changes within a major
+version; errors come out as confluent-kafka's own.
+"""
+
+import ctypes
+import logging
+from collections.abc import Callable, Mapping
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, cimpl
+
+PRODUCER, CONSUMER = 0, 1
+_ERROR_BYTES = 512
+# The level that librdkafka gives a line, as syslog numbers them.
+_LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
+
+
+class Message(Structure):
+    """`rd_kafka_message_t`."""
+
+    _fields_ = (
+        ("err", c_int),
+        ("rkt", c_void_p),
+        ("partition", c_int32),
+        ("payload", c_void_p),
+        ("len", c_size_t),
+        ("key", c_void_p),
+        ("key_len", c_size_t),
+        ("offset", c_int64),
+        ("_private", c_void_p),
+    )
+
+
+class TopicPartition(Structure):
+    """`rd_kafka_topic_partition_t`, as far as it is written here."""
+
+    _fields_ = (("topic", c_char_p), ("partition", c_int32), ("offset", c_int64))
+
+
+_STATISTICS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
+_LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "conf_new": (c_void_p, ()),
+    "conf_destroy": (None, (c_void_p,)),
+    "conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    "conf_set_stats_cb": (None, (c_void_p, _STATISTICS)),
+    "conf_set_log_cb": (None, (c_void_p, _LOG)),
+    "new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
+    "name": (c_char_p, (c_void_p,)),
+    "poll": (c_int, (c_void_p, c_int)),
+    "set_log_queue": (c_int, (c_void_p, c_void_p)),
+    "destroy_flags": (None, (c_void_p, c_int)),
+    "err2str": (c_char_p, (c_int,)),
+    "error_code": (c_int, (c_void_p,)),
+    "error_string": (c_char_p, (c_void_p,)),
+    "error_is_fatal": (c_int, (c_void_p,)),
+    "error_is_retriable": (c_int, (c_void_p,)),
+    "error_txn_requires_abort": (c_int, (c_void_p,)),
+    "error_destroy": (None, (c_void_p,)),
+    "topic_new": (c_void_p, (c_void_p, c_char_p, c_void_p)),
+    "topic_destroy": (None, (c_void_p,)),
+    "topic_name": (c_char_p, (c_void_p,)),
+    "topic_partition_list_new": (c_void_p, (c_int,)),
+    "topic_partition_list_add": (POINTER(TopicPartition), (c_void_p, c_char_p, c_int32)),
+    "topic_partition_set_leader_epoch": (None, (POINTER(TopicPartition), c_int32)),
+    "topic_partition_list_destroy": (None, (c_void_p,)),
+    "assign": (c_int, (c_void_p, c_void_p)),
+    "incremental_assign": (c_void_p, (c_void_p, c_void_p)),
+    "incremental_unassign": (c_void_p, (c_void_p, c_void_p)),
+    "query_watermark_offsets": (c_int, (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int)),
+    "poll_set_consumer": (c_int, (c_void_p,)),
+    "queue_get_consumer": (c_void_p, (c_void_p,)),
+    "queue_destroy": (None, (c_void_p,)),
+    "consumer_poll": (c_void_p, (c_void_p, c_int)),
+    "consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
+    "consumer_close": (c_int, (c_void_p,)),
+    "message_errstr": (c_char_p, (c_void_p,)),
+    "message_leader_epoch": (c_int32, (c_void_p,)),
+    "init_transactions": (c_void_p, (c_void_p, c_int)),
+    "begin_transaction": (c_void_p, (c_void_p,)),
+    "commit_transaction": (c_void_p, (c_void_p, c_int)),
+    "abort_transaction": (c_void_p, (c_void_p, c_int)),
+}
+# An extension's symbols include those of the libraries that it needs.
+_LIBRARY = ctypes.CDLL(cimpl.__file__)
+
+
+class Functions:
+    """Every function of the table, under its name without `rd_kafka_`; none holds the interpreter's lock."""
+
+    def __init__(self) -> None:
+        for name, (returns, arguments) in _FUNCTIONS.items():
+            function = getattr(_LIBRARY, f"rd_kafka_{name}")
+            function.restype, function.argtypes = returns, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"rd_kafka_{name} is not in the table of functions")
+
+
+rd = Functions()
+
+
+def address(function: str) -> int:
+    """Where a function lies, for code that is compiled."""
+    return ctypes.cast(getattr(_LIBRARY, function), c_void_p).value or 0
+
+
+def checked(error: int | None) -> None:
+    """Raise what a function answered with, if it is an error object.
+
+    Raises:
+        KafkaException: with code, text, and what the library says can be done about it.
+    """
+    if not error:
+        return
+    told = KafkaError(
+        rd.error_code(error),
+        rd.error_string(error).decode(),
+        bool(rd.error_is_fatal(error)),
+        bool(rd.error_is_retriable(error)),
+        bool(rd.error_txn_requires_abort(error)),
+    )
+    rd.error_destroy(error)
+    raise KafkaException(told)
+
+
+def refused(code: int) -> None:
+    """Raise an error code, if it is one.
+
+    Raises:
+        KafkaException: with the code and its text.
+    """
+    if code:
+        raise KafkaException(KafkaError(code, rd.err2str(code).decode()))
+
+
+def milliseconds(seconds: float) -> int:
+    """As the library counts."""
+    return int(seconds * 1000)
+
+
+class Client:
+    """One handle of librdkafka; its lines and statistics arrive in the thread that polls it.
+
+    Args:
+        kind: `PRODUCER` or `CONSUMER`.
+        options: librdkafka's properties; `stats_cb` takes a text of its statistics.
+        log: Takes its lines.
+
+    Raises:
+        KafkaException: a property is unknown or contradicts another one.
+    """
+
+    def __init__(self, kind: int, options: Mapping[str, Any], log: logging.Logger) -> None:
+        self._handle: int | None = None
+        self._callbacks: list[Any] = []  # must live as long as the handle
+        properties = {"log.queue": True, **options}
+        tell: Callable[[str], None] | None = properties.pop("stats_cb", None)
+        conf, why = rd.conf_new(), ctypes.create_string_buffer(_ERROR_BYTES)
+        try:
+            for name, value in properties.items():
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                if rd.conf_set(conf, name.encode(), text.encode(), why, _ERROR_BYTES):
+                    raise _invalid(why)
+            self._hear(conf, tell, log)
+            self._handle = rd.new(kind, conf, why, _ERROR_BYTES)
+            if self._handle is None:
+                raise _invalid(why)
+            conf = None  # is the handle's now
+        finally:
+            if conf is not None:
+                rd.conf_destroy(conf)
+        rd.set_log_queue(self._handle, None)
+
+    def _hear(self, conf: int, tell: Callable[[str], None] | None, log: logging.Logger) -> None:
+        def statistics(_handle: int, text: int, size: int, _opaque: int) -> int:
+            if tell is not None:
+                tell(ctypes.string_at(text, size).decode())
+            return 0
+
+        def line(handle: int, level: int, facility: bytes, text: bytes) -> None:
+            name = rd.name(handle).decode() if handle else ""
+            log.log(_LEVELS[level], "%s [%s] %s", facility.decode(), name, text.decode(errors="replace"))
+
+        self._callbacks = [_STATISTICS(statistics), _LOG(line)]
+        rd.conf_set_stats_cb(conf, self._callbacks[0])
+        rd.conf_set_log_cb(conf, self._callbacks[1])
+
+    @property
+    def handle(self) -> int:
+        """What functions of the library take.
+
+        Raises:
+            KafkaException: the client is closed.
+        """
+        if self._handle is None:
+            raise KafkaException(KafkaError(KafkaError._STATE, "the client is closed"))  # noqa: SLF001 - a public code
+        return self._handle
+
+    def close(self) -> None:
+        """Give everything back; a second time does nothing."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._leave(handle)
+
+    def _leave(self, handle: int) -> None:
+        """Give the handle back, and before it what was made of it."""
+        raise NotImplementedError
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _invalid(why: "ctypes.Array[ctypes.c_char]") -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._INVALID_ARG, why.value.decode()))  # noqa: SLF001 - a public code

@@ -1,0 +1,189 @@
+"""A transactional producer that takes whole batches.
+
+Invariant: a record was queued, or its batch's call says that it was not; nothing is queued twice. Failures of delivery
+come out of the commit: librdkafka aborts a transaction of which a record failed.
+"""
+
+import ctypes
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException
+
+from aggregator.cells import Cells, Integers
+from aggregator.headers import Headers, HeaderTable
+from aggregator.kafka.native.library import PRODUCER, Client, checked, milliseconds, rd
+
+_FULL_WAIT_S = 0.05
+_NO_FLAGS = np.zeros(0, np.bool_)
+_NO_NUMBERS = np.zeros(0, np.int64)
+_NO_BYTES = np.zeros(1, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records of one topic, as columns of equal length.
+
+    Attributes:
+        keys: Record keys.
+        values: Record values; None is a tombstone.
+        timestamps_ms: Since 1970; 0 means now.
+        headers: Each record's own.
+        stamps: Headers that every record gets behind its own: name and a cell for each.
+        left_out: Places of records that are not to be written.
+    """
+
+    keys: Cells
+    values: Cells
+    timestamps_ms: Sequence[int]
+    headers: HeaderTable
+    stamps: Sequence[tuple[str, Cells]] = ()
+    left_out: frozenset[int] = frozenset()
+
+    def __iter__(self) -> Iterator[tuple[bytes | None, bytes | None, int, Headers]]:
+        """Key, value, timestamp and headers of each record that is written."""
+        stamped = [[(name, cell) for cell in cells] for name, cells in self.stamps]
+        columns = zip(self.keys, self.values, self.timestamps_ms, self.headers, *stamped, strict=True)
+        for place, (key, value, timestamp_ms, own, *stamps) in enumerate(columns):
+            if place not in self.left_out:
+                yield key, value, timestamp_ms, [*own, *stamps]
+
+    @property
+    def places(self) -> Integers:
+        """Of the records that are written."""
+        places = np.arange(len(self.values))
+        return np.delete(places, list(self.left_out)) if self.left_out else places
+
+
+class Producer(Client):
+    """One handle that writes in transactions.
+
+    Args:
+        options: librdkafka's properties.
+        log: Takes its lines.
+
+    Raises:
+        KafkaException: a property is unknown or contradicts another one.
+    """
+
+    def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
+        super().__init__(PRODUCER, options, log)
+        self._topics: dict[str, int] = {}
+
+    def init_transactions(self, timeout_s: float) -> None:
+        """Take the transactional id.
+
+        Raises:
+            KafkaException: refused, or no answer.
+        """
+        checked(rd.init_transactions(self.handle, milliseconds(timeout_s)))
+
+    def begin_transaction(self) -> None:
+        """Open a transaction.
+
+        Raises:
+            KafkaException: the client is in no state for it.
+        """
+        checked(rd.begin_transaction(self.handle))
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        """Flush and commit.
+
+        Raises:
+            KafkaException: refused, or no answer.
+        """
+        checked(rd.commit_transaction(self.handle, milliseconds(timeout_s)))
+
+    def abort_transaction(self, timeout_s: float) -> None:
+        """Abort.
+
+        Raises:
+            KafkaException: refused, or no answer.
+        """
+        checked(rd.abort_transaction(self.handle, milliseconds(timeout_s)))
+
+    def poll(self, timeout_s: float) -> None:
+        """Take lines and statistics, waiting for at most so long."""
+        rd.poll(self.handle, milliseconds(timeout_s))
+
+    def produce(self, topic: str, partition: int, records: Rows) -> None:
+        """Queue records in order; waits while the queue is full.
+
+        Args:
+            topic: Where to.
+            partition: -1 lets the partitioner choose by key.
+            records: All for this partition.
+
+        Raises:
+            KafkaException: a record is refused; what stands before it is queued.
+        """
+        rows = _rows()
+        places, timestamps = records.places, np.asarray(records.timestamps_ms, np.int64)
+        union = self._union(topic, partition, _most(records.headers) + len(records.stamps))
+        columns = _parts(records.keys), _parts(records.values), timestamps
+        headers = _names(records.headers), _parts(records.headers.values)
+        stamps = np.array([ctypes.addressof(_name(name)) for name, _ in records.stamps], np.int64)
+        stamped = stamps, _parts(Cells.concat([cells for _, cells in records.stamps]))
+        error, done = np.zeros(1, np.int64), 0
+        while True:
+            done = rows.put(self.handle, union, places, done, *columns, *headers, *stamped, error)
+            if done == len(places):
+                return
+            try:
+                checked(int(error[0]))
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's public code
+                    raise
+                self.poll(_FULL_WAIT_S)
+
+    def _union(self, topic: str, partition: int, headers: int) -> Integers:
+        rows = _rows()
+        if topic not in self._topics:
+            self._topics[topic] = rd.topic_new(self.handle, topic.encode(), None)
+        union = np.zeros((rows.PARTS + headers, rows.UNION), np.int64)
+        kinds = (rows.AS_TOPIC, rows.AS_PARTITION, rows.AS_FLAGS, rows.AS_TIMESTAMP, rows.AS_VALUE, rows.AS_KEY)
+        union[: rows.PARTS, 0] = kinds
+        union[:3, 1] = (self._topics[topic], partition, rows.COPY)
+        return union.reshape(-1)
+
+    def _leave(self, handle: int) -> None:
+        for topic in self._topics.values():
+            rd.topic_destroy(topic)
+        rd.destroy_flags(handle, 0)
+
+
+def _rows() -> Any:
+    """The compiled loops: loading them costs a second, which a driver that writes a record a minute need not spend."""
+    from aggregator.kafka.native import rows  # noqa: PLC0415
+
+    return rows
+
+
+def _parts(cells: Cells) -> tuple[Any, Any, Any]:
+    """As `rows.put` takes them."""
+    data = cells.data if len(cells.data) else _NO_BYTES
+    return data, cells.ends, _NO_FLAGS if cells.nulls is None else cells.nulls
+
+
+def _names(headers: HeaderTable) -> tuple[Any, ...]:
+    """As `rows.put` takes the names of the records' own headers."""
+    ends = headers.ends if headers.total else _NO_NUMBERS
+    texts = [name.encode() + b"\0" for name in headers.names]
+    starts = np.fromiter(accumulate(map(len, texts), initial=0), np.int64, len(texts) + 1)
+    return ends, headers.codes, np.frombuffer(b"".join([*texts, b"\0"]), np.uint8), starts
+
+
+def _most(headers: HeaderTable) -> int:
+    """Headers of the record that has most."""
+    return int(np.diff(headers.ends).max(initial=0))
+
+
+@cache
+def _name(name: str) -> "ctypes.Array[ctypes.c_char]":
+    """A header's name where the library can read it; of a fixed few."""
+    return ctypes.create_string_buffer(name.encode())

@@ -1,0 +1,187 @@
+"""The room that speaks librdkafka's C interface, with confluent-kafka on the other side of a real broker."""
+
+import logging
+import random
+import uuid
+from collections import defaultdict
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from aggregator.cells import Cells
+from aggregator.headers import HeaderTable
+from aggregator.kafka.native.consumer import Consumer
+from aggregator.kafka.native.producer import Producer, Rows
+from tests.trial import wait_for
+
+pytestmark = pytest.mark.brokers
+LOG = logging.getLogger("native")
+RECORDS, PARTITIONS = 3000, 3
+READING = {
+    "group.id": "native",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+}
+
+
+@pytest.fixture
+def draw():
+    """Seeded; the seed is printed."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def central(clusters):
+    """Bootstrap servers."""
+    return clusters.central.bootstrap
+
+
+@pytest.fixture
+def topic(central):
+    """A topic of three partitions."""
+    name, admin = f"native-{uuid.uuid4().hex[:8]}", AdminClient({"bootstrap.servers": central})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    yield name
+    admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture
+def producer(central):
+    """Ours."""
+    options = {"bootstrap.servers": central, "transactional.id": uuid.uuid4().hex, "queue.buffering.max.messages": 500}
+    made = Producer(options, LOG)
+    made.init_transactions(30)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def consumer(central):
+    """Ours."""
+    made = Consumer({"bootstrap.servers": central, **READING}, LOG)
+    yield made
+    made.close()
+
+
+def drawn(draw, count):
+    """Records as (key, value, timestamp, headers), with everything that may be missing or empty."""
+    content = lambda: draw.choice([None, b"", draw.randbytes(draw.randint(1, 300))])  # noqa: E731
+    header = lambda: (draw.choice(["trace", "é", "x" * 40]), content())  # noqa: E731
+    many = [[], [], [header()], [header(), header(), header()]]
+    return [(content(), content(), draw.randrange(1, 1_700_000_000_000), draw.choice(many)) for _ in range(count)]
+
+
+def read_by_them(central, topic, count):
+    """All records of a topic by partition, as (key, value, timestamp, headers)."""
+    reader = confluent_kafka.Consumer({"bootstrap.servers": central, **READING, "isolation.level": "read_committed"})
+    reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found, ended = defaultdict(list), set()
+    while len(ended) < PARTITIONS:
+        for message in reader.consume(1000, 1.0):
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ended.add(message.partition())
+            else:
+                record = (message.key(), message.value(), message.timestamp()[1], message.headers() or [])
+                found[message.partition()].append(record)
+    reader.close()
+    assert sum(map(len, found.values())) == count
+    return found
+
+
+def test_what_we_write_is_what_they_read(central, topic, producer, draw):
+    """Every part of a record, None apart from empty, in order, own headers before the stamps; a full queue waits."""
+    records, kept = drawn(draw, RECORDS), defaultdict(list)
+    producer.begin_transaction()
+    for start in range(0, RECORDS, 700):
+        part, partition = records[start : start + 700], draw.randrange(PARTITIONS)
+        columns = list(zip(*part, strict=True))
+        stamp = [b"%d" % place for place in range(len(part))]
+        left_out = frozenset(draw.sample(range(len(part)), 5))
+        rows = Rows(
+            Cells.of([b"before", *columns[0], b"after"])[1:-1],
+            Cells.of(columns[1]),
+            columns[2],
+            HeaderTable.of([[("before", b"")], *columns[3]])[1:],
+            [("hub.origin", Cells.of(stamp)), ("late", Cells.of([b"x"] * len(part)))],
+            left_out,
+        )
+        producer.produce(topic, partition, rows)
+        for place, (key, value, timestamp_ms, own) in enumerate(part):
+            if place not in left_out:
+                whole = (key, value, timestamp_ms, [*own, ("hub.origin", stamp[place]), ("late", b"x")])
+                kept[partition].append(whole)
+        assert list(rows) == kept[partition][-len(part) + 5 :]
+    producer.commit_transaction(30)
+    assert read_by_them(central, topic, sum(map(len, kept.values()))) == kept
+
+
+def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
+    """Every part of a record; a poll has one run per partition, in log order, however the partitions take turns."""
+    records, kept = drawn(draw, RECORDS), defaultdict(list)
+    writer = confluent_kafka.Producer({"bootstrap.servers": central, "enable.idempotence": True})
+    for at, (key, value, timestamp_ms, headers) in enumerate(records):
+        partition = at // 3 % PARTITIONS
+        writer.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+        kept[partition].append((key, value, timestamp_ms, headers))
+    writer.flush(30)
+    consumer.assign([(topic, partition, 0, None) for partition in range(PARTITIONS)])
+    found, offsets, ended = defaultdict(list), defaultdict(list), {}
+    while len(ended) < PARTITIONS:
+        poll = consumer.poll(draw.randint(1, 900), 1.0)
+        assert len({run.partition for run in poll.runs}) == len(poll.runs)
+        for run in poll.runs:
+            assert run.topic == topic
+            found[run.partition] += zip(run.keys, run.values, run.timestamps_ms, run.headers, strict=True)
+            offsets[run.partition] += run.offsets
+        for event in poll.events:
+            assert (event.code, event.topic) == (KafkaError._PARTITION_EOF, topic)
+            ended[event.partition] = event.offset
+    assert found == kept
+    assert ended == {partition: len(kept[partition]) for partition in range(PARTITIONS)}
+    assert all(offsets[partition] == list(range(len(kept[partition]))) for partition in range(PARTITIONS))
+    assert consumer.watermarks(topic, 0, 5.0) == (0, len(kept[0]))
+
+
+def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer):
+    """A code, a text, and what can be done; nothing is queued outside a transaction; a property that is none."""
+    one = Rows(Cells.of([b"k"]), Cells.of([b"v"]), [0], HeaderTable.empty(1))
+    with pytest.raises(KafkaException) as raised:
+        producer.produce(topic, 0, one)
+    assert raised.value.args[0].code() == KafkaError._STATE
+    producer.begin_transaction()
+    producer.produce(topic, 0, one)
+    producer.commit_transaction(30)  # it knows the topic's partitions now
+    producer.begin_transaction()
+    with pytest.raises(KafkaException) as raised:
+        producer.produce(topic, 77, one)
+    assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+    producer.abort_transaction(30)
+    consumer.assign([(topic, 1, 10**6, None)])
+    (event,) = wait_for(lambda: consumer.poll(10, 0.2).events, timeout=30, what="the refusal")
+    assert (event.code, *event[1:3]) == (KafkaError._AUTO_OFFSET_RESET, topic, 1)
+    assert "out of range" in event.text
+    with pytest.raises(KafkaException, match="nonsense"):
+        Producer({"bootstrap.servers": central, "nonsense": 1}, LOG)
+
+
+def test_lines_and_statistics_arrive_where_it_is_polled(central, caplog):
+    """Both in the thread that polls; a closed client says so instead of reading what is no longer there."""
+    told = []
+    options = {"bootstrap.servers": central, **READING, "statistics.interval.ms": 100, "stats_cb": told.append}
+    made = Consumer(options | {"debug": "generic", "log_level": 7}, LOG)
+    with caplog.at_level(logging.DEBUG, LOG.name):
+        for _ in range(5):
+            made.poll(10, 0.1)
+    assert told
+    assert '"client_id"' in told[0]
+    assert any("[rdkafka#consumer" in record.getMessage() for record in caplog.records)
+    made.close()
+    made.close()
+    with pytest.raises(KafkaException, match="closed"):
+        made.assign([])
