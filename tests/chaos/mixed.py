@@ -23,7 +23,7 @@ from tests.trial import Trial, settle, wait_for
 
 EDGES = ("eu", "us")
 RECOVERY_S = 120.0
-_BATCH = 40
+_PER_SECOND = 400
 
 
 @dataclass
@@ -51,22 +51,30 @@ class Outcome:
 
 
 class Feed:
-    """Orders arrive on one edge until it is stopped; `paused` gives the edge to the injector alone."""
+    """Orders arrive on one edge until it is stopped; `paused` gives the edge to the injector alone.
 
-    def __init__(self, trial: Trial, edge: str) -> None:
+    Args:
+        trial: Whose topic.
+        edge: Which edge.
+        every_s: Between two batches: seldom, and a hub rests between transactions; often, and one is always open.
+    """
+
+    def __init__(self, trial: Trial, edge: str, every_s: float) -> None:
         self.acknowledged = 0
         self._trial = trial
         self._edge = edge
+        self._every_s = every_s
         self._turn = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._flow)
         self._thread.start()
 
     def _flow(self) -> None:
-        while not self._over.wait(0.1):
+        batch = round(_PER_SECOND * self._every_s)
+        while not self._over.wait(self._every_s):
             with self._turn:
-                self._trial.produce(self._edge, _BATCH)
-                self.acknowledged += _BATCH
+                self._trial.produce(self._edge, batch)
+                self.acknowledged += batch
 
     @contextlib.contextmanager
     def paused(self):
@@ -131,7 +139,8 @@ class MixedTrial:
 
     def run(self) -> Outcome:
         """Inject, heal, settle, judge."""
-        self.feeds = {edge: Feed(self.trial, edge) for edge in EDGES}
+        every_s = random.Random(f"traffic {self.outcome.seed}").choice((0.1, 0.5, 0.5))
+        self.feeds = {edge: Feed(self.trial, edge, every_s) for edge in EDGES}
         self.arrivals = {edge: Arrivals(self.trial, edge) for edge in EDGES}
         try:
             wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="orders")

@@ -1,5 +1,6 @@
 """The central broker dies with a transaction open, while a commit is under way, and under a running hub."""
 
+import ctypes
 import threading
 import time
 
@@ -8,6 +9,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from aggregator.errors import AggregatorError
+from aggregator.kafka.native import library
 from aggregator.kafka.writer import COMMIT_TIMEOUT_S, TransactionalWriter
 from aggregator.replicate.world import KafkaSlotWorld
 from tests.chaos.supervisor import supervised
@@ -41,7 +43,7 @@ class Killer:
             return
         point = self._points.pop(0)
         if point != "commit":
-            producer.flush(10)  # so that the commit has nothing left to do but to ask for the commit
+            _flush(producer)  # so that the commit has nothing left to do but to ask for the commit
         if point == "open":
             self._kill()
         elif point in {"unanswered", "unknown"}:
@@ -88,6 +90,11 @@ class Killer:
                 return Writer(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
         return World
+
+
+def _flush(producer) -> None:
+    """The product never flushes but by a commit."""
+    library._LIBRARY.rd_kafka_flush(ctypes.c_void_p(producer.handle), 10_000)
 
 
 def undecided(trial, topic: str) -> dict[int, tuple[int, int]]:
