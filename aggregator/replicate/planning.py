@@ -206,7 +206,7 @@ def plan_flows(
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
     for start in starts:
         slot = placed[start.source]
-        entry = start.entry._replace(epoch=epoch, slot=slot)
+        entry = start.entry.under(epoch, slot)
         by_slot[slot].append(_flow_plan(start, entry, start.end if drain else None))
     return EpochFlows({slot: tuple(flows) for slot, flows in by_slot.items()}, tuple(holds))
 

@@ -9,12 +9,15 @@ version; errors come out as confluent-kafka's own.
 
 import ctypes
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
+if sys.byteorder != "little" or ctypes.sizeof(c_void_p) != ctypes.sizeof(c_int64):
+    raise ImportError("records are moved as on 64-bit little-endian machines (x86-64, ARM), which this one is not")
 PRODUCER, CONSUMER = 0, 1
 _ERROR_BYTES = 512
 # The level that librdkafka gives a line, as syslog numbers them.
