@@ -9,10 +9,8 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
-from aggregator.cells import Cells
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.headers import Headers, HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.statistics import ClientStatistics
@@ -79,16 +77,7 @@ class TransactionalWriter:
         except KafkaException as failure:
             self._refuse(failure)
 
-    def produce(
-        self,
-        topic: str,
-        key: bytes | str | None,
-        value: bytes | None,
-        *,
-        partition: int = -1,
-        timestamp_ms: int = 0,
-        headers: Headers | None = None,
-    ) -> None:
+    def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record of the open transaction.
 
         Args:
@@ -96,18 +85,16 @@ class TransactionalWriter:
             key: Record key.
             value: Record value; None is a tombstone.
             partition: -1 lets the murmur2 partitioner choose by key.
-            timestamp_ms: 0 means now.
-            headers: Record headers.
 
         Raises:
             Fenced: the id was taken.
             TransactionAborted: the transaction can only be aborted.
             OutcomeUnknown: the producer is in no state to go on.
         """
-        key = key.encode() if isinstance(key, str) else key
-        self.produce_all(
-            topic, partition, Rows(Cells.of([key]), Cells.of([value]), [timestamp_ms], HeaderTable.of([headers]))
-        )
+        try:
+            self._producer.produce(topic, partition, key.encode() if isinstance(key, str) else key, value)
+        except KafkaException as failure:
+            self._refuse(failure)
 
     def produce_all(self, topic: str, partition: int, records: Rows) -> None:
         """Queue many records of one topic; waits while the queue is full.
@@ -121,7 +108,7 @@ class TransactionalWriter:
             Fenced, TransactionAborted, OutcomeUnknown: as `produce`.
         """
         try:
-            self._producer.produce(topic, partition, records)
+            self._producer.produce_all(topic, partition, records)
         except KafkaException as failure:
             self._refuse(failure)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.headers import Headers
 from aggregator.kafka.control import ControlState
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
@@ -25,16 +24,7 @@ class Writer(Protocol):
     def begin(self) -> None:
         """Open a transaction."""
 
-    def produce(
-        self,
-        topic: str,
-        key: bytes | str | None,
-        value: bytes | None,
-        *,
-        partition: int = -1,
-        timestamp_ms: int = 0,
-        headers: Headers | None = None,
-    ) -> None:
+    def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record."""
 
     def produce_all(self, topic: str, partition: int, records: Rows) -> None:

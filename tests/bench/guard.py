@@ -105,6 +105,8 @@ class _Producer:
     def produce(self, *record: object, **more: object) -> None:
         return
 
+    produce_all = produce
+
     def close(self) -> None:
         return
 

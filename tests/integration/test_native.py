@@ -1,5 +1,6 @@
 """The room that speaks librdkafka's C interface, with confluent-kafka on the other side of a real broker."""
 
+import itertools
 import logging
 import random
 import uuid
@@ -111,7 +112,7 @@ def test_what_we_write_is_what_they_read(central, topic, producer, draw):
             [("hub.origin", Cells.of(stamp)), ("late", Cells.of([b"x"] * len(part)))],
             left_out,
         )
-        producer.produce(topic, partition, rows)
+        producer.produce_all(topic, partition, rows)
         for place, (key, value, timestamp_ms, own) in enumerate(part):
             if place not in left_out:
                 whole = (key, value, timestamp_ms, [*own, ("hub.origin", stamp[place]), ("late", b"x")])
@@ -119,6 +120,31 @@ def test_what_we_write_is_what_they_read(central, topic, producer, draw):
         assert list(rows) == kept[partition][-len(part) + 5 :]
     producer.commit_transaction(30)
     assert read_by_them(central, topic, sum(map(len, kept.values()))) == kept
+
+
+def test_single_records(central, topic, producer):
+    """Keys and values that are there, empty, or None; a full queue waits here, too."""
+    pairs = [(key, value) for key in (b"k", b"", None) for value in (b"v", b"", None)] * 100
+    producer.begin_transaction()
+    for key, value in pairs:
+        producer.produce(topic, 1, key, value)
+    producer.commit_transaction(30)
+    assert [record[:2] for record in read_by_them(central, topic, len(pairs))[1]] == pairs
+
+
+def test_names_of_an_edge_s_making(topic, producer, consumer):
+    """Header names that are drawn to lie in one place of a table cost no more than others, and stay what they are."""
+    names = ["".join(bits) for bits in itertools.product(("Aa", "BB"), repeat=11)]
+    headers = HeaderTable.of([[(name, None)] for name in names])
+    count = len(names)
+    producer.begin_transaction()
+    producer.produce_all(topic, 0, Rows(Cells.empty(count), Cells.of([b""] * count), [0] * count, headers))
+    producer.commit_transaction(30)
+    consumer.assign([(topic, 0, 0, None)])
+    found = []
+    while len(found) < count:
+        found += [one for run in consumer.poll(count, 1.0).runs for one in run.headers]
+    assert found == [[(name, None)] for name in names]
 
 
 def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
@@ -150,16 +176,16 @@ def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
 
 def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer):
     """A code, a text, and what can be done; nothing is queued outside a transaction; a property that is none."""
-    one = Rows(Cells.of([b"k"]), Cells.of([b"v"]), [0], HeaderTable.empty(1))
+    whole = Rows(Cells.of([b"k"]), Cells.of([b"v"]), [0], HeaderTable.empty(1))
     with pytest.raises(KafkaException) as raised:
-        producer.produce(topic, 0, one)
+        producer.produce(topic, 0, b"k", b"v")
     assert raised.value.args[0].code() == KafkaError._STATE
     producer.begin_transaction()
-    producer.produce(topic, 0, one)
+    producer.produce(topic, 0, b"k", b"v")
     producer.commit_transaction(30)  # it knows the topic's partitions now
     producer.begin_transaction()
     with pytest.raises(KafkaException) as raised:
-        producer.produce(topic, 77, one)
+        producer.produce_all(topic, 77, whole)
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
     producer.abort_transaction(30)
     consumer.assign([(topic, 1, 10**6, None)])

@@ -111,7 +111,7 @@ class Consumer(Client):
             if first:
                 self._messages[0] = first
                 count = 1 + max(0, rd.consume_batch_queue(self._queue, 0, at + _ADDRESS, most - 1))
-        return self._taken(max(0, count))
+        return self._taken(count) if count > 0 else Poll([], [])
 
     def _taken(self, count: int) -> Poll:
         messages = self._messages

@@ -40,6 +40,16 @@ class Message(Structure):
     )
 
 
+class Argument(Structure):
+    """`rd_kafka_vu_t`: what one argument of `rd_kafka_produceva` is, and up to eight words of it."""
+
+    _fields_ = (("kind", c_int64), ("words", c_int64 * 8))
+
+
+AS_TOPIC, AS_PARTITION, AS_VALUE, AS_KEY, AS_FLAGS, AS_TIMESTAMP, AS_HEADER = 2, 3, 4, 5, 7, 8, 9
+COPY = 2
+
+
 class TopicPartition(Structure):
     """`rd_kafka_topic_partition_t`, as far as it is written here."""
 
@@ -85,6 +95,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "consumer_close": (c_int, (c_void_p,)),
     "message_errstr": (c_char_p, (c_void_p,)),
     "message_leader_epoch": (c_int32, (c_void_p,)),
+    "produceva": (c_void_p, (c_void_p, c_void_p, c_size_t)),
     "init_transactions": (c_void_p, (c_void_p, c_int)),
     "begin_transaction": (c_void_p, (c_void_p,)),
     "commit_transaction": (c_void_p, (c_void_p, c_int)),

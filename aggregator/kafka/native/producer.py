@@ -17,7 +17,21 @@ from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.cells import Cells, Integers
 from aggregator.headers import Headers, HeaderTable
-from aggregator.kafka.native.library import PRODUCER, Client, checked, milliseconds, rd
+from aggregator.kafka.native.library import (
+    AS_FLAGS,
+    AS_KEY,
+    AS_PARTITION,
+    AS_TIMESTAMP,
+    AS_TOPIC,
+    AS_VALUE,
+    COPY,
+    PRODUCER,
+    Argument,
+    Client,
+    checked,
+    milliseconds,
+    rd,
+)
 
 _FULL_WAIT_S = 0.05
 _NO_FLAGS = np.zeros(0, np.bool_)
@@ -111,7 +125,23 @@ class Producer(Client):
         """Take lines and statistics, waiting for at most so long."""
         rd.poll(self.handle, milliseconds(timeout_s))
 
-    def produce(self, topic: str, partition: int, records: Rows) -> None:
+    def produce(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        """Queue one record; arguments and errors as of `produce_all`."""
+        parts = (
+            (AS_TOPIC, self._topic(topic)),
+            (AS_PARTITION, partition),
+            (AS_FLAGS, COPY),
+            (AS_VALUE, *_cell(value)),
+            (AS_KEY, *_cell(key)),
+        )
+        arguments = (Argument * len(parts))()
+        for argument, (kind, *words) in zip(arguments, parts, strict=True):
+            argument.kind = kind
+            argument.words[: len(words)] = words
+        while self._is_full(rd.produceva(self.handle, arguments, len(parts))):
+            self.poll(_FULL_WAIT_S)
+
+    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
         """Queue records in order; waits while the queue is full.
 
         Args:
@@ -134,21 +164,34 @@ class Producer(Client):
             done = rows.put(self.handle, union, places, done, *columns, *headers, *stamped, error)
             if done == len(places):
                 return
-            try:
-                checked(int(error[0]))
-            except KafkaException as failure:
-                if failure.args[0].code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's public code
-                    raise
+            if self._is_full(int(error[0])):
                 self.poll(_FULL_WAIT_S)
+
+    @staticmethod
+    def _is_full(error: int | None) -> bool:
+        """Whether a record was not queued for want of room.
+
+        Raises:
+            KafkaException: it was not queued for another reason.
+        """
+        try:
+            checked(error)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's public code
+                raise
+            return True
+        return False
+
+    def _topic(self, name: str) -> int:
+        if name not in self._topics:
+            self._topics[name] = rd.topic_new(self.handle, name.encode(), None)
+        return self._topics[name]
 
     def _union(self, topic: str, partition: int, headers: int) -> Integers:
         rows = _rows()
-        if topic not in self._topics:
-            self._topics[topic] = rd.topic_new(self.handle, topic.encode(), None)
         union = np.zeros((rows.PARTS + headers, rows.UNION), np.int64)
-        kinds = (rows.AS_TOPIC, rows.AS_PARTITION, rows.AS_FLAGS, rows.AS_TIMESTAMP, rows.AS_VALUE, rows.AS_KEY)
-        union[: rows.PARTS, 0] = kinds
-        union[:3, 1] = (self._topics[topic], partition, rows.COPY)
+        union[: rows.PARTS, 0] = (AS_TOPIC, AS_PARTITION, AS_FLAGS, AS_TIMESTAMP, AS_VALUE, AS_KEY)
+        union[:3, 1] = (self._topic(topic), partition, COPY)
         return union.reshape(-1)
 
     def _leave(self, handle: int) -> None:
@@ -162,6 +205,13 @@ def _rows() -> Any:
     from aggregator.kafka.native import rows  # noqa: PLC0415
 
     return rows
+
+
+def _cell(content: bytes | None) -> tuple[int, int]:
+    """Where a key or a value lies, and its size; None is no address. It lives as long as the caller's."""
+    if content is None:
+        return 0, 0
+    return ctypes.cast(ctypes.c_char_p(content), ctypes.c_void_p).value or 0, len(content)
 
 
 def _parts(cells: Cells) -> tuple[Any, Any, Any]:

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
-from aggregator.kafka.native.library import Message, address
+from aggregator.kafka.native.library import AS_HEADER, Argument, Message, address
 
 _WORD = 8
 # Words of a message.
@@ -27,13 +27,13 @@ _HALF = 0xFFFFFFFF
 # Words of a run: what one partition has in a poll.
 RUN = 9
 TOPIC, PARTITION, RECORDS, KEY_BYTES, VALUE_BYTES, LAST, AT, KEYS_AT, VALUES_AT = range(RUN)
-# Words of `rd_kafka_vu_t`, and which of its kinds are used.
-UNION = 9
-AS_TOPIC, AS_PARTITION, AS_VALUE, AS_KEY, AS_FLAGS, AS_TIMESTAMP, AS_HEADER = 2, 3, 4, 5, 7, 8, 9
-COPY = 2
-# Places of the parts that every record has.
+# Words of an argument.
+UNION = ctypes.sizeof(Argument) // _WORD
+# Places of the arguments that every record has.
 PARTS = 6
 _AT_TIMESTAMP, _AT_VALUE, _AT_KEY = 3, 4, 5
+# Places that a name may be looked for in; behind them it is taken for a new one, whatever an edge makes names of.
+_LONGEST_SEARCH = 32
 
 FLAGS = types.Array(types.boolean, 1, "C")
 _READ_FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
@@ -212,7 +212,7 @@ def take_headers(
         headers: For each record an address, 0 without any.
         ends: From `measure_headers`.
         slots: A table of a power of two places, more than there are headers, all -1.
-        names: Gets the address of each name, once, in the order in which they were met.
+        names: Gets the address of each name in the order in which they were met; hardly any twice.
         codes: Gets for each header the place of its name in `names`.
         values: Gets all bytes of values.
         value_ends: Gets where each value ends, after a first 0.
@@ -227,13 +227,16 @@ def take_headers(
             name, slot = carray(_pointer(parts[0]), length, np.uint8), length
             for byte in range(length):
                 slot = slot * 31 + name[byte]
-            slot &= slots.size - 1
-            while slots[slot] >= 0 and _unlike(names[slots[slot]], parts[0]):
-                slot = (slot + 1) & (slots.size - 1)
-            if slots[slot] < 0:
-                slots[slot], names[found] = found, parts[0]
-                found += 1
-            codes[place] = slots[slot]
+            code, left = -1, _LONGEST_SEARCH
+            while code < 0:
+                slot, left = (slot + 1) & (slots.size - 1), left - 1
+                if slots[slot] < 0 or not left:
+                    slots[slot] = code = found
+                    names[code] = parts[0]
+                    found += 1
+                elif not _unlike(names[slots[slot]], parts[0]):
+                    code = slots[slot]
+            codes[place] = code
             _copy(values.ctypes.data + value_ends[place], parts[1], parts[2])
             value_ends[place + 1] = value_ends[place] + parts[2]
             value_nulls[place] = parts[1] == 0
