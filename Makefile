@@ -20,6 +20,9 @@ setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing i
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
 
+# A JVM that lives for seconds is faster without its second compiler: brokers that start and die, Spark sessions.
+test chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
+
 test: setup ## every test that runs on each change, real brokers included
 	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
