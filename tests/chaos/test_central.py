@@ -1,6 +1,5 @@
 """The central broker dies with a transaction open, while a commit is under way, and under a running hub."""
 
-import ctypes
 import threading
 import time
 
@@ -93,8 +92,8 @@ class Killer:
 
 
 def _flush(producer) -> None:
-    """The product never flushes but by a commit."""
-    library._LIBRARY.rd_kafka_flush(ctypes.c_void_p(producer.handle), 10_000)
+    """The product flushes in a commit only."""
+    library.rd.flush(producer.handle, 10_000)
 
 
 def undecided(trial, topic: str) -> dict[int, tuple[int, int]]:

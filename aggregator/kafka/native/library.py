@@ -67,6 +67,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
     "name": (c_char_p, (c_void_p,)),
     "poll": (c_int, (c_void_p, c_int)),
+    "outq_len": (c_int, (c_void_p,)),
+    "flush": (c_int, (c_void_p, c_int)),
     "set_log_queue": (c_int, (c_void_p, c_void_p)),
     "destroy_flags": (None, (c_void_p, c_int)),
     "err2str": (c_char_p, (c_int,)),

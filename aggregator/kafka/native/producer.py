@@ -6,6 +6,7 @@ come out of the commit: librdkafka aborts a transaction of which a record failed
 
 import ctypes
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,7 @@ from aggregator.kafka.native.library import (
 )
 
 _FULL_WAIT_S = 0.05
+_FLUSH_MS = 1
 _NO_FLAGS = np.zeros(0, np.bool_)
 _NO_NUMBERS = np.zeros(0, np.int64)
 _NO_BYTES = np.zeros(1, np.uint8)
@@ -111,7 +113,11 @@ class Producer(Client):
         Raises:
             KafkaException: refused, or no answer.
         """
-        checked(rd.commit_transaction(self.handle, milliseconds(timeout_s)))
+        deadline = time.monotonic() + timeout_s
+        # The commit's own flush looks every ten milliseconds only, where nobody takes delivery reports.
+        while rd.outq_len(self.handle) and time.monotonic() < deadline:
+            rd.flush(self.handle, _FLUSH_MS)
+        checked(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort.
