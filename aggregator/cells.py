@@ -6,7 +6,7 @@ moves all of them never makes an object for one. Nothing of the content is in it
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,39 @@ Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 _POWERS_OF_TEN = 10 ** np.arange(19)
+T = TypeVar("T")
 
 
-class Cells(Sequence[bytes | None]):
+def ends_of(sizes: NDArray[Any]) -> Integers:
+    """Where each of some things that lie one behind the other ends, after a first 0."""
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    return ends
+
+
+class Packed(Sequence[T]):
+    """Many small things in few pieces of memory, in place of a list of them."""
+
+    __slots__ = ()
+    ends: Integers
+
+    def tolist(self) -> list[T]:
+        """Each of them as an object."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.tolist() == list(other)
+
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+
+class Cells(Packed[bytes | None]):
     """Byte strings that lie one behind the other.
 
     Args:
@@ -46,9 +76,8 @@ class Cells(Sequence[bytes | None]):
             nulls = np.fromiter((value is None for value in values), bool, len(values))
             filled = [value or b"" for value in values]
             values, data = filled, b"".join(filled)
-        ends = np.zeros(len(values) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])  # type: ignore[arg-type]
-        return cls(np.frombuffer(data, np.uint8), ends, nulls)
+        sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
+        return cls(np.frombuffer(data, np.uint8), ends_of(sizes), nulls)
 
     @classmethod
     def empty(cls, count: int) -> Self:
@@ -61,9 +90,8 @@ class Cells(Sequence[bytes | None]):
         if len(parts) == 1:
             return parts[0]
         datas = [part.data[part.ends[0] : part.ends[-1]] for part in parts]
-        sizes = [part.sizes for part in parts]
-        ends = np.concatenate(([0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]))))
-        return Cells(np.concatenate([np.zeros(0, np.uint8), *datas]), ends)
+        sizes = np.concatenate([np.zeros(0, np.int64), *(part.sizes for part in parts)])
+        return Cells(np.concatenate([np.zeros(0, np.uint8), *datas]), ends_of(sizes))
 
     @property
     def sizes(self) -> Integers:
@@ -85,9 +113,7 @@ class Cells(Sequence[bytes | None]):
             for place in range(digits[start]):
                 row[:, last - place] = column[start:end] // _POWERS_OF_TEN[place] % 10 + ord("0")
             rows.append(row.reshape(-1))
-        ends = np.zeros(len(column) + 1, np.int64)
-        np.cumsum(digits + (len(before) + len(after)), out=ends[1:])
-        return cls(np.concatenate(rows), ends)
+        return cls(np.concatenate(rows), ends_of(digits + (len(before) + len(after))))
 
     def without(self, places: Collection[int]) -> "Cells":
         """The same cells with None at these places, and without the bytes that were there."""
@@ -95,14 +121,12 @@ class Cells(Sequence[bytes | None]):
             return self
         nulls = np.zeros(len(self), bool) if self.nulls is None else self.nulls.copy()
         nulls[np.fromiter(places, np.int64, len(places))] = True
-        ends = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(np.where(nulls, 0, self.sizes), out=ends[1:])
-        return Cells(self._bytes_of(~nulls), ends, nulls)
+        return Cells(self._bytes_of(~nulls), ends_of(np.where(nulls, 0, self.sizes)), nulls)
 
     def where(self, stays: Flags) -> "Cells":
         """Those cells alone."""
-        ends = np.concatenate(([0], np.cumsum(self.sizes[stays])))
-        return Cells(self._bytes_of(stays), ends, None if self.nulls is None else self.nulls[stays])
+        nulls = None if self.nulls is None else self.nulls[stays]
+        return Cells(self._bytes_of(stays), ends_of(self.sizes[stays]), nulls)
 
     def _bytes_of(self, stays: Flags) -> Bytes:
         return self.data[self.ends[0] : self.ends[-1]][np.repeat(stays, self.sizes)]
@@ -110,7 +134,7 @@ class Cells(Sequence[bytes | None]):
     def tolist(self) -> list[bytes | None]:
         """Each cell as an object; one call for all of them is three times as fast as slices."""
         valid = None if self.nulls is None else pa.py_buffer(np.packbits(~self.nulls, bitorder="little"))
-        buffers = [valid, pa.py_buffer(np.ascontiguousarray(self.ends)), pa.py_buffer(self.data)]
+        buffers = [valid, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         cut = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
         listed: list[bytes | None] = cut.to_pylist()
         return listed
@@ -120,9 +144,6 @@ class Cells(Sequence[bytes | None]):
         if value is None:
             return 0 if self.nulls is None else int(np.count_nonzero(self.nulls))
         return self.tolist().count(value)
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
 
     @overload
     def __getitem__(self, place: int) -> bytes | None: ...
@@ -141,14 +162,6 @@ class Cells(Sequence[bytes | None]):
         if self.nulls is not None and self.nulls[place]:
             return None
         return self.data[self.ends[place] : self.ends[place + 1]].tobytes()
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self.tolist() == list(other)
-
-    __hash__ = None  # type: ignore[assignment] # as of a list
 
     def __repr__(self) -> str:
         return f"<{len(self)} cells, {int(self.ends[-1] - self.ends[0])} bytes>"

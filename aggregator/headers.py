@@ -3,21 +3,21 @@
 Invariant: immutable; names stand once each, because a topic has a handful of them and millions of headers.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Collection, Sequence
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Self, overload
 
 import numpy as np
 
-from aggregator.cells import Cells, Flags, Integers
+from aggregator.cells import Cells, Flags, Integers, Packed, ends_of
 
 Headers = Sequence[tuple[str, bytes | None]]
 _NAME, _VALUE = itemgetter(0), itemgetter(1)
 _NONE = np.zeros(0, np.int64)
 
 
-class HeaderTable(Sequence[Headers]):
+class HeaderTable(Packed[Headers]):
     """Headers of records.
 
     Args:
@@ -44,7 +44,7 @@ class HeaderTable(Sequence[Headers]):
         pairs = list(chain.from_iterable(listed))
         code_of: dict[str, int] = {}
         codes = [code_of.setdefault(name, len(code_of)) for name in map(_NAME, pairs)]
-        ends = np.fromiter(accumulate(map(len, listed), initial=0), np.int64, len(listed) + 1)
+        ends = ends_of(np.fromiter(map(len, listed), np.int64, len(listed)))
         return cls(list(code_of), ends, np.array(codes, np.int64), Cells.of([*map(_VALUE, pairs)]))
 
     @classmethod
@@ -66,7 +66,7 @@ class HeaderTable(Sequence[Headers]):
         """Bytes of each record's headers: names, values, and so many more for each."""
         of_names = np.array([len(name.encode()) + overhead for name in self.names], np.int64)
         each = self.values.sizes + (of_names[self.codes] if len(self.codes) else 0)
-        return np.diff(np.concatenate(([0], np.cumsum(each)))[self.ends])
+        return np.diff(ends_of(each)[self.ends])
 
     def only(self, names: Collection[str], lost: Collection[int]) -> "HeaderTable":
         """Headers of these names alone, and none of the records that are lost."""
@@ -80,17 +80,13 @@ class HeaderTable(Sequence[Headers]):
         return self._of_those(stays)
 
     def _of_those(self, stays: Flags) -> "HeaderTable":
-        ends = np.concatenate(([0], np.cumsum(stays)))[self.ends]
-        return HeaderTable(self.names, ends, self.codes[stays], self.values.where(stays))
+        return HeaderTable(self.names, ends_of(stays)[self.ends], self.codes[stays], self.values.where(stays))
 
     def tolist(self) -> list[Headers]:
         """Each record's headers as a list of name and value."""
         names = [self.names[code] for code in self.codes.tolist()]
         pairs = list(zip(names, self.values.tolist(), strict=True))
         return [pairs[start:end] for start, end in pairwise(self.ends.tolist())]
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
 
     @overload
     def __getitem__(self, place: int) -> Headers: ...
@@ -108,14 +104,6 @@ class HeaderTable(Sequence[Headers]):
             return HeaderTable(self.names, ends - ends[0], self.codes[part], self.values[part])
         record = range(len(self))[place]
         return self[record : record + 1].tolist()[0]
-
-    def __iter__(self) -> Iterator[Headers]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self.tolist() == list(other)
-
-    __hash__ = None  # type: ignore[assignment] # as of a list
 
     def __repr__(self) -> str:
         return f"<headers of {len(self)} records>"

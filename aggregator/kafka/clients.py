@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
-from aggregator.kafka.native.producer import Producer as TransactionalProducer
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
+    from aggregator.kafka.native.producer import Producer as TransactionalProducer
 
 # A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach. A queued message
 # costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than
@@ -86,8 +86,10 @@ def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) 
 
 def transactional_producer(
     cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int, **options: Any
-) -> TransactionalProducer:
+) -> "TransactionalProducer":
     """A producer with a fencing identity; the caller runs `init_transactions`."""
+    from aggregator.kafka.native.producer import Producer as TransactionalProducer  # noqa: PLC0415 - loads pyarrow
+
     return TransactionalProducer(
         connection_options(cluster)
         | options

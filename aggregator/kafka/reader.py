@@ -4,8 +4,7 @@ Invariant: a position moves past markers and aborted records only by end-of-part
 longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time.
 """
 
-import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
-from aggregator.headers import Headers
 from aggregator.kafka import clients
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.statistics import ClientStatistics
@@ -31,39 +30,6 @@ _GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
 )
 _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Records of one partition in log order, as parallel sequences of equal length.
-
-    `leader_epoch` is that of the last record: the edge counts it up whenever a log may have been cut.
-    """
-
-    topic: str
-    partition: int
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    headers: Sequence[Headers | None]
-    timestamps_ms: Sequence[int]
-    offsets: Sequence[int]
-    leader_epoch: int | None = None
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def within(self, offsets: OffsetRange) -> "Chunk":
-        """The records at these offsets; of which leader epoch their last one is, nobody knows."""
-        part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
-        return Chunk(
-            self.topic,
-            self.partition,
-            self.keys[part],
-            self.values[part],
-            self.headers[part],
-            self.timestamps_ms[part],
-            self.offsets[part],
-        )
 
 
 class Fault(NamedTuple):
@@ -126,7 +92,7 @@ class EdgeReader:
             return polled
         for event in found.events:
             self._note(event, polled)
-        polled.chunks += [Chunk(*run) for run in found.runs]
+        polled.chunks += found.chunks
         return polled
 
     @staticmethod

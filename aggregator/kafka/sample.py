@@ -11,7 +11,8 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
 from aggregator.headers import Headers
 from aggregator.kafka import ends
-from aggregator.kafka.reader import Chunk, EdgeReader
+from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024

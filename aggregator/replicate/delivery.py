@@ -15,9 +15,9 @@ import numpy as np
 from aggregator.cells import Cells
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 from aggregator.kafka.native.producer import Rows
-from aggregator.kafka.reader import Chunk
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition, Position, Segment
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.reader import Chunk
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 

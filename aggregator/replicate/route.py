@@ -8,7 +8,7 @@ import bisect
 from collections.abc import Iterator, Sequence
 
 from aggregator.coordinates import OffsetRange, Position, Segment
-from aggregator.kafka.reader import Chunk
+from aggregator.kafka.chunk import Chunk
 
 # Offsets that cost less to read and drop than to ask the edge for another place: what a reader prefetches anyway.
 LEAP_OFFSETS = 20_000

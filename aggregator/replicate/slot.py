@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord, flow_key
-from aggregator.kafka.reader import Chunk, Fault, Polled
+from aggregator.kafka.reader import Fault, Polled
 from aggregator.kafka.requests import encode
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow, Hold

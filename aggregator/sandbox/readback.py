@@ -11,8 +11,9 @@ import polars as pl
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import Partition, stable_end_offsets, start_offsets
-from aggregator.kafka.reader import Chunk, EdgeReader
+from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
 from aggregator.errors import DeadLetterError, Failed
 from aggregator.headers import Headers
-from aggregator.kafka.reader import Chunk
+from aggregator.kafka.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
 from aggregator.schema.plain import beside, decoded, leaves
 from aggregator.schema.registry import Registry

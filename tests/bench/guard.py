@@ -28,10 +28,11 @@ from aggregator.coordinates import EdgePartition
 from aggregator.engine.collector import resting
 from aggregator.headers import HeaderTable
 from aggregator.kafka import clients
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.control import ControlState
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.native.consumer import Poll, Run
+from aggregator.kafka.native.consumer import Poll
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.kernel.strip import KernelStrip
@@ -174,9 +175,8 @@ class Guarded:
         part = range(start, start + POLL_RECORDS)
         keys = Cells.of([b"k%d" % (at % 997) for at in part])
         values = Cells.of(self.values[start : start + POLL_RECORDS])
-        return Poll(
-            [Run(TOPIC, 0, keys, values, HeaderTable.of([_HEADERS] * len(part)), list(part), list(part), 1)], []
-        )
+        headers = HeaderTable.of([_HEADERS] * len(part))
+        return Poll([Chunk(TOPIC, 0, keys, values, headers, list(part), list(part), 1)], [])
 
     def stripper(self) -> KernelStrip:
         """A strip that remembers nothing."""
@@ -223,8 +223,8 @@ class Guarded:
         """Strip alone, without a memory of earlier batches."""
         strip = self.stripper()
         nothing = Cells.empty(POLL_RECORDS), HeaderTable.empty(POLL_RECORDS)
-        for (run,) in (poll.runs for poll in self.polls):
-            assert not strip.strip(Batch(nothing[0], run.values, nothing[1])).rejected
+        for (chunk,) in (poll.chunks for poll in self.polls):
+            assert not strip.strip(Batch(nothing[0], chunk.values, nothing[1])).rejected
 
     def touched(self) -> None:
         """Every byte looked at once, record by record."""

@@ -143,12 +143,12 @@ def test_names_of_an_edge_s_making(topic, producer, consumer):
     consumer.assign([(topic, 0, 0, None)])
     found = []
     while len(found) < count:
-        found += [one for run in consumer.poll(count, 1.0).runs for one in run.headers]
+        found += [one for chunk in consumer.poll(count, 1.0).chunks for one in chunk.headers]
     assert found == [[(name, None)] for name in names]
 
 
 def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
-    """Every part of a record; a poll has one run per partition, in log order, however the partitions take turns."""
+    """Every part of a record; a poll has one chunk per partition, in log order, however the partitions take turns."""
     records, kept = drawn(draw, RECORDS), defaultdict(list)
     writer = confluent_kafka.Producer({"bootstrap.servers": central, "enable.idempotence": True})
     for at, (key, value, timestamp_ms, headers) in enumerate(records):
@@ -160,11 +160,11 @@ def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
     found, offsets, ended = defaultdict(list), defaultdict(list), {}
     while len(ended) < PARTITIONS:
         poll = consumer.poll(draw.randint(1, 900), 1.0)
-        assert len({run.partition for run in poll.runs}) == len(poll.runs)
-        for run in poll.runs:
-            assert run.topic == topic
-            found[run.partition] += zip(run.keys, run.values, run.timestamps_ms, run.headers, strict=True)
-            offsets[run.partition] += run.offsets
+        assert len({chunk.partition for chunk in poll.chunks}) == len(poll.chunks)
+        for chunk in poll.chunks:
+            assert chunk.topic == topic
+            found[chunk.partition] += zip(chunk.keys, chunk.values, chunk.timestamps_ms, chunk.headers, strict=True)
+            offsets[chunk.partition] += chunk.offsets
         for event in poll.events:
             assert (event.code, event.topic) == (KafkaError._PARTITION_EOF, topic)
             ended[event.partition] = event.offset

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import OutcomeUnknown, TransactionAborted
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.reader import Chunk, Fault, Polled
+from aggregator.kafka.reader import Fault, Polled
 from aggregator.kafka.requests import encode as encode_decision
 from aggregator.kafka.requests import fold as fold_decisions
 from tests.simulation.cluster import Central, Entry, Transaction

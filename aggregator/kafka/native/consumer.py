@@ -6,7 +6,8 @@ before its poll ends.
 
 import ctypes
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 
 from aggregator.cells import Cells, Integers
 from aggregator.headers import HeaderTable
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native import rows
 from aggregator.kafka.native.library import CONSUMER, Client, Message, checked, milliseconds, rd, refused
 
@@ -24,19 +26,6 @@ _ADDRESS = ctypes.sizeof(ctypes.c_void_p)
 
 # Topic, partition, and where to read from: offset, and the leader epoch of the record before, where known.
 Start = tuple[str, int, int, int | None]
-
-
-class Run(NamedTuple):
-    """What one partition has in a poll, as parallel sequences in log order."""
-
-    topic: str
-    partition: int
-    keys: Cells
-    values: Cells
-    headers: HeaderTable
-    timestamps_ms: list[int]
-    offsets: list[int]
-    leader_epoch: int
 
 
 class Event(NamedTuple):
@@ -51,42 +40,36 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll brought."""
+    """What one poll brought: one chunk per partition, and what came instead of records."""
 
-    runs: list[Run]
+    chunks: list[Chunk]
     events: list[Event]
 
 
 class Consumer(Client):
-    """One handle that reads assigned partitions.
+    """One handle that reads assigned partitions; arguments and errors as of `Client`."""
 
-    Args:
-        options: librdkafka's properties.
-        log: Takes its lines.
-
-    Raises:
-        KafkaException: a property is unknown or contradicts another one.
-    """
+    kind = CONSUMER
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
-        super().__init__(CONSUMER, options, log)
+        super().__init__(options, log)
         rd.poll_set_consumer(self.handle)
         self._queue = rd.queue_get_consumer(self.handle)
         self._messages = np.zeros(0, np.int64)
 
     def assign(self, starts: Iterable[Start]) -> None:
         """Read these partitions and no others."""
-        with _Listed(starts) as listed:
+        with _listed(starts) as listed:
             refused(rd.assign(self.handle, listed))
 
     def incremental_assign(self, starts: Iterable[Start]) -> None:
         """Read these partitions, too."""
-        with _Listed(starts) as listed:
+        with _listed(starts) as listed:
             checked(rd.incremental_assign(self.handle, listed))
 
     def incremental_unassign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Stop reading these partitions."""
-        with _Listed((*at, 0, None) for at in partitions) as listed:
+        with _listed((*at, 0, None) for at in partitions) as listed:
             checked(rd.incremental_unassign(self.handle, listed))
 
     def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
@@ -120,7 +103,7 @@ class Consumer(Client):
         found = rows.sort(messages, count, run_of, slots, runs.reshape(-1))
         try:
             events = [_event(at) for at in messages[:count][run_of < 0].tolist()]
-            return Poll(_runs(messages, count, run_of, runs[:found]), events)
+            return Poll(_chunks(messages, count, run_of, runs[:found]), events)
         finally:
             rows.give_back(messages, count)
 
@@ -130,24 +113,19 @@ class Consumer(Client):
         rd.destroy_flags(handle, _NO_CONSUMER_CLOSE)
 
 
-class _Listed:
+@contextmanager
+def _listed(starts: Iterable[Start]) -> Iterator[int]:
     """A list of partitions in the library's own form, while the block runs."""
-
-    def __init__(self, starts: Iterable[Start]) -> None:
-        self._starts = list(starts)
-
-    def __enter__(self) -> int:
-        made: int = rd.topic_partition_list_new(len(self._starts))
-        self._list = made
-        for topic, partition, offset, leader_epoch in self._starts:
-            added = rd.topic_partition_list_add(self._list, topic.encode(), partition)
+    listed: int = rd.topic_partition_list_new(0)  # grows
+    try:
+        for topic, partition, offset, leader_epoch in starts:
+            added = rd.topic_partition_list_add(listed, topic.encode(), partition)
             added.contents.offset = offset
             if leader_epoch is not None:
                 rd.topic_partition_set_leader_epoch(added, leader_epoch)
-        return made
-
-    def __exit__(self, *_exception: object) -> None:
-        rd.topic_partition_list_destroy(self._list)
+        yield listed
+    finally:
+        rd.topic_partition_list_destroy(listed)
 
 
 def _event(at: int) -> Event:
@@ -156,7 +134,7 @@ def _event(at: int) -> Event:
     return Event(message.err, topic, message.partition, message.offset, (rd.message_errstr(at) or b"").decode())
 
 
-def _runs(messages: Integers, count: int, run_of: Integers, runs: Integers) -> list[Run]:
+def _chunks(messages: Integers, count: int, run_of: Integers, runs: Integers) -> list[Chunk]:
     """The records of a poll: rows for all of them, of which each partition has a part."""
     sizes = runs[:, rows.RECORDS].tolist()
     records = sum(sizes)
@@ -174,9 +152,9 @@ def _runs(messages: Integers, count: int, run_of: Integers, runs: Integers) -> l
     taken = []
     for number, (start, size) in enumerate(zip(starts, sizes, strict=False)):
         part = slice(start, start + size)
-        last = int(runs[number, rows.LAST])
+        leader_epoch = rd.message_leader_epoch(int(runs[number, rows.LAST]))
         taken.append(
-            Run(
+            Chunk(
                 rd.topic_name(int(runs[number, rows.TOPIC])).decode(),
                 int(runs[number, rows.PARTITION]),
                 keys.cells(firsts[number], part),
@@ -184,7 +162,7 @@ def _runs(messages: Integers, count: int, run_of: Integers, runs: Integers) -> l
                 listed[part],
                 timestamps[part].tolist(),
                 offsets[part].tolist(),
-                rd.message_leader_epoch(last),
+                None if leader_epoch < 0 else leader_epoch,
             )
         )
     return taken

@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
@@ -40,14 +40,12 @@ class Message(Structure):
     )
 
 
-class Argument(Structure):
-    """`rd_kafka_vu_t`: what one argument of `rd_kafka_produceva` is, and up to eight words of it."""
-
-    _fields_ = (("kind", c_int64), ("words", c_int64 * 8))
-
-
+# `rd_kafka_vu_t`, an argument of `rd_kafka_produceva`: its kind, and up to eight words of it.
+UNION = 9
 AS_TOPIC, AS_PARTITION, AS_VALUE, AS_KEY, AS_FLAGS, AS_TIMESTAMP, AS_HEADER = 2, 3, 4, 5, 7, 8, 9
 COPY = 2
+# The arguments that every record has, in this order.
+PARTS = (AS_TOPIC, AS_PARTITION, AS_FLAGS, AS_TIMESTAMP, AS_VALUE, AS_KEY)
 
 
 class TopicPartition(Structure):
@@ -166,7 +164,6 @@ class Client:
     """One handle of librdkafka; its lines and statistics arrive in the thread that polls it.
 
     Args:
-        kind: `PRODUCER` or `CONSUMER`.
         options: librdkafka's properties; `stats_cb` takes a text of its statistics.
         log: Takes its lines.
 
@@ -174,7 +171,10 @@ class Client:
         KafkaException: a property is unknown or contradicts another one.
     """
 
-    def __init__(self, kind: int, options: Mapping[str, Any], log: logging.Logger) -> None:
+    kind: ClassVar[int]
+    """`PRODUCER` or `CONSUMER`."""
+
+    def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
         self._handle: int | None = None
         self._callbacks: list[Any] = []  # must live as long as the handle
         properties = {"log.queue": True, **options}
@@ -186,7 +186,7 @@ class Client:
                 if rd.conf_set(conf, name.encode(), text.encode(), why, _ERROR_BYTES):
                     raise _invalid(why)
             self._hear(conf, tell, log)
-            self._handle = rd.new(kind, conf, why, _ERROR_BYTES)
+            self._handle = rd.new(self.kind, conf, why, _ERROR_BYTES)
             if self._handle is None:
                 raise _invalid(why)
             conf = None  # is the handle's now

@@ -19,15 +19,12 @@ from confluent_kafka import KafkaError, KafkaException
 from aggregator.cells import Cells, Integers
 from aggregator.headers import Headers, HeaderTable
 from aggregator.kafka.native.library import (
-    AS_FLAGS,
     AS_KEY,
-    AS_PARTITION,
-    AS_TIMESTAMP,
-    AS_TOPIC,
     AS_VALUE,
     COPY,
+    PARTS,
     PRODUCER,
-    Argument,
+    UNION,
     Client,
     checked,
     milliseconds,
@@ -77,18 +74,12 @@ class Rows:
 
 
 class Producer(Client):
-    """One handle that writes in transactions.
+    """One handle that writes in transactions; arguments and errors as of `Client`."""
 
-    Args:
-        options: librdkafka's properties.
-        log: Takes its lines.
-
-    Raises:
-        KafkaException: a property is unknown or contradicts another one.
-    """
+    kind = PRODUCER
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
-        super().__init__(PRODUCER, options, log)
+        super().__init__(options, log)
         self._topics: dict[str, int] = {}
 
     def init_transactions(self, timeout_s: float) -> None:
@@ -133,18 +124,10 @@ class Producer(Client):
 
     def produce(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """Queue one record; arguments and errors as of `produce_all`."""
-        parts = (
-            (AS_TOPIC, self._topic(topic)),
-            (AS_PARTITION, partition),
-            (AS_FLAGS, COPY),
-            (AS_VALUE, *_cell(value)),
-            (AS_KEY, *_cell(key)),
-        )
-        arguments = (Argument * len(parts))()
-        for argument, (kind, *words) in zip(arguments, parts, strict=True):
-            argument.kind = kind
-            argument.words[: len(words)] = words
-        while self._is_full(rd.produceva(self.handle, arguments, len(parts))):
+        union = self._union(topic, partition)
+        union[PARTS.index(AS_VALUE), 1:3] = _cell(value)
+        union[PARTS.index(AS_KEY), 1:3] = _cell(key)
+        while self._is_full(rd.produceva(self.handle, union.ctypes.data, len(PARTS))):
             self.poll(_FULL_WAIT_S)
 
     def produce_all(self, topic: str, partition: int, records: Rows) -> None:
@@ -158,9 +141,10 @@ class Producer(Client):
         Raises:
             KafkaException: a record is refused; what stands before it is queued.
         """
-        rows = _rows()
+        from aggregator.kafka.native import rows  # noqa: PLC0415 - takes a second, which a driver need not spend
+
         places, timestamps = records.places, np.asarray(records.timestamps_ms, np.int64)
-        union = self._union(topic, partition, _most(records.headers) + len(records.stamps))
+        union = self._union(topic, partition, _most(records.headers) + len(records.stamps)).reshape(-1)
         columns = _parts(records.keys), _parts(records.values), timestamps
         headers = _names(records.headers), _parts(records.headers.values)
         stamps = np.array([ctypes.addressof(_name(name)) for name, _ in records.stamps], np.int64)
@@ -193,24 +177,17 @@ class Producer(Client):
             self._topics[name] = rd.topic_new(self.handle, name.encode(), None)
         return self._topics[name]
 
-    def _union(self, topic: str, partition: int, headers: int) -> Integers:
-        rows = _rows()
-        union = np.zeros((rows.PARTS + headers, rows.UNION), np.int64)
-        union[: rows.PARTS, 0] = (AS_TOPIC, AS_PARTITION, AS_FLAGS, AS_TIMESTAMP, AS_VALUE, AS_KEY)
+    def _union(self, topic: str, partition: int, headers: int = 0) -> Integers:
+        """Arguments of a call, a row each, with room for headers; what all records of a batch share is filled in."""
+        union = np.zeros((len(PARTS) + headers, UNION), np.int64)
+        union[: len(PARTS), 0] = PARTS
         union[:3, 1] = (self._topic(topic), partition, COPY)
-        return union.reshape(-1)
+        return union
 
     def _leave(self, handle: int) -> None:
         for topic in self._topics.values():
             rd.topic_destroy(topic)
         rd.destroy_flags(handle, 0)
-
-
-def _rows() -> Any:
-    """The compiled loops: loading them costs a second, which a driver that writes a record a minute need not spend."""
-    from aggregator.kafka.native import rows  # noqa: PLC0415
-
-    return rows
 
 
 def _cell(content: bytes | None) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
-from aggregator.kafka.native.library import AS_HEADER, Argument, Message, address
+from aggregator.kafka.native.library import AS_HEADER, AS_KEY, AS_TIMESTAMP, AS_VALUE, PARTS, UNION, Message, address
 
 _WORD = 8
 # Words of a message.
@@ -27,11 +27,8 @@ _HALF = 0xFFFFFFFF
 # Words of a run: what one partition has in a poll.
 RUN = 9
 TOPIC, PARTITION, RECORDS, KEY_BYTES, VALUE_BYTES, LAST, AT, KEYS_AT, VALUES_AT = range(RUN)
-# Words of an argument.
-UNION = ctypes.sizeof(Argument) // _WORD
-# Places of the arguments that every record has.
-PARTS = 6
-_AT_TIMESTAMP, _AT_VALUE, _AT_KEY = 3, 4, 5
+_PARTS = len(PARTS)
+_AT_TIMESTAMP, _AT_VALUE, _AT_KEY = map(PARTS.index, (AS_TIMESTAMP, AS_VALUE, AS_KEY))
 # Places that a name may be looked for in; behind them it is taken for a new one, whatever an edge makes names of.
 _LONGEST_SEARCH = 32
 
@@ -307,7 +304,7 @@ def put(
         union[_AT_TIMESTAMP * UNION + 1] = timestamps[record]
         _part(union, values, record, _AT_VALUE * UNION + 1)
         _part(union, keys, record, _AT_KEY * UNION + 1)
-        count = PARTS
+        count = _PARTS
         if own_to.size:
             for header in range(own_to[record], own_to[record + 1]):
                 union[count * UNION] = AS_HEADER

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.reader import Chunk
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 from aggregator.replicate.throttle import Throttle

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.reader import Chunk
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.reader import Chunk
 from aggregator.privacy.column import ABSENT, NOWHERE, Column, Looked
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.parameters.conditions import Condition

@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.reader import Chunk
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.reference import ReferenceStrip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan

@@ -6,10 +6,11 @@ import pytest
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Unreachable
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.control import ControlState
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.reader import Chunk, Polled
+from aggregator.kafka.reader import Polled
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.slot import Slot

@@ -1,0 +1,44 @@
+"""A chunk: what one poll brought of one partition, from the reader through strip to the writer.
+
+Invariant: in log order; its parts are sequences of one length, and may be rows of bytes that are never taken apart.
+"""
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aggregator.coordinates import OffsetRange
+from aggregator.headers import Headers
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of one partition in log order, as parallel sequences of equal length.
+
+    `leader_epoch` is that of the last record: the edge counts it up whenever a log may have been cut.
+    """
+
+    topic: str
+    partition: int
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers | None]
+    timestamps_ms: Sequence[int]
+    offsets: Sequence[int]
+    leader_epoch: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def within(self, offsets: OffsetRange) -> "Chunk":
+        """The records at these offsets; of which leader epoch their last one is, nobody knows."""
+        part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
+        return Chunk(
+            self.topic,
+            self.partition,
+            self.keys[part],
+            self.values[part],
+            self.headers[part],
+            self.timestamps_ms[part],
+            self.offsets[part],
+        )
