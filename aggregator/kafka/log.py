@@ -63,9 +63,10 @@ def stable_ends(
         if not stuck:
             return targets
         if now() > deadline:
+            names = ", ".join(f"{topic}/{partition}" for topic, partition in stuck)
             raise Failed(
-                f"{stuck}: a transaction holds the last stable offset for over {bound_s:.0f} s",
-                hint="look for a hanging producer with kafka-transactions.sh find-hanging, then start again",
+                f"{names}: a transaction holds the last stable offset for over {bound_s:.0f} s",
+                hint="find it with kafka-transactions.sh find-hanging, end it with its abort command, then start again",
             )
         sleep(_POLL_S)
 
