@@ -56,7 +56,11 @@ class Polled:
 
 
 class EdgeReader:
-    """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`."""
+    """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`.
+
+    Assign it as soon as it is made: librdkafka asks who leads a topic while it connects, and once it is connected only
+    every second.
+    """
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster

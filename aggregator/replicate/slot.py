@@ -49,12 +49,12 @@ class Slot:
             writer = self._world.writer()
             readers: dict[str, Reader] = {}
             try:
-                for edge in sorted({flow.source.edge for flow in self._plan.flows}):
-                    readers[edge] = self._world.reader(edge)  # connects while the id is taken and the logs are read
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
+                for edge in sorted({flow.source.edge for flow in self._plan.flows}):
+                    readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
                 return _Turn(self._plan, self._world, self._delivery, writer, flows, readers=readers).run()
             except Fenced:
                 return SlotOutcome(self._plan.slot, "fenced")
