@@ -24,7 +24,7 @@ FETCH_OPTIONS = {
     "fetch.message.max.bytes": 2 * 1024 * 1024,
     "queued.min.messages": 20_000,
     "fetch.queue.backoff.ms": 10,
-    "fetch.wait.max.ms": 100,
+    "fetch.wait.max.ms": 50,
 }
 TRANSACTION_TIMEOUT_MS = 15_000
 

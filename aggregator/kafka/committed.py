@@ -19,6 +19,7 @@ from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka import ends, topics
 from aggregator.kafka.clients import consumer
 from aggregator.kafka.ends import Partition
+from aggregator.kafka.polls import poll_batch
 
 _POLL_S = 0.2
 _CONSUME_RECORDS = 2000  # messages taken out of the prefetch queue at once; bytes bound what is kept
@@ -145,7 +146,7 @@ class CommittedReader:
         size, quiet_since, trouble = 0, time.monotonic(), "nothing"
         while ends:
             before = size
-            for at, messages in _runs(self._poll(), sole):
+            for at, messages in _runs(poll_batch(self._consumer, _CONSUME_RECORDS, _POLL_S), sole):
                 if at not in ends:
                     continue
                 piece = pieces.get(at)
@@ -165,11 +166,6 @@ class CommittedReader:
                 yield from pieces.values()
                 pieces, size = {}, 0
         yield from (piece for piece in pieces.values() if len(piece) or piece.held)
-
-    def _poll(self) -> list[Message]:
-        """What is queued, after waiting for the first; `consume` alone waits out its time for the last."""
-        first = self._consumer.poll(_POLL_S)
-        return [] if first is None else [first, *self._consumer.consume(_CONSUME_RECORDS, timeout=0)]
 
 
 def _ends(piece: Committed, message: Message, end: int) -> bool:

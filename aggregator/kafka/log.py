@@ -15,6 +15,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, ends
+from aggregator.kafka.polls import poll_batch
 
 # A hanging transaction is aborted after its time-out (15 s) plus the broker's sweep interval (10 s).
 END_BOUND_S = 40.0
@@ -140,7 +141,7 @@ def read_last(cluster: ClusterConfig, topic: str, most: int, *, bound_s: float =
 
 def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], deadline: float) -> list[LogRecord]:
     # The end is known to be there: end-of-partition should not wait for more.
-    reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 5})
+    reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 1})
     records: list[LogRecord] = []
     left = {at: offsets.end for at, offsets in ranges.items()}
     try:
@@ -152,7 +153,7 @@ def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], dea
                     f"{len(left)} partitions at {cluster.bootstrap_servers} could not be read to their end in time",
                     hint="check the broker's health and start again",
                 )
-            for message in reader.consume(10_000, 0.02):
+            for message in poll_batch(reader, 10_000, 0.02):
                 at = (message.topic(), message.partition())
                 error = message.error()
                 if error is None:

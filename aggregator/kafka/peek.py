@@ -13,6 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients, ends
 from aggregator.kafka.ends import Partition
+from aggregator.kafka.polls import poll_batch
 
 _NEWEST = 20
 
@@ -79,7 +80,7 @@ def _first_at(
     try:
         reader.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()])
         while asked and time.monotonic() < deadline:
-            for message in reader.consume(500, 0.05):
+            for message in poll_batch(reader, 500, 0.05):
                 at = (message.topic(), message.partition())
                 if at in asked:
                     asked.discard(at)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import OffsetRange
+from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
@@ -131,6 +132,7 @@ def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_told(task, number)]})
+    forget_archives()
 
 
 def _told(task: StagingTask, number: int) -> str:

@@ -24,7 +24,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 
 POLL_RECORDS = 4000
-_LOOK_EVERY_S = 0.1
+_LOOK_EVERY_S = 0.05
 _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
@@ -53,8 +53,6 @@ class Slot:
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
-                for edge in sorted({flow.source.edge for flow in self._plan.flows}):
-                    readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
                 return _Turn(self._plan, self._world, self._delivery, writer, flows, readers=readers).run()
             except Fenced:
                 return SlotOutcome(self._plan.slot, "fenced")
@@ -86,7 +84,7 @@ class _Turn:
         writer: Writer,
         flows: dict[EdgePartition, Flow],
         *,
-        readers: Mapping[str, Reader],
+        readers: dict[str, Reader],
     ) -> None:
         self._plan = plan
         self._world = world
@@ -107,6 +105,8 @@ class _Turn:
 
     def run(self) -> SlotOutcome:
         self._persist_first_positions()
+        for edge in sorted({source.edge for source in self._flows}):
+            self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
         self._assign()
         return self._loop()
 

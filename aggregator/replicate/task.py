@@ -20,6 +20,7 @@ from aggregator.config.model import HubConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
+from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
 from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.kafka.names import HEARTBEATS
@@ -66,6 +67,7 @@ def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatc
         for slot in batch.column(0).to_pylist():
             outcome = _guarded(work, pickle.loads(sealed[slot]))  # noqa: S301 - written by our own driver
             yield pa.RecordBatch.from_pydict({"outcome": [pickle.dumps(outcome)]})
+    forget_archives()
 
 
 def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:

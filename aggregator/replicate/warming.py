@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from aggregator.engine.archives import forget_archives
+
 # The slot with all it needs, and compiled code out of its cache: seconds, together.
 _LOADED = ("aggregator.replicate.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
 _TICK_S = 0.05
@@ -57,6 +59,7 @@ def load() -> None:
 def _loaded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     load()
     yield from batches
+    forget_archives()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+"""Archives that a Python worker imports from: `pyspark.zip`, which Spark puts on its path.
+
+Invariant: touches the interpreter's caches only; what is forgotten is found again at the next import.
+"""
+
+import sys
+import zipimport
+
+
+def forget_archives() -> None:
+    """Call it at the end of a task, for the sake of the next one in the same worker.
+
+    Before each task PySpark has its worker look everything up anew (`importlib.invalidate_caches`); for an archive that
+    means to read its whole directory, once for each package that was ever imported from it: 16 times, some 0.2 s.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimport.zipimporter):
+            del sys.path_importer_cache[path]
