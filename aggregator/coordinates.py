@@ -4,6 +4,7 @@ Invariant: ranges are half-open, a position names the *next* offset, and positio
 """
 
 import sys
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 ORIGIN_HEADER = "hub.origin"
@@ -27,9 +28,15 @@ class EdgePartition(NamedTuple):
         Raises:
             ValueError: `text` is not edge/topic/partition.
         """
-        edge, topic, partition = text.split("/")
-        # One text for all partitions: a large ledger is smaller, and its flows are compared without reading names.
-        return cls(sys.intern(edge), sys.intern(topic), int(partition))
+        of_topic, _, partition = text.rpartition("/")
+        return cls(*_names(of_topic), int(partition))
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[str, str]:
+    """One text for all partitions: a large ledger is smaller, and its flows are compared without reading names."""
+    edge, topic = text.split("/")
+    return sys.intern(edge), sys.intern(topic)
 
 
 class OffsetRange(NamedTuple):

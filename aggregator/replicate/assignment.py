@@ -4,8 +4,7 @@ Invariant: pure and deterministic; every flow gets exactly one slot. Sticky (a f
 fair), edge-affine (each edge in a slot is a set of connections), balanced by weight.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import itemgetter
 
 from aggregator.coordinates import EdgePartition
@@ -29,19 +28,30 @@ def assign(
     """
     capacity = sum(weights.values()) / slots * _SLACK
     loads = [0.0] * slots
-    homes: dict[str, set[int]] = defaultdict(set)
+    for flow, weight in weights.items():
+        if (slot := previous.get(flow, slots)) < slots:
+            loads[slot] += weight
+    full = {slot for slot, load in enumerate(loads) if load > capacity}
     placed: dict[EdgePartition, int] = {}
-    # Heaviest first, those of one weight by name: two sorts that compare little, where one would compare names always.
-    heaviest_first = sorted(sorted(weights.items()), key=itemgetter(1), reverse=True)
+    contested = []
+    for flow, weight in weights.items():  # nearly all of them stay: only what may have to move is put in order
+        slot = previous.get(flow, slots)
+        if slot < slots and slot not in full:
+            placed[flow] = slot
+        else:
+            contested.append((flow, weight))
+    for slot in full:
+        loads[slot] = 0.0
     movers = []
-    for flow, weight in heaviest_first:
+    # Heaviest first, those of one weight by name: two sorts that compare little, where one would compare names always.
+    for flow, weight in sorted(sorted(contested), key=itemgetter(1), reverse=True):
         slot = previous.get(flow, slots)
         if slot < slots and (loads[slot] == 0 or loads[slot] + weight <= capacity):
             placed[flow] = slot
             loads[slot] += weight
-            homes[flow.edge].add(slot)
         else:
             movers.append((flow, weight))
+    homes = _homes(placed, {flow.edge for flow, _ in movers})
     for flow, weight in movers:
         near = [slot for slot in homes[flow.edge] if loads[slot] + weight <= capacity]
         slot = min(near or range(slots), key=lambda slot: (loads[slot], slot))
@@ -49,3 +59,13 @@ def assign(
         loads[slot] += weight
         homes[flow.edge].add(slot)
     return placed
+
+
+def _homes(placed: Mapping[EdgePartition, int], edges: Collection[str]) -> dict[str, set[int]]:
+    """The slots that have flows of these edges."""
+    homes: dict[str, set[int]] = {edge: set() for edge in edges}
+    if homes:
+        for flow, slot in placed.items():
+            if flow.edge in homes:
+                homes[flow.edge].add(slot)
+    return homes

@@ -87,7 +87,7 @@ MUTANTS = [
     ),
     Mutant(
         "D: the larger offset wins instead of the higher epoch",
-        [(LEDGER, "entry.epoch >= best[flow].epoch", "entry.next_offset >= best[flow].next_offset")],
+        [(LEDGER, "entry.epoch >= known.epoch", "entry.next_offset >= known.next_offset")],
         situation="recreation",
     ),
     Mutant(
