@@ -29,7 +29,7 @@ class EdgePartition(NamedTuple):
             ValueError: `text` is not edge/topic/partition.
         """
         of_topic, _, partition = text.rpartition("/")
-        return cls(*_names(of_topic), int(partition))
+        return tuple.__new__(cls, (*_names(of_topic), int(partition)))
 
 
 @lru_cache(maxsize=4096)

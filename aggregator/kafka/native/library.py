@@ -60,6 +60,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "conf_new": (c_void_p, ()),
     "conf_destroy": (None, (c_void_p,)),
     "conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    "conf_set_events": (None, (c_void_p, c_int)),
     "conf_set_stats_cb": (None, (c_void_p, _STATISTICS)),
     "conf_set_log_cb": (None, (c_void_p, _LOG)),
     "new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
@@ -173,6 +174,8 @@ class Client:
 
     kind: ClassVar[int]
     """`PRODUCER` or `CONSUMER`."""
+    events: ClassVar[int] = 0
+    """What the library tells as events: `RD_KAFKA_EVENT_…`, added up."""
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
         self._handle: int | None = None
@@ -186,6 +189,7 @@ class Client:
                 if rd.conf_set(conf, name.encode(), text.encode(), why, _ERROR_BYTES):
                     raise _invalid(why)
             self._hear(conf, tell, log)
+            rd.conf_set_events(conf, self.events)
             self._handle = rd.new(self.kind, conf, why, _ERROR_BYTES)
             if self._handle is None:
                 raise _invalid(why)
