@@ -24,6 +24,7 @@ def _archives(batches):
 
 
 def test_the_task_after_a_warm_one_has_no_archive_to_read_anew(tmp_path):
+    """A task of ours forgets the archives that Spark's workers import from; without that the next one finds them."""
     settings = {"master": "local[2,4]", "conf": {"spark.local.dir": str(tmp_path)}}
     central = {"bootstrap_servers": "127.0.0.1:1"}
     spark = open_session(

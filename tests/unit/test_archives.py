@@ -27,6 +27,7 @@ def _importers(archive: str) -> list[str]:
 
 
 def test_an_archive_that_was_imported_from_is_forgotten_and_found_again(archive):
+    """Importers of the archive and of each package in it go, no other does, and the next import works."""
     assert importlib.import_module("zipped_room.first").WORD == "first"
     assert len(_importers(archive)) == 2, "one for the archive, one for the package in it"
     others = sys.path_importer_cache.keys() - set(_importers(archive))
