@@ -4,7 +4,6 @@ Invariant: ranges are half-open, a position names the *next* offset, and positio
 """
 
 import sys
-from functools import lru_cache
 from typing import NamedTuple, Self
 
 ORIGIN_HEADER = "hub.origin"
@@ -28,15 +27,9 @@ class EdgePartition(NamedTuple):
         Raises:
             ValueError: `text` is not edge/topic/partition.
         """
-        of_topic, _, partition = text.rpartition("/")
-        return tuple.__new__(cls, (*_names(of_topic), int(partition)))
-
-
-@lru_cache(maxsize=4096)
-def _names(text: str) -> tuple[str, str]:
-    """One text for all partitions: a large ledger is smaller, and its flows are compared without reading names."""
-    edge, topic = text.split("/")
-    return sys.intern(edge), sys.intern(topic)
+        edge, topic, partition = text.split("/")
+        # One text for all partitions: a large ledger is smaller, and its flows are compared without reading names.
+        return cls(sys.intern(edge), sys.intern(topic), int(partition))
 
 
 class OffsetRange(NamedTuple):

@@ -23,7 +23,6 @@ from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 
 VERSION = 1
-_CRC_OF_BRACE = zlib.crc32(b"{")
 _ALWAYS_THERE = itemgetter(
     "incarnation", "topic_id", "next_offset", "epoch", "slot", "delivered", "dead", "suppressed", "stripped"
 )
@@ -57,8 +56,8 @@ class LedgerRecord(NamedTuple):
         return Position(self.incarnation, self.next_offset)
 
     def under(self, epoch: int, slot: int) -> "LedgerRecord":
-        """The same position in another epoch; four times as fast as `_replace`, for 200,000 of them."""
-        return tuple.__new__(LedgerRecord, (*self[:3], epoch, slot, *self[5:]))
+        """The same position in another epoch; three times as fast as `_replace`, for 200,000 of them."""
+        return LedgerRecord._make((*self[:3], epoch, slot, *self[5:]))
 
     def encode(self) -> bytes:
         """JSON that begins with a CRC-32 over the rest of its text: against accident, not against malice."""
@@ -67,12 +66,12 @@ class LedgerRecord(NamedTuple):
             if not body[optional] and body[optional] != 0:
                 del body[optional]
         rest = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()[1:]
-        return b'{"crc":%d,%b' % (_crc(rest), rest)
+        return _checked(rest) + rest
 
 
-def _crc(rest: bytes) -> int:
-    """Over the text of a record behind its first member; to write it anew would cost as much as to read it."""
-    return zlib.crc32(rest, _CRC_OF_BRACE)
+def _checked(rest: bytes) -> bytes:
+    """What stands before the rest of a record's text; of the text itself: writing it anew costs as much as reading."""
+    return b'{"crc":%d,' % zlib.crc32(b"{" + rest)
 
 
 def decode(record: LogRecord, topic: str) -> LedgerRecord:
@@ -83,14 +82,14 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     """
     try:
         text = record.value or b""
+        head, _, rest = text.partition(b",")
         body = from_json(text)  # a quarter of the time that the standard library takes
-        if body["crc"] == _crc(text[text.index(b",") + 1 :]) and body["v"] == VERSION:
-            incarnation, topic_id, offset, epoch, slot, *counts = _ALWAYS_THERE(body)
+        if head + b"," == _checked(rest) and body["v"] == VERSION:
+            incarnation, topic_id, *numbers = _ALWAYS_THERE(body)
             lost, leader_epoch, passed = body.get("gap"), body.get("leader_epoch"), body.get("unread")
             unread = tuple(Segment(at, OffsetRange(*offsets)) for at, offsets in passed) if passed else ()
-            parts = (incarnation, sys.intern(topic_id), offset, epoch, slot, *counts, None, leader_epoch, unread)
-            entry = tuple.__new__(LedgerRecord, parts)
-            return entry._replace(gap=Gap.of(lost)) if lost else entry
+            gap = Gap.of(lost) if lost else None
+            return LedgerRecord._make((incarnation, sys.intern(topic_id), *numbers, gap, leader_epoch, unread))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise Failed(
@@ -120,7 +119,7 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     for record in records:
         if record.value is None or not record.key.endswith(tail):
             continue
-        flow, entry = EdgePartition.parse(record.key.removesuffix(tail) if tail else record.key), decode(record, topic)
+        flow, entry = EdgePartition.parse(record.key.removesuffix(tail)), decode(record, topic)
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry

@@ -12,7 +12,7 @@ def poll_batch(consumer: Consumer, most: int, wait_s: float) -> list[Message]:
 
     Args:
         consumer: Where from.
-        most: Messages, events among them.
+        most: Messages, events among them; at least two.
         wait_s: Seconds that the first may take.
 
     Raises:
@@ -21,4 +21,4 @@ def poll_batch(consumer: Consumer, most: int, wait_s: float) -> list[Message]:
     first = consumer.poll(wait_s)
     if first is None:
         return []
-    return [first, *consumer.consume(most - 1, timeout=0)] if most > 1 else [first]
+    return [first, *consumer.consume(most - 1, timeout=0)]

@@ -47,21 +47,18 @@ class Slot:
             if self._world.look().newest > self._plan.epoch:
                 return SlotOutcome(self._plan.slot, "superseded")
             writer = self._world.writer()
-            readers: dict[str, Reader] = {}
             try:
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
-                return _Turn(self._plan, self._world, self._delivery, writer, flows, readers=readers).run()
+                return _Turn(self._plan, self._world, self._delivery, writer, flows).run()
             except Fenced:
                 return SlotOutcome(self._plan.slot, "fenced")
             except (OutcomeUnknown, Unreachable):
                 self._attempt += 1
                 self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
             finally:
-                for reader in readers.values():
-                    reader.close()
                 writer.close()
 
     def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
@@ -83,15 +80,13 @@ class _Turn:
         delivery: Delivery,
         writer: Writer,
         flows: dict[EdgePartition, Flow],
-        *,
-        readers: dict[str, Reader],
     ) -> None:
         self._plan = plan
         self._world = world
         self._delivery = delivery
         self._writer = writer
         self._flows = flows
-        self._readers = readers
+        self._readers: dict[str, Reader] = {}
         self._heard: dict[str, float] = {}
         self._open_since: float | None = None
         self._pending_bytes = 0
@@ -105,10 +100,14 @@ class _Turn:
 
     def run(self) -> SlotOutcome:
         self._persist_first_positions()
-        for edge in sorted({source.edge for source in self._flows}):
-            self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
-        self._assign()
-        return self._loop()
+        try:
+            for edge in sorted({source.edge for source in self._flows}):
+                self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
+            self._assign()
+            return self._loop()
+        finally:
+            for reader in self._readers.values():
+                reader.close()
 
     def _persist_first_positions(self) -> None:
         fresh = [flow for flow in self._flows.values() if flow.plan.fresh and not flow.persisted]
