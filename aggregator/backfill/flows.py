@@ -8,6 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from msgspec import structs
+
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Standing, allowed
 from aggregator.backfill.ranges import both, offsets_of, size
@@ -16,7 +19,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.replicate.assignment import assign
+from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.flow import FlowPlan, Hold
 from aggregator.replicate.planning import is_compacted, target
@@ -97,12 +100,14 @@ def plan_epoch(
         elif left:
             letters = standing.replayed(plan.mode)
             ready[one.source] = _flow(one, scene, entry, left)._replace(letters=letters, backfill=plan.id)
-    weights = {source: 1000.0 + size(offsets_of(flow.segments)) for source, flow in ready.items()}
-    placed = assign(weights, {source: entry.slot for source, entry in entries.items()}, scene.config.replication.slots)
+    sources = sorted(ready)
+    weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
+    before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
+    slots = assign(sources, weights, before, scene.config.replication.slots).tolist()
     by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
-    for source, slot in sorted(placed.items()):
+    for source, slot in zip(sources, slots, strict=True):
         flow = ready[source]
-        by_slot[slot].append(flow._replace(entry=flow.entry._replace(epoch=epoch, slot=slot)))
+        by_slot[slot].append(flow._replace(entry=structs.replace(flow.entry, epoch=epoch, slot=slot)))
     return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds))
 
 
@@ -121,7 +126,7 @@ def _left(plan: Plan, one: PartitionPlan, standing: Standing | None, entry: Ledg
 def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...]) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
     known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0)
-    now = known._replace(incarnation=first.incarnation, next_offset=first.next_offset)
+    now = structs.replace(known, incarnation=first.incarnation, next_offset=first.next_offset)
     rule = rule_for(scene.config, one.source.edge, one.source.topic)
     central = scene.settings.get(one.central, {})
     return FlowPlan(

@@ -4,18 +4,15 @@ Invariant (protocol, rules A and D): a slot writes its own partition only; for o
 epoch, last in log order, wins; a damaged record is refused by name, never skipped.
 """
 
-import json
-import sys
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pydantic_core import from_json
+from msgspec import Struct, field
+from msgspec.json import Decoder, Encoder
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.gap import Gap
@@ -23,13 +20,10 @@ from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 
 VERSION = 1
-_ALWAYS_THERE = itemgetter(
-    "incarnation", "topic_id", "next_offset", "epoch", "slot", "delivered", "dead", "suppressed", "stripped"
-)
 
 
-class LedgerRecord(NamedTuple):
-    """One flow's committed position and its cumulative counters; a tuple, because an epoch may open with 200,000.
+class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="v", tag=VERSION):
+    """One flow's committed position and its cumulative counters; light, because an epoch may open with 200,000.
 
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
     `stripped` counts field values that an operator removed or changed. `gap` is why the flow stands still, if the edge
@@ -42,10 +36,11 @@ class LedgerRecord(NamedTuple):
     next_offset: int
     epoch: int
     slot: int
-    delivered: int = 0
-    dead: int = 0
-    suppressed: int = 0
-    stripped: int = 0
+    # Factories, because a default would not be written: a counter at nothing says so.
+    delivered: int = field(default_factory=int)
+    dead: int = field(default_factory=int)
+    suppressed: int = field(default_factory=int)
+    stripped: int = field(default_factory=int)
     gap: Gap | None = None
     leader_epoch: int | None = None
     unread: tuple[Segment, ...] = ()
@@ -55,23 +50,15 @@ class LedgerRecord(NamedTuple):
         """Where the flow goes on."""
         return Position(self.incarnation, self.next_offset)
 
-    def under(self, epoch: int, slot: int) -> "LedgerRecord":
-        """The same position in another epoch; three times as fast as `_replace`, for 200,000 of them."""
-        return LedgerRecord._make((*self[:3], epoch, slot, *self[5:]))
-
     def encode(self) -> bytes:
         """JSON that begins with a CRC-32 over the rest of its text: against accident, not against malice."""
-        body: dict[str, Any] = {"v": VERSION} | self._asdict() | {"gap": asdict(self.gap) if self.gap else None}
-        for optional in ("gap", "leader_epoch", "unread"):
-            if not body[optional] and body[optional] != 0:
-                del body[optional]
-        rest = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()[1:]
-        return _checked(rest) + rest
+        body = _ENCODER.encode(self)
+        return b'{"crc":%d,' % zlib.crc32(body) + body[1:]
 
 
-def _checked(rest: bytes) -> bytes:
-    """What stands before the rest of a record's text; of the text itself: writing it anew costs as much as reading."""
-    return b'{"crc":%d,' % zlib.crc32(b"{" + rest)
+_ENCODER = Encoder(order="sorted")
+_DECODER = Decoder(LedgerRecord)
+_BRACE = zlib.crc32(b"{")
 
 
 def decode(record: LogRecord, topic: str) -> LedgerRecord:
@@ -80,18 +67,14 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     Raises:
         Failed: not JSON, another version, or a CRC that does not match; names partition, offset and flow.
     """
-    try:
-        text = record.value or b""
-        head, _, rest = text.partition(b",")
-        body = from_json(text)  # a quarter of the time that the standard library takes
-        if head + b"," == _checked(rest) and body["v"] == VERSION:
-            incarnation, topic_id, *numbers = _ALWAYS_THERE(body)
-            lost, leader_epoch, passed = body.get("gap"), body.get("leader_epoch"), body.get("unread")
-            unread = tuple(Segment(at, OffsetRange(*offsets)) for at, offsets in passed) if passed else ()
-            gap = Gap.of(lost) if lost else None
-            return LedgerRecord._make((incarnation, sys.intern(topic_id), *numbers, gap, leader_epoch, unread))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
+    text = record.value or b""
+    head, _, rest = text.partition(b",")
+    # The CRC is of the text: writing it anew would cost as much as reading it.
+    if head == b'{"crc":%d' % zlib.crc32(rest, _BRACE):
+        try:
+            return _DECODER.decode(text)
+        except ValueError:
+            pass  # its name and place are what helps
     raise Failed(
         f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is damaged",
         hint="compare edge and central for this flow, then write a corrected record; nothing was read past it",

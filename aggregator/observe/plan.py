@@ -4,10 +4,12 @@ Invariants: reads only; decides nothing of its own: topics, flows and refusals c
 An edge that does not answer is told and hides no other.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from aggregator.observe.plan_schemas import (
 from aggregator.observe.plan_tables import TableStep, table_steps
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeTopic, snapshot
+from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.replicate.world import internal_topics
@@ -192,16 +195,20 @@ def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[topics.T
 def _flow_steps(
     config: HubConfig, snapshots: Snapshots, ledger: Mapping[EdgePartition, LedgerRecord], flows: EpochFlows
 ) -> list[FlowStep]:
-    planned = [flow for some in flows.by_slot.values() for flow in some]
+    planned: dict[tuple[str, str], list[FlowPlan]] = defaultdict(list)
+    for flow in chain.from_iterable(flows.by_slot.values()):
+        planned[flow.source.edge, flow.source.topic].append(flow)
+    held = defaultdict[tuple[str, str], list[str]](list)
+    for hold in flows.holds:
+        held[hold.source.edge, hold.source.topic].append(f"{hold.source}: {hold.detail}")
     steps = []
     for edge, shown in sorted(snapshots.items()):
         for name, topic in sorted(shown.items()):
-            own = [flow for flow in planned if flow.source[:2] == (edge, name)]
             rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+            own, said = planned[edge, name], tuple(held[edge, name])
             waiting = sum(max(0, topic.ends[flow.source.partition] - flow.entry.next_offset) for flow in own)
-            held = tuple(f"{one.source}: {one.detail}" for one in flows.holds if one.source[:2] == (edge, name))
             fresh = sum(EdgePartition(edge, name, partition) not in ledger for partition in range(len(topic.starts)))
             policy = str(rule.policy) if rule else ""
             central = target(config, edge, name)
-            steps.append(FlowStep(edge, name, central, policy, len(topic.starts), fresh, waiting, held))
+            steps.append(FlowStep(edge, name, central, policy, len(topic.starts), fresh, waiting, said))
     return steps

@@ -4,68 +4,68 @@ Invariant: pure and deterministic; every flow gets exactly one slot. Sticky (a f
 fair), edge-affine (each edge in a slot is a set of connections), balanced by weight.
 """
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Sequence
 from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aggregator.coordinates import EdgePartition
 
+# Where a flow was that was not there.
+NOWHERE = -1
 # How far above its fair share a slot may be before flows move away from it.
 _SLACK = 1.1
 
 
 def assign(
-    weights: Mapping[EdgePartition, float], previous: Mapping[EdgePartition, int], slots: int
-) -> dict[EdgePartition, int]:
+    flows: Sequence[EdgePartition], weights: NDArray[np.float64], previous: NDArray[np.int64], slots: int
+) -> NDArray[np.int64]:
     """Place flows on slots.
 
     Args:
-        weights: Work per flow, in records waiting plus a constant; positive.
-        previous: Where each flow was in the last epoch; may name slots that no longer exist.
+        flows: Edge partitions.
+        weights: Work of each, in records waiting plus a constant; positive.
+        previous: Where each was in the last epoch: a slot, one that no longer exists, or `NOWHERE`.
         slots: Number of slots, at least one.
 
     Returns:
-        A slot for every flow in `weights`.
+        A slot for each flow.
     """
-    capacity = sum(weights.values()) / slots * _SLACK
-    loads = [0.0] * slots
-    for flow, weight in weights.items():
-        if (slot := previous.get(flow, slots)) < slots:
-            loads[slot] += weight
-    full = {slot for slot, load in enumerate(loads) if load > capacity}
-    placed: dict[EdgePartition, int] = {}
-    contested = []
-    for flow, weight in weights.items():  # nearly all of them stay: only what may have to move is put in order
-        slot = previous.get(flow, slots)
-        if slot < slots and slot not in full:
-            placed[flow] = slot
-        else:
-            contested.append((flow, weight))
-    for slot in full:
-        loads[slot] = 0.0
-    movers = []
+    capacity = math.fsum(weights) / slots * _SLACK
+    known = (previous >= 0) & (previous < slots)
+    placed = np.where(known, previous, NOWHERE)
+    sums = np.bincount(placed[known], weights[known], slots)
+    full = np.flatnonzero(sums > capacity)
+    contested = np.flatnonzero(~known | np.isin(placed, full))  # nearly all stay: only what may move is put in order
+    claims = zip(contested.tolist(), placed[contested].tolist(), weights[contested].tolist(), strict=True)
+    placed[contested] = NOWHERE
+    sums[full] = 0
+    loads, movers = sums.tolist(), []
     # Heaviest first, those of one weight by name: two sorts that compare little, where one would compare names always.
-    for flow, weight in sorted(sorted(contested), key=itemgetter(1), reverse=True):
-        slot = previous.get(flow, slots)
-        if slot < slots and (loads[slot] == 0 or loads[slot] + weight <= capacity):
-            placed[flow] = slot
+    for at, slot, weight in sorted(sorted(claims, key=lambda claim: flows[claim[0]]), key=itemgetter(2), reverse=True):
+        if slot != NOWHERE and (loads[slot] == 0 or loads[slot] + weight <= capacity):
+            placed[at] = slot
             loads[slot] += weight
         else:
-            movers.append((flow, weight))
-    homes = _homes(placed, {flow.edge for flow, _ in movers})
-    for flow, weight in movers:
-        near = [slot for slot in homes[flow.edge] if loads[slot] + weight <= capacity]
+            movers.append((at, weight))
+    homes = _homes(flows, placed, {flows[at].edge for at, _ in movers})
+    for at, weight in movers:
+        home = homes[flows[at].edge]
+        near = [slot for slot in home if loads[slot] + weight <= capacity]
         slot = min(near or range(slots), key=lambda slot: (loads[slot], slot))
-        placed[flow] = slot
+        placed[at] = slot
         loads[slot] += weight
-        homes[flow.edge].add(slot)
+        home.add(slot)
     return placed
 
 
-def _homes(placed: Mapping[EdgePartition, int], edges: Collection[str]) -> dict[str, set[int]]:
+def _homes(flows: Sequence[EdgePartition], placed: NDArray[np.int64], edges: Collection[str]) -> dict[str, set[int]]:
     """The slots that have flows of these edges."""
     homes: dict[str, set[int]] = {edge: set() for edge in edges}
     if homes:
-        for flow, slot in placed.items():
-            if flow.edge in homes:
+        for flow, slot in zip(flows, placed.tolist(), strict=True):
+            if slot != NOWHERE and flow.edge in homes:
                 homes[flow.edge].add(slot)
     return homes

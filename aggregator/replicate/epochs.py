@@ -6,7 +6,7 @@ Invariant: while slots run, the driver only watches; what the edges show and wha
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +156,7 @@ class EpochRunner:
             self._prepared(snapshots)
         return True
 
-    def _slot_plan(self, epoch: int, slot: int, flows: tuple[FlowPlan, ...]) -> SlotPlan:
+    def _slot_plan(self, epoch: int, slot: int, flows: Collection[FlowPlan]) -> SlotPlan:
         replication = self._config.replication
         cadence = Cadence(replication.commit_interval.total_seconds(), replication.commit_bytes)
         patience_s = replication.drain_patience.total_seconds()

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import structs
+
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Decision, Gap, GapKind
@@ -175,7 +177,8 @@ class Flow:
     def entry(self) -> LedgerRecord:
         """The ledger record that the open transaction commits."""
         delivered, dead, suppressed, stripped = self.counts
-        return self.committed._replace(
+        return structs.replace(
+            self.committed,
             incarnation=self.incarnation,
             next_offset=self.next_offset,
             delivered=delivered,

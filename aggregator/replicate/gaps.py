@@ -7,6 +7,8 @@ is read twice is two records.
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.gap import Decision, Gap, GapKind
@@ -117,14 +119,16 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
         decisions: All of this flow.
     """
     if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
-        entry = entry._replace(gap=None)  # the same topic is back, or visible again
+        entry = structs.replace(entry, gap=None)  # the same topic is back, or visible again
     found = [one.gap for one in decisions if one.position == entry.position and one.gap.kind in _READABLE_AFTER]
     if not found:
         return entry
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
     lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
     unread = grown(entry.unread, passed_over(lost, entry.position))
-    return entry._replace(incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None, unread=unread)
+    return structs.replace(
+        entry, incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None, unread=unread
+    )
 
 
 def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:

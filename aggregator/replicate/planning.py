@@ -6,12 +6,16 @@ added later begin at their beginning. What the ledger knows and the edge no long
 """
 
 import sys
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from itertools import repeat
+from functools import partial
+from itertools import pairwise, repeat
+from operator import attrgetter
 from typing import Self
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -22,10 +26,11 @@ from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
 from aggregator.kafka.requests import by_flow
 from aggregator.kafka.topics import TopicSpec
 from aggregator.privacy.agreement import COMPACT
-from aggregator.replicate.assignment import assign
+from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.discovery import EdgeTopic, is_internal
-from aggregator.replicate.flow import FlowPlan, Hold
+from aggregator.replicate.flow import Hold
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
+from aggregator.replicate.placed import PlacedFlows, TopicTerms
 from aggregator.replicate.retention import refusal
 
 Snapshots = Mapping[str, Mapping[str, EdgeTopic]]
@@ -43,7 +48,7 @@ _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.polic
 class EpochFlows:
     """Flows by slot, and those that are refused before they start."""
 
-    by_slot: Mapping[int, tuple[FlowPlan, ...]]
+    by_slot: Mapping[int, PlacedFlows]
     holds: tuple[Hold, ...]
 
 
@@ -106,24 +111,20 @@ def entry_of(
         moved = settled(found, decisions)
         return moved, moved != found
     if found is not None:
-        again = found._replace(incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
-        return again._replace(gap=None, leader_epoch=None, unread=()), True
+        again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
+        return structs.replace(again, gap=None, leader_epoch=None, unread=()), True
     offset = (topic.starts if widened else topic.firsts)[source.partition]
     unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
-    return LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=0, unread=unread), True
+    return LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread), True
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
-    """What holds for every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
+class _Rules:
+    """What decides every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
 
-    central: str
+    terms: TopicTerms
     settings: Mapping[str, str]
     refused: str | None
-    by_key: bool
-    skips: bool
-    limit_bytes: int
-    compacted: bool
 
     @classmethod
     def of(
@@ -137,15 +138,14 @@ class _Terms:
         name = target(config, edge, topic)
         rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
         settings = central.get(name, {})
-        return cls(
+        terms = TopicTerms(
             name,
-            settings,
-            refused.get((edge, topic)),
             by_key=rule is not None and rule.partition_by == "key",
-            skips=skips_gaps(config, edge, topic),
             limit_bytes=int(settings.get("max.message.bytes", 1_048_588)),
+            skips=skips_gaps(config, edge, topic),
             compacted=is_compacted(settings),
         )
+        return cls(terms, settings, refused.get((edge, topic)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ class _Starts:
     sources: list[EdgePartition] = field(default_factory=list)
     entries: list[LedgerRecord] = field(default_factory=list)
     ends: list[int | None] = field(default_factory=list)
-    terms: list[_Terms] = field(default_factory=list)
+    terms: list[TopicTerms] = field(default_factory=list)
     fresh: dict[EdgePartition, Decision | None] = field(default_factory=dict)
 
-    def add(self, source: EdgePartition, entry: LedgerRecord, end: int | None, terms: _Terms) -> None:
+    def add(self, source: EdgePartition, entry: LedgerRecord, end: int | None, terms: TopicTerms) -> None:
         """One flow."""
         self.extend([source], [entry], [end], terms)
 
@@ -172,7 +172,7 @@ class _Starts:
         sources: Sequence[EdgePartition],
         entries: Iterable[LedgerRecord],
         ends: Iterable[int | None],
-        terms: _Terms,
+        terms: TopicTerms,
     ) -> None:
         """Flows of one topic."""
         self.sources.extend(sources)
@@ -180,32 +180,39 @@ class _Starts:
         self.ends.extend(ends)
         self.terms.extend(repeat(terms, len(sources)))
 
-    def weights(self) -> dict[EdgePartition, float]:
-        """Work per flow."""
+    def weights(self) -> NDArray[np.float64]:
+        """Work of each flow."""
+        ends = np.fromiter((end or 0 for end in self.ends), np.int64, len(self.ends))
+        waiting: NDArray[np.float64] = np.maximum(ends - self._of_entries("next_offset"), 0.0)
+        return waiting + _FLOW_WEIGHT
+
+    def before(self) -> NDArray[np.int64]:
+        """The slot that each flow was in; `NOWHERE` for one that begins."""
+        return self._of_entries("slot")
+
+    def _of_entries(self, name: str) -> NDArray[np.int64]:
+        return np.fromiter(map(attrgetter(name), self.entries), np.int64, len(self.entries))
+
+    def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, PlacedFlows]:
+        """Flows of each slot that has any."""
+        order = np.argsort(slots, kind="stable")
+        used, begins = np.unique(slots[order], return_index=True)
         return {
-            source: _FLOW_WEIGHT + (end - entry.next_offset if end and end > entry.next_offset else 0)
-            for source, entry, end in zip(self.sources, self.entries, self.ends, strict=True)
+            slot: self._placed(epoch, slot, order[start:end].tolist(), drain=drain)
+            for slot, (start, end) in zip(used.tolist(), pairwise([*begins, len(order)]), strict=True)
         }
 
-    def placed(self, slots: Mapping[EdgePartition, int], epoch: int, *, drain: bool) -> dict[int, tuple[FlowPlan, ...]]:
-        """A plan for each flow, by slot."""
-        by_slot: dict[int, list[FlowPlan]] = defaultdict(list)
-        for source, entry, end, terms in zip(self.sources, self.entries, self.ends, self.terms, strict=True):
-            slot = slots[source]
-            plan = FlowPlan(
-                source,
-                entry.under(epoch, slot),
-                source in self.fresh,
-                terms.central,
-                terms.by_key,
-                terms.limit_bytes,
-                end if drain else None,
-                terms.skips,
-                self.fresh.get(source),
-                terms.compacted,
-            )
-            by_slot[slot].append(plan)
-        return {slot: tuple(plans) for slot, plans in by_slot.items()}
+    def _placed(self, epoch: int, slot: int, own: list[int], *, drain: bool) -> PlacedFlows:
+        sources = [self.sources[at] for at in own]
+        return PlacedFlows(
+            epoch,
+            slot,
+            sources,
+            entries=[self.entries[at] for at in own],
+            until=[self.ends[at] if drain else None for at in own],
+            terms=[self.terms[at] for at in own],
+            fresh={source: self.fresh[source] for source in sources if source in self.fresh},
+        )
 
 
 def plan_flows(
@@ -236,68 +243,67 @@ def plan_flows(
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    terms = cache(partial(_Terms.of, config, central, refused))
+    rules = partial(_Rules.of, config, central, refused)
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
-    gone = {source: entry for source, entry in ledger.items() if source.edge in snapshots}
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
         topic = snapshots[edge][name]
-        holds += _of_topic(edge, topic, terms(edge, name), gone, starts, decided=decided, now_ms=now_ms)
-    for source, entry in sorted(_lost(config, gone, decided, now_ms)):
-        starts.add(source, entry, None, terms(source.edge, source.topic))
+        holds += _of_topic(edge, topic, rules(edge, name), ledger, starts, decided=decided, now_ms=now_ms)
+    for source, entry in sorted(_lost(config, _gone(ledger, snapshots), decided, now_ms)):
+        starts.add(source, entry, None, rules(source.edge, source.topic).terms)
         if entry != ledger[source]:
             starts.fresh[source] = None
-    before = {source: entry.slot for source, entry in ledger.items()}
-    placed = assign(starts.weights(), before, config.replication.slots)
-    return EpochFlows(starts.placed(placed, epoch, drain=drain), tuple(holds))
+    slots = assign(starts.sources, starts.weights(), starts.before(), config.replication.slots)
+    return EpochFlows(starts.by_slot(slots, epoch, drain=drain), tuple(holds))
 
 
 def _of_topic(
     edge: str,
     topic: EdgeTopic,
-    terms: _Terms,
-    gone: dict[EdgePartition, LedgerRecord],
+    rules: _Rules,
+    ledger: Ledger,
     starts: _Starts,
     *,
     decided: Mapping[EdgePartition, tuple[Decision, ...]],
     now_ms: int,
 ) -> list[Hold]:
-    """Every partition of a topic that is there, into `starts`; what the ledger knows of them is taken out of `gone`."""
+    """Every partition of a topic that is there, into `starts`."""
     edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
-    entries = [gone.pop(source, None) for source in sources]
-    going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic.topic_id]
-    stopped = any(entry.gap is not None for entry in going_on) or not decided.keys().isdisjoint(sources)
-    if len(going_on) == len(sources) and not stopped and not terms.refused:  # nearly every topic of nearly every epoch
-        starts.extend(sources, going_on, topic.ends, terms)
+    entries = list(map(ledger.get, sources))
+    life = topic.topic_id
+    going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
+    asked = bool(decided) and not decided.keys().isdisjoint(sources)
+    if len(going_on) == len(sources) and not asked and not rules.refused:  # nearly every topic of nearly every epoch
+        starts.extend(sources, going_on, topic.ends, rules.terms)
         return []
+    known = any(entry is not None and entry.topic_id == life for entry in entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
-        begins = found is None or found.topic_id != topic.topic_id
-        hold = _hold(source, topic, terms, now_ms=now_ms) if begins or terms.refused else None
+        begins = found is None or found.topic_id != life
+        hold = _hold(source, topic, rules, now_ms=now_ms) if begins or rules.refused else None
         if hold:
             holds.append(hold)
             continue
-        own = _own_decision(source, found, topic, terms, now_ms)
-        known = decided.get(source, ())
-        decisions = (*known, own) if own else known
-        entry, fresh = entry_of(found, source, topic, widened=bool(going_on), decisions=decisions)
-        starts.add(source, entry, end, terms)
+        own = _own_decision(source, found, topic, rules.terms, now_ms)
+        decisions = decided.get(source, ())
+        entry, fresh = entry_of(found, source, topic, widened=known, decisions=(*decisions, own) if own else decisions)
+        starts.add(source, entry, end, rules.terms)
         if fresh:
             starts.fresh[source] = own
     return holds
 
 
-def _hold(source: EdgePartition, topic: EdgeTopic, terms: _Terms, *, now_ms: int) -> Hold | None:
+def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, now_ms: int) -> Hold | None:
     """Why a flow must not run: its policy, or, where it begins, central's retention."""
-    if terms.refused:
-        return Hold(source, "policy", terms.refused)
-    reason = refusal(topic, source.partition, terms.settings, now_ms=now_ms, central_name=terms.central)
+    if rules.refused:
+        return Hold(source, "policy", rules.refused)
+    reason = refusal(topic, source.partition, rules.settings, now_ms=now_ms, central_name=rules.terms.central)
     return Hold(source, "retention", reason) if reason else None
 
 
 def _own_decision(
-    source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: _Terms, now_ms: int
+    source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: TopicTerms, now_ms: int
 ) -> Decision | None:
     """What the hub decides by itself of a flow; it counts like what a person did."""
     if found is not None and found.topic_id != topic.topic_id:
@@ -305,6 +311,16 @@ def _own_decision(
     if found is not None and found.gap is not None and terms.skips:
         return skipped(source, found.position, found.gap, now_ms=now_ms)
     return None
+
+
+def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
+    """What the ledger knows of edges that answered, and these do not show."""
+    shown = {edge: {name: len(topic.starts) for name, topic in topics.items()} for edge, topics in snapshots.items()}
+    return {
+        source: entry
+        for source, entry in ledger.items()
+        if (widths := shown.get(source.edge)) is not None and source.partition >= widths.get(source.topic, 0)
+    }
 
 
 def _lost(
@@ -315,4 +331,4 @@ def _lost(
         if is_internal(source.topic) or skips_gaps(config, source.edge, source.topic):
             continue
         if not is_decided(entry, GapKind.DELETED, decided.get(source, ())):
-            yield source, entry._replace(gap=deleted(entry, since_ms=now_ms))
+            yield source, structs.replace(entry, gap=deleted(entry, since_ms=now_ms))

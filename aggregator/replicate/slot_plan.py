@@ -3,6 +3,7 @@
 Invariant: frozen; plans travel to executors and outcomes back, and neither holds a secret or anything of a record.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.coordinates import EdgePartition
@@ -33,7 +34,7 @@ class SlotPlan:
     names: HubNames
     epoch: int
     slot: int
-    flows: tuple[FlowPlan, ...]
+    flows: Collection[FlowPlan]
     cadence: Cadence
     drain: bool
     patience_s: float

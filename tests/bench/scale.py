@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import psutil
 
 from aggregator.config.model import HubConfig
@@ -146,9 +147,9 @@ def simulate(edges: int, topics: int, partitions: int, slots: int, *, rounds: in
     epoch, ledger = timer.time("open_and_read_ledger", lambda: open_epoch(central, slots=slots, driver="d"))
     same = timer.time("plan_again", lambda: world.plan(ledger, epoch.epoch, slots))
     less = timer.time("plan_with_a_slot_less", lambda: world.plan(ledger, epoch.epoch, slots - 1))
-    weights = {flow: 1000.0 + entry.next_offset for flow, entry in ledger.items()}
     where = {flow: entry.slot for flow, entry in ledger.items()}
-    timer.time("assignment_alone", lambda: assign(weights, where, slots))
+    weights, before = np.array([1000.0 + entry.next_offset for entry in ledger.values()]), np.array([*where.values()])
+    timer.time("assignment_alone", lambda: assign([*ledger], weights, before, slots))
     grown = psutil.Process().memory_info().rss - held
     sealed = timer.time("pickle_every_slot", lambda: [pickle.dumps(plans) for plans in same.by_slot.values()])
     after, kept = _ledger_of(less), _ledger_of(same)

@@ -121,7 +121,7 @@ MUTANTS = [
             (
                 PLANNING,
                 "moved = settled(found, decisions)",
-                "moved = found._replace(gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
+                "moved = structs.replace(found, gap=None, next_offset=topic.starts[source.partition]) if found.gap and decisions else found",  # noqa: E501 - one passage
             )
         ],
         situation="truncation",

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from aggregator.backfill.ask import Mode
 from aggregator.backfill.flows import Scene, plan_epoch
@@ -46,12 +47,12 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
     """A first position is written before the first poll (rule D); a resumed one has it already."""
     first = flow()
     assert (first.fresh, first.entry.position, first.entry.epoch, first.until) == (True, (0, 0), 7, 40)
-    entry = first.entry._replace(next_offset=25, delivered=25)
+    entry = structs.replace(first.entry, next_offset=25, delivered=25)
     again = flow(entry=entry)
     assert again.segments == (Segment(0, OffsetRange(25, 40)),)
     assert (again.entry.position, again.entry.delivered, again.limit_bytes) == ((0, 25), 25, 1000)
     assert (again.backfill, again.skips) == (PLAN.id, True)
-    assert epoch(entry=entry._replace(next_offset=40)).by_slot == {}
+    assert epoch(entry=structs.replace(entry, next_offset=40)).by_slot == {}
 
 
 def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
@@ -151,7 +152,7 @@ def test_backfills_share_a_ledger_and_not_their_positions():
     """A flow of each has a key of its own; a live reader of the key would refuse it."""
     record = LedgerRecord(0, "id-1", 5, 1, 0)
     log = [
-        LogRecord(0, offset, flow_key(FLOW, id_), record._replace(next_offset=offset).encode())
+        LogRecord(0, offset, flow_key(FLOW, id_), structs.replace(record, next_offset=offset).encode())
         for offset, id_ in enumerate(["aa", "bb", "aa"])
     ]
     told = Told()
@@ -190,7 +191,7 @@ PARTS = st.lists(
 @given(PARTS)
 def test_a_ledger_record_keeps_what_was_never_read(parts):
     """It survives the record's text; a record without any reads as before."""
-    record = LIVE._replace(unread=tuple(parts))
+    record = structs.replace(LIVE, unread=tuple(parts))
     text = record.encode()
     assert decode(LogRecord(0, 0, str(FLOW), text), "h.ledger") == record
     assert (b"unread" in text) is bool(parts)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
@@ -44,7 +45,7 @@ def test_rule_d_the_highest_epoch_wins_and_then_the_last_in_log_order():
     """Rule D: an older epoch's record never wins, whatever its position; ties go to the end of the log."""
     old = LedgerRecord(0, "id", 900, epoch=3, slot=0)
     new = LedgerRecord(0, "id", 500, epoch=4, slot=1)
-    newer = new._replace(next_offset=501)
+    newer = structs.replace(new, next_offset=501)
     log = [logged(new, partition=1, offset=0), logged(newer, partition=1, offset=1), logged(old, partition=2, offset=9)]
     assert winners(log, "h.ledger") == {SOURCE: newer}
 

@@ -1,16 +1,25 @@
 """Assignment of flows to slots."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.assignment import assign
+from aggregator.replicate import assignment
+from aggregator.replicate.assignment import NOWHERE
 
 flows = st.builds(
     EdgePartition, st.sampled_from(["eu", "us", "ap"]), st.sampled_from(["a", "b", "c"]), st.integers(0, 9)
 )
 weights = st.dictionaries(flows, st.floats(1, 1e9), max_size=60)
 previous = st.dictionaries(flows, st.integers(0, 12), max_size=60)
+
+
+def assign(weights: dict[EdgePartition, float], previous: dict[EdgePartition, int], slots: int):
+    """By name, as a person would say it."""
+    before = np.array([previous.get(flow, NOWHERE) for flow in weights], np.int64)
+    placed = assignment.assign(list(weights), np.array(list(weights.values())), before, slots)
+    return dict(zip(weights, placed.tolist(), strict=True))
 
 
 @given(weights, previous, st.integers(1, 8))

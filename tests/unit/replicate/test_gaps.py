@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
@@ -80,9 +81,8 @@ def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisio
     after = settled(before, decisions)
     passed = after.unread
     assert passed == ((Segment(0, OffsetRange(10, after.next_offset)),) if after.next_offset > 10 else ())
-    assert after._replace(unread=()) == (
-        before if position is None else before._replace(incarnation=position[0], next_offset=position[1], gap=None)
-    )
+    moves = {"incarnation": position[0], "next_offset": position[1], "gap": None} if position else {}
+    assert structs.replace(after, unread=()) == structs.replace(before, **moves)
 
 
 def test_an_accepted_gap_is_a_first_position_that_the_owning_slot_writes():
@@ -115,7 +115,7 @@ def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
 
 def test_a_recreated_topic_leaves_a_word_about_its_former_life():
     """The protocol goes on in the next incarnation at 0, and the slot writes what is unknown beside the position."""
-    new = plan({FLOW: entry(TRUNCATED)._replace(topic_id="gone")})[FLOW]
+    new = plan({FLOW: structs.replace(entry(TRUNCATED), topic_id="gone")})[FLOW]
     assert (new.fresh, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)
     assert new.decision is not None
     assert (new.decision.gap.kind, new.decision.gap.start, new.decision.gap.end) == (GapKind.RECREATED, 10, None)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec import structs
+
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.ledger import LedgerRecord
@@ -108,5 +110,5 @@ def test_another_edge_and_another_topic_change_nothing_for_a_flow():
         assert len(found) == 6
         expected = {plan.source: plan for slot in alone.by_slot.values() for plan in slot}
         for source, plan in expected.items():
-            moved = plan.entry._replace(slot=found[source].entry.slot)
+            moved = structs.replace(plan.entry, slot=found[source].entry.slot)
             assert found[source] == plan._replace(entry=moved)
