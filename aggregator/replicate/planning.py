@@ -8,7 +8,7 @@ added later begin at their beginning. What the ledger knows and the edge no long
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise, repeat
 from operator import attrgetter
 from typing import Self
@@ -243,7 +243,7 @@ def plan_flows(
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    rules = partial(_Rules.of, config, central, refused)
+    rules = cache(partial(_Rules.of, config, central, refused))
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
