@@ -40,26 +40,30 @@ def _listed(
 ) -> dict[Partition, Any]:
     """One answer per partition; a leader that is just being elected is waited for, up to three time-outs."""
     deadline = time.monotonic() + _ELECTION_TIMEOUTS * timeout_s
-    while partitions:
+    found: dict[Partition, Any] = {}
+    while missing := [at for at in partitions if at not in found]:
         futures = clients.admin(cluster).list_offsets(
-            {TopicPartition(topic, partition): spec for topic, partition in partitions},
+            {TopicPartition(topic, partition): spec for topic, partition in missing},
             isolation_level=level,
             request_timeout=timeout_s,
         )
-        try:
-            return {(at.topic, at.partition): future.result(timeout_s + 5) for at, future in futures.items()}
-        except (KafkaException, TimeoutError) as failure:
-            error = failure.args[0] if isinstance(failure, KafkaException) else None
-            if error is None or error.code() not in _ELECTING | _OUTDATED or time.monotonic() > deadline:
-                raise Unreachable(
-                    f"offsets of {len(partitions)} partitions at {cluster.bootstrap_servers} can not be listed: "
-                    f"{error.str() if error else 'no answer'}",
-                    hint="check that the broker runs and that the principal may describe these topics",
-                ) from None
-            if error.code() in _OUTDATED:
+        refused: KafkaError | None = None
+        for at, future in futures.items():
+            try:
+                found[at.topic, at.partition] = future.result(timeout_s + 5)
+            except (KafkaException, TimeoutError) as failure:
+                refused = failure.args[0] if isinstance(failure, KafkaException) else None
+                if refused is None or refused.code() not in _ELECTING | _OUTDATED or time.monotonic() > deadline:
+                    raise Unreachable(
+                        f"offsets of {len(missing)} partitions at {cluster.bootstrap_servers} can not be listed: "
+                        f"{refused.str() if refused else 'no answer'}",
+                        hint="check that the broker runs and that the principal may describe these topics",
+                    ) from None
+        if refused:
+            if refused.code() in _OUTDATED:
                 _look_again(cluster, timeout_s)
             time.sleep(0.05)
-    return {}
+    return found
 
 
 def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:

@@ -8,12 +8,13 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from aggregator.config.match import rule_for
-from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.names import HEARTBEATS
@@ -82,35 +83,46 @@ def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic]) -> di
         for name, topic in shown.items()
         if name not in known or known[name].shape != (topic.topic_id, topic.partitions)
     }
-    found = {name: known[name] for name in shown if name not in fresh}
-    if fresh:
-        settings = topics.settings(cluster, fresh)
-        for name, topic in fresh.items():
-            start = start_of(config, edge, name) or "earliest"
-            chosen = {key: settings[name][key] for key in _SETTINGS if key in settings[name]}
-            found[name] = _detailed(cluster, topic, start, chosen)
+    return {name: known[name] for name in shown if name not in fresh} | _detailed(config, edge, fresh)
+
+
+def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -> dict[str, EdgeTopic]:
+    """Offsets and settings of topics, in as many questions for two hundred of them as for one."""
+    cluster = config.edges[edge]
+    settings = topics.settings(cluster, fresh)
+    at = {name: [(name, partition) for partition in range(topic.partitions)] for name, topic in fresh.items()}
+    every = list(chain.from_iterable(at.values()))
+    starts, stable = ends.start_offsets(cluster, every), ends.stable_end_offsets(cluster, every)
+    oldest = ends.first_timestamps(cluster, every)
+    firsts = starts | _later_starts(config, edge, at)
+    return {
+        name: EdgeTopic(
+            name,
+            topic.topic_id,
+            tuple(starts[p] for p in at[name]),
+            tuple(firsts[p] for p in at[name]),
+            tuple(stable[p] for p in at[name]),
+            tuple(oldest.get(p) for p in at[name]),
+            {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
+        )
+        for name, topic in fresh.items()
+    }
+
+
+def _later_starts(
+    config: HubConfig, edge: str, at: Mapping[str, Sequence[ends.Partition]]
+) -> dict[ends.Partition, int]:
+    """Where flows begin whose rule does not say `earliest`."""
+    by_start: dict[str | datetime, list[ends.Partition]] = {}
+    for name, partitions in at.items():
+        by_start.setdefault(start_of(config, edge, name) or "earliest", []).extend(partitions)
+    found: dict[ends.Partition, int] = {}
+    for start, partitions in by_start.items():
+        if isinstance(start, datetime):
+            found |= ends.offsets_at(config.edges[edge], partitions, start)
+        elif start != "earliest":
+            found |= ends.log_end_offsets(config.edges[edge], partitions)
     return found
-
-
-def _detailed(
-    cluster: ClusterConfig, topic: topics.Topic, start: str | datetime, settings: Mapping[str, str]
-) -> EdgeTopic:
-    at = [(topic.name, partition) for partition in range(topic.partitions)]
-    starts, stable = ends.start_offsets(cluster, at), ends.stable_end_offsets(cluster, at)
-    if isinstance(start, datetime):
-        firsts = ends.offsets_at(cluster, at, start)
-    else:
-        firsts = starts if start == "earliest" else ends.log_end_offsets(cluster, at)
-    oldest = ends.first_timestamps(cluster, at)
-    return EdgeTopic(
-        topic.name,
-        topic.topic_id,
-        tuple(starts[p] for p in at),
-        tuple(firsts[p] for p in at),
-        tuple(stable[p] for p in at),
-        tuple(oldest.get(p) for p in at),
-        settings,
-    )
 
 
 class EdgeWatch:
