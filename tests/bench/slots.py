@@ -86,7 +86,7 @@ def measure(sandbox: Sandbox, *, records: int, slots: int) -> dict[str, float]:
         at = [TopicPartition(f"{edge}.{trial.topic}", p) for edge in sandbox.edges for p in range(3)]
 
         def there() -> int:
-            futures = admin.list_offsets(dict.fromkeys(at, OffsetSpec.latest()), request_timeout=5)
+            futures = admin.list_offsets(dict.fromkeys(at, OffsetSpec.latest()), request_timeout=1)
             found = 0
             for future in futures.values():
                 try:
