@@ -6,7 +6,7 @@ idempotence: a scheduler that runs it twice writes once.
 
 import sys
 
-from aggregator.cli.main import main
+from aggregator.cli.main import entry
 
 if __name__ == "__main__":
-    main(["backfill", "run", "--yes", *sys.argv[1:]])
+    entry(["backfill", "run", "--yes", *sys.argv[1:]])

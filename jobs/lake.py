@@ -5,7 +5,7 @@ Invariant: the same command as `aggregator run --only lake`, with spark-submit's
 
 import sys
 
-from aggregator.cli.main import main
+from aggregator.cli.main import entry
 
 if __name__ == "__main__":
-    main(["run", "--only", "lake", *sys.argv[1:]])
+    entry(["run", "--only", "lake", *sys.argv[1:]])

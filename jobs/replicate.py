@@ -5,7 +5,7 @@ Invariant: the same command as `aggregator run --only replicate`, with spark-sub
 
 import sys
 
-from aggregator.cli.main import main
+from aggregator.cli.main import entry
 
 if __name__ == "__main__":
-    main(["run", "--only", "replicate", *sys.argv[1:]])
+    entry(["run", "--only", "replicate", *sys.argv[1:]])

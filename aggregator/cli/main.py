@@ -3,9 +3,12 @@
 Invariant: a command is imported when it is called, so that `aggregator --help` stays quick.
 """
 
+import logging
 import os
 import sys
-from typing import Literal
+import threading
+from collections.abc import Sequence
+from typing import Literal, NoReturn
 
 import click
 
@@ -150,5 +153,27 @@ def main(ctx: click.Context, log_level: str, log_format: Literal["auto", "text",
     configure_logs(log_level, log_format, sys.stderr, os.environ)
 
 
+def entry(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The command as a process, which ends with the exit code whatever its threads are at.
+
+    Threads that wait for a broker or an object store are daemons. Python 3.11 unwinds each as soon as it comes back to
+    an interpreter that is being taken apart, which a library's own frames need not survive: a signal would end the
+    process instead of its code. Where there are such threads, nothing is taken apart.
+
+    Args:
+        arguments: Instead of the command line's.
+    """
+    try:
+        main(arguments)
+    except SystemExit as end:
+        if isinstance(end.code, int) and any(thread.daemon for thread in threading.enumerate()):
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code)
+        raise
+    raise SystemExit(0)
+
+
 if __name__ == "__main__":
-    main()
+    entry()

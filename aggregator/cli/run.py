@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 EXIT_SOME_EDGES_FAILED = 4
 EXIT_DATA_LOSS = 5
+_LAKE_LEAVES_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,7 @@ def _run(
         finally:
             if beside:
                 stop.set()
+                beside.leave()
             watching.finish()
             written.finish()
     if beside and beside.ident is not None:
@@ -259,6 +261,11 @@ class _LakeThread(threading.Thread):
             self._lake.run(self._stop_event)
         except AggregatorError as error:
             self._error = error
+
+    def leave(self) -> None:
+        """Give it time to stop before Spark is taken away; what it has staged and not committed is seen by nobody."""
+        if self.ident is not None:
+            self.join(_LAKE_LEAVES_S)
 
     def finish(self) -> None:
         self.join()

@@ -39,6 +39,8 @@ from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
 _FAILURES_MOST = 5
+# An epoch that lasted so long is no failure to open one.
+_LASTED_S = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -167,6 +169,7 @@ class Driver:
         failures = 0
         result = EpochResult((), ())
         while not self._stop.is_set():
+            opened = time.monotonic()
             try:
                 result = runner.run()
             except OutcomeUnknown:
@@ -176,7 +179,7 @@ class Driver:
             else:
                 trouble = "" if result.all("stopped", "drained") else result.said()
             if trouble:
-                failures += 1
+                failures = 1 if time.monotonic() - opened > _LASTED_S else failures + 1
                 self._recover(keeper, trouble, failures)
                 continue
             failures = 0

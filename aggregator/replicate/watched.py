@@ -1,7 +1,8 @@
 """Slots under watch: runs an epoch's slots on Spark, and ends the epoch through the control topic when it is due.
 
 Invariant: while slots run, the driver only watches; nothing is ended by force unless the slots do not answer for longer
-than any transaction can last. A driver that lost its lease does not wait for them.
+than any transaction can last. A driver that lost its lease does not wait for them. A slot that ends by itself while
+others run on (fenced, because central timed out its transaction; failed) ends the epoch: its flows would stand still.
 """
 
 import re
@@ -18,6 +19,7 @@ from aggregator.replicate.task import EpochWork, run_slots
 from aggregator.replicate.world import KafkaDriverCentral
 
 _TICK_S = 0.1
+_COUNT_EVERY_S = 1.0
 # Longer than a transaction's time-out plus the broker's sweep: no slot that lives needs more to commit and end.
 _END_PATIENCE_S = 40.0
 # How a traceback that came through Spark shows an error of our own tree.
@@ -45,9 +47,11 @@ def run_watched(
         AggregatorError: the lease was lost, with whatever took it.
     """
     outcomes: list[SlotOutcome] = []
+    slots = _SlotsJob(spark, work)
 
     def job() -> None:
         try:
+            slots.mark()
             outcomes.extend(run_slots(spark, work))
         except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
             outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
@@ -59,11 +63,34 @@ def run_watched(
         thread.join(_TICK_S)
         if keeper.lost is not None:
             raise keeper.lost
-        if ending is None and due():
+        if ending is None and (due() or slots.one_ended(time.monotonic())):
             ending = _ask_to_end(central, work.plans[0].epoch)
         if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:
             spark.sparkContext.cancelAllJobs()
     return outcomes
+
+
+class _SlotsJob:
+    """What Spark shows of an epoch's slots. Those of a drain end when they are done, one by one, and tell nothing."""
+
+    def __init__(self, spark: SparkSession, work: EpochWork) -> None:
+        self._context = spark.sparkContext
+        self._group = f"slots {work.plans[0].names.hub} {work.plans[0].epoch}"
+        self._endless = not work.plans[0].drain
+        self._counted = time.monotonic()
+
+    def mark(self) -> None:
+        """Name what this thread will run."""
+        self._context.setJobGroup(self._group, "the slots of an epoch")
+
+    def one_ended(self, now: float) -> bool:
+        """Whether a slot has ended that should not have; Spark is asked once a second."""
+        if not self._endless or now - self._counted < _COUNT_EVERY_S:
+            return False
+        self._counted, shown = now, self._context.statusTracker()
+        jobs = [shown.getJobInfo(job) for job in shown.getJobIdsForGroup(self._group)]
+        stages = [shown.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return any(stage is not None and stage.numCompletedTasks > 0 for stage in stages)
 
 
 def _ask_to_end(central: KafkaDriverCentral, epoch: int) -> float | None:

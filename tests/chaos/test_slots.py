@@ -1,12 +1,35 @@
-"""Slots that are not alone: hubs of different sizes after each other, and a second copy of a running task."""
+"""Slots that are not alone: one that loses its id, hubs of different sizes, a second copy of a running task."""
 
 import pytest
+from confluent_kafka import Producer
 
 from aggregator.errors import Fenced
 from tests.epochs import Epochs
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+
+
+@pytest.mark.ci
+@pytest.mark.spark
+def test_a_slot_that_is_fenced_alone_is_back_in_seconds(new_trial):
+    """Rule E (I1, I7): a slot loses its id, as to a transaction that timed out; it gets another epoch, unasked."""
+    trial = new_trial(slots=2)
+    with trial.running("--only", "replicate") as hub, trial.traffic("eu", "us") as produced:
+        for slot in (None, 1, 0):
+            if slot is not None:
+                central = trial.sandbox.central.bootstrap
+                thief = {"bootstrap.servers": central, "transactional.id": f"{trial.hub}.slot-{slot}"}
+                Producer(thief).init_transactions(30)
+            for edge in ("eu", "us"):
+                goal = trial.central_count(edge) + 200
+                wait_for(lambda e=edge, n=goal: trial.central_count(e) >= n, timeout=90, what=f"delivery from {edge}")
+            assert hub.poll() is None, hub.log.read_text()
+        assert "slot 1 fenced" in hub.log.read_text()
+        assert "slot 0 fenced" in hub.log.read_text()
+    trial.drain()
+    for edge in ("eu", "us"):
+        trial.check_exactly_once(edge, produced[edge])
 
 
 def sized(epochs: Epochs, slots: int) -> None:
