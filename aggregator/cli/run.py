@@ -183,7 +183,6 @@ def _run(
             report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
             if beside:
-                stop.set()
                 beside.leave()
             watching.finish()
             written.finish()
@@ -264,6 +263,7 @@ class _LakeThread(threading.Thread):
 
     def leave(self) -> None:
         """Give it time to stop before Spark is taken away; what it has staged and not committed is seen by nobody."""
+        self._stop_event.set()
         if self.ident is not None:
             self.join(_LAKE_LEAVES_S)
 

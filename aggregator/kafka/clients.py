@@ -5,7 +5,8 @@ Invariant: the properties that exactly-once rests on are set here, last, and nev
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -123,15 +124,37 @@ def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
     )
 
 
+class _Admin(NamedTuple):
+    client: AdminClient
+    made: float
+
+
 @functools.cache
-def _admins() -> dict[str, AdminClient]:
+def _admins() -> dict[str, _Admin]:
+    return {}
+
+
+@functools.cache
+def _retired() -> dict[str, AdminClient]:
     return {}
 
 
 def admin(cluster: ClusterConfig) -> AdminClient:
     """The process's admin client of this cluster; kept, because a collected one cancels its pending futures."""
-    kept = _admins()
-    key = cluster.model_dump_json()
+    kept, key = _admins(), cluster.model_dump_json()
     if key not in kept:
-        kept[key] = AdminClient(connection_options(cluster), logger=log)
-    return kept[key]
+        kept[key] = _Admin(AdminClient(connection_options(cluster), logger=log), time.monotonic())
+    return kept[key].client
+
+
+def renew_admin(cluster: ClusterConfig, *, older_than_s: float = 30.0) -> None:
+    """After a question that no broker answered: ask the next one with another client, if this one is not young.
+
+    A client that once hears of no brokers at all, as from a cluster that just starts, never connects again (librdkafka
+    issue 5301). The old one stays until the next renewal, for those who still wait for its answers.
+    """
+    kept, key = _admins(), cluster.model_dump_json()
+    known = kept.get(key)
+    if known is not None and time.monotonic() - known.made > older_than_s:
+        _retired()[key] = known.client
+        kept.pop(key, None)

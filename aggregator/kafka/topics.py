@@ -68,6 +68,7 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
     try:
         listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
     except KafkaException as error:
+        clients.renew_admin(cluster)
         raise Unreachable(
             f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
             hint="check the address, the network and whether the broker runs",

@@ -1,0 +1,15 @@
+"""Clients that are kept, and when they are given up."""
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka.clients import admin, renew_admin
+
+
+def test_an_admin_client_is_kept_until_it_failed_and_is_not_young():
+    """One for each cluster; what a young one fails at, another one would fail at too."""
+    here, there = ClusterConfig(bootstrap_servers="127.0.0.1:1"), ClusterConfig(bootstrap_servers="127.0.0.1:2")
+    first, other = admin(here), admin(there)
+    renew_admin(here)
+    assert admin(here) is first
+    renew_admin(here, older_than_s=0)
+    assert admin(here) is not first
+    assert admin(there) is other
