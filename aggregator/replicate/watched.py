@@ -74,20 +74,21 @@ class _SlotsJob:
     """What Spark shows of an epoch's slots. Those of a drain end when they are done, one by one, and tell nothing."""
 
     def __init__(self, spark: SparkSession, work: EpochWork) -> None:
-        self._context = spark.sparkContext
+        self._spark = spark
         self._group = f"slots {work.plans[0].names.hub} {work.plans[0].epoch}"
         self._endless = not work.plans[0].drain
         self._counted = time.monotonic()
 
     def mark(self) -> None:
         """Name what this thread will run."""
-        self._context.setJobGroup(self._group, "the slots of an epoch")
+        if self._endless:
+            self._spark.sparkContext.setJobGroup(self._group, "the slots of an epoch")
 
     def one_ended(self, now: float) -> bool:
         """Whether a slot has ended that should not have; Spark is asked once a second."""
         if not self._endless or now - self._counted < _COUNT_EVERY_S:
             return False
-        self._counted, shown = now, self._context.statusTracker()
+        self._counted, shown = now, self._spark.sparkContext.statusTracker()
         jobs = [shown.getJobInfo(job) for job in shown.getJobIdsForGroup(self._group)]
         stages = [shown.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
         return any(stage is not None and stage.numCompletedTasks > 0 for stage in stages)
