@@ -59,7 +59,7 @@ def _listed(
                         f"{refused.str() if refused else 'no answer'}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
-        if refused:
+        if refused is not None:
             if refused.code() in _OUTDATED:
                 _look_again(cluster, timeout_s)
             time.sleep(0.05)

@@ -13,11 +13,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.bench.backlog import Backlog
-from tests.bench.slots import Sampler
+from tests.bench.slots import GLANCE_S, Sampler
 
 PATIENCE_S = 120.0
 _FROM = 0.2
-_GLANCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,7 @@ class _Ends:
         self._at = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
 
     def sum(self) -> int:
-        # Of a topic that is not there the client knows only when the whole time is over: who asks is blind for so long.
-        futures = self._admin.list_offsets(self._at, request_timeout=_GLANCE_S)
+        futures = self._admin.list_offsets(self._at, request_timeout=GLANCE_S)
         try:
             return sum(future.result().offset for future in futures.values())
         except KafkaException:
