@@ -10,6 +10,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
 from aggregator.kafka import clients
 from aggregator.kafka.names import HEARTBEATS
+from aggregator.kafka.statistics import ClientStatistics
 
 _PATIENCE_S = 5.0
 _REFUSED = {
@@ -29,8 +30,9 @@ class BeatWriter:
     """
 
     def __init__(self, cluster: ClusterConfig) -> None:
-        self._producer = clients.plain_producer(cluster)
-        self._servers = cluster.bootstrap_servers
+        self._cluster = cluster
+        self._statistics = ClientStatistics()
+        self._producer = clients.plain_producer(cluster, **self._statistics.options)
 
     def write(self, key: bytes, value: bytes) -> None:
         """Write one beat and wait for its acknowledgement, for some seconds at most.
@@ -38,6 +40,9 @@ class BeatWriter:
         Raises:
             Failed: the edge refuses it, and will refuse the next one, too.
         """
+        if self._statistics.lost():
+            self._producer.close()
+            self._producer = clients.plain_producer(self._cluster, **self._statistics.options)
         errors: list[KafkaError] = []
         try:
             self._producer.produce(
@@ -49,7 +54,8 @@ class BeatWriter:
         self._producer.flush(_PATIENCE_S)
         for error in errors:
             if error.code() in _REFUSED:
-                raise Failed(f"{HEARTBEATS} at {self._servers}: {error.str()}", hint=_REFUSED[error.code()])
+                where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
+                raise Failed(f"{where}: {error.str()}", hint=_REFUSED[error.code()])
 
     def close(self) -> None:
         """Leave the cluster."""

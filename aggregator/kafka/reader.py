@@ -1,7 +1,8 @@
 """The edge reader: polls whole chunks of one edge's partitions, with positions, end-of-partition moves and faults.
 
 Invariant: a position moves past markers and aborted records only by end-of-partition; a position that the edge no
-longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time.
+longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time; a client that can not
+connect any more is replaced by one at the same positions.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from aggregator.kafka.ends import Partition
 from aggregator.kafka.statistics import ClientStatistics
 
 if TYPE_CHECKING:
-    from aggregator.kafka.native.consumer import Event
+    from aggregator.kafka.native.consumer import Consumer, Event
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
 _LOST = frozenset(
@@ -64,8 +65,13 @@ class EdgeReader:
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
+        self._buffer_bytes = buffer_bytes
+        self._starts: dict[Partition, tuple[int, int | None]] = {}
         self.statistics = ClientStatistics()
-        self._consumer = clients.bulk_consumer(cluster, buffer_bytes=buffer_bytes, **self.statistics.options)
+        self._consumer = self._connect()
+
+    def _connect(self) -> "Consumer":
+        return clients.bulk_consumer(self._cluster, buffer_bytes=self._buffer_bytes, **self.statistics.options)
 
     def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
         """Read from these positions on; drops whatever was prefetched, so it is also the rewind.
@@ -76,19 +82,29 @@ class EdgeReader:
                 still reaches to the position; one that was cut and has grown again looks whole otherwise.
         """
         known = epochs or {}
-        self._consumer.assign([(*at, offset, known.get(at)) for at, offset in positions.items()])
+        self._starts = {at: (offset, known.get(at)) for at, offset in positions.items()}
+        self._read()
+
+    def _read(self) -> None:
+        self._consumer.assign([(*at, *start) for at, start in self._starts.items()])
 
     def resume(self, at: Partition, offset: int) -> None:
         """Read a released partition again, from `offset`."""
+        self._starts[at] = offset, None
         self._consumer.incremental_assign([(*at, offset, None)])
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
+        self._starts.pop(at, None)
         self._consumer.incremental_unassign([at])
 
     def poll(self, most: int, wait_s: float) -> Polled:
         """Take what is there, waiting at most `wait_s` seconds for the first record."""
         polled = Polled()
+        if self.statistics.lost():
+            self._consumer.close()
+            self._consumer = self._connect()
+            self._read()
         try:
             found = self._consumer.poll(most, wait_s)
         except KafkaException as failure:
@@ -96,16 +112,22 @@ class EdgeReader:
             return polled
         for event in found.events:
             self._note(event, polled)
+        for chunk in found.chunks:
+            self._move((chunk.topic, chunk.partition), chunk.offsets[-1] + 1, chunk.leader_epoch)
         polled.chunks += found.chunks
         return polled
 
-    @staticmethod
-    def _note(event: "Event", polled: Polled) -> None:
+    def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
+        if at in self._starts:
+            self._starts[at] = offset, self._starts[at][1] if leader_epoch is None else leader_epoch
+
+    def _note(self, event: "Event", polled: Polled) -> None:
         if event.topic is None:
             return  # a broker's trouble; librdkafka reconnects by itself
         at = (event.topic, event.partition)
         if event.code == _EOF:
             polled.ends[at] = event.offset
+            self._move(at, event.offset)
         elif event.code in _LOST:
             polled.faults.append(Fault(at, "position_lost", event.text))
         elif event.code in _GONE:

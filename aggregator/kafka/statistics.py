@@ -1,4 +1,4 @@
-"""What librdkafka says of itself: the few numbers of a client that operators watch, out of its own statistics.
+"""What librdkafka says of itself: the few numbers that operators watch, and whether a client is lost.
 
 Invariant: no cost per record: the library hands its statistics over every ten seconds, within a poll; a text that is
 none changes nothing.
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 EVERY_MS = 10_000
+# Between its old brokers and its new ones a client may know none for a moment.
+_LOST_AFTER = 2
 
 
 class ClientStatistics:
@@ -16,6 +18,7 @@ class ClientStatistics:
 
     def __init__(self) -> None:
         self.numbers: Mapping[str, float] = {}
+        self._brokerless = 0  # reports in a row
 
     @property
     def options(self) -> dict[str, Any]:
@@ -25,9 +28,23 @@ class ClientStatistics:
     def take(self, text: str) -> None:
         """Take one JSON text of librdkafka's."""
         try:
-            self.numbers = condensed(json.loads(text))
+            told = json.loads(text)
+            self.numbers = condensed(told)
+            known = any(one["source"] != "logical" for one in told["brokers"].values())
         except (ValueError, LookupError, TypeError, AttributeError):
             return  # another version of the library; a callback must not raise
+        self._brokerless = 0 if known else self._brokerless + 1
+
+    def lost(self) -> bool:
+        """Whether the client will never connect again and has to be replaced; said once for each such client.
+
+        A client that hears of no brokers while it has several, as from a cluster whose controller has just started,
+        forgets them all, the configured ones too, and then has nobody left to ask (librdkafka issue 5301, since 2.13).
+        """
+        if self._brokerless < _LOST_AFTER:
+            return False
+        self._brokerless = 0
+        return True
 
 
 def condensed(told: Mapping[str, Any]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients, ends
 from aggregator.kafka.log import LogRecord
+from aggregator.kafka.statistics import ClientStatistics
 
 _MOST = 1000
 # One look takes a backlog of so many batches; the rest is there at the next one.
@@ -30,13 +31,22 @@ class LogTail:
     """
 
     def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
-        self._reader = clients.consumer(cluster)
-        begin = {0: OFFSET_BEGINNING} if starts is None else starts
-        self._reader.assign([TopicPartition(topic, partition, offset) for partition, offset in begin.items()])
+        self._cluster, self._topic = cluster, topic
+        self._next = {0: OFFSET_BEGINNING} if starts is None else dict(starts)
+        self._statistics = ClientStatistics()
+        self._reader = self._connect()
+
+    def _connect(self) -> Consumer:
+        reader = clients.consumer(self._cluster, **self._statistics.options)
+        reader.assign([TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()])
+        return reader
 
     def arrived(self) -> list[LogRecord]:
         """Committed records since the last look, in log order of each partition; none while the cluster is away."""
-        return [
+        if self._statistics.lost():
+            self._reader.close()
+            self._reader = self._connect()
+        found = [
             LogRecord(
                 message.partition() or 0,
                 message.offset() or 0,
@@ -47,6 +57,8 @@ class LogTail:
             for message in _queued(self._reader)
             if message.error() is None
         ]
+        self._next |= {record.partition: record.offset + 1 for record in found}
+        return found
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -71,7 +83,8 @@ class ArrivalTail:
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
-        self._reader = clients.consumer(cluster)
+        self._statistics = ClientStatistics()
+        self._reader = clients.consumer(cluster, **self._statistics.options)
         self._followed: set[str] = set()
 
     def follow(self, topics: Collection[str]) -> None:
@@ -91,6 +104,10 @@ class ArrivalTail:
 
     def arrived(self) -> list[Arrival]:
         """Committed records since the last look; none while the cluster is away."""
+        if self._statistics.lost():  # what is still of interest is followed anew
+            self._reader.close()
+            self._reader = clients.consumer(self._cluster, **self._statistics.options)
+            self._followed.clear()
         found = []
         for message in _queued(self._reader):
             topic, error = message.topic() or "", message.error()

@@ -23,7 +23,8 @@ from aggregator.replicate.ports import Reader, SlotWorld, Writer
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 
-POLL_RECORDS = 4000
+# A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
+POLL_RECORDS = 16_000
 _LOOK_EVERY_S = 0.05
 _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02

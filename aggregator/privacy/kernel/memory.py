@@ -237,6 +237,11 @@ class Memory:
         """Bytes that it holds."""
         return self._table.nbytes + self._kept.nbytes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it knows nothing, be it not yet or not any more."""
+        return self._count == 0
+
     def numbers(self, operators: Collection[Distinct]) -> Integers:
         """A number for each operator, the same whenever it is asked for; `NOTHING` for one that is not remembered."""
         for operator in operators:

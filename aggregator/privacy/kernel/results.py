@@ -26,6 +26,9 @@ from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}
 _SIZES = {Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
+# Where fewer than one value in so many was remembered, only one in so many is from now on: enough to notice that values
+# come again, and next to nothing where each comes once.
+_REPEATS, _SAMPLE = 32, 16
 # A constant is asked for with no value at all.
 _NO_VALUE = b""
 
@@ -103,10 +106,12 @@ class Calls:
         values = spans[originals[:found]]
         parts, places = [(constants.rows, constants.made)], np.zeros(found, np.int64)
         at = len(constants.rows)
+        come_again = self._memory.is_empty or len(recalled.rows) * _REPEATS >= count
+        step = 1 if come_again else _SAMPLE
         for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
             if number < len(self._calls) and not self._calls[number].beside:
                 members = np.flatnonzero(values[:, 0] == number)
-                rows, made = self._worked_out(number, data, values[members])
+                rows, made = self._worked_out(number, data, values[members], step)
                 parts.append((rows, made))
                 places[members] = np.arange(at, at + len(members))
                 at += len(members)
@@ -119,12 +124,12 @@ class Calls:
             return _joined(parts, of_spans)
         return self._with_looks(data, spans, which, scanned.spans_to, parts, of_spans)
 
-    def _worked_out(self, number: int, data: Bytes, spans: Integers) -> tuple[Integers, Bytes]:
-        """What one operator makes of values that are not remembered, and are from now on."""
+    def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int) -> tuple[Integers, Bytes]:
+        """What one operator makes of values that are not remembered; one in `step` is from now on."""
         operator = self._operators[number]
         rows, made = _rows(self._calls[number].result, operator.worked_out(raws_of_spans(data, spans)))
         if operator.remembers:
-            self._memory.remember(data, np.ascontiguousarray(spans).reshape(-1), self._numbers, rows, made)
+            self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)
         return rows, made
 
     def _with_looks(

@@ -1,0 +1,115 @@
+"""Clients that a cluster without brokers left without anybody to ask (librdkafka issue 5301): all are replaced.
+
+When a client is taken for lost is in `tests/unit/kafka/test_statistics.py`; here is what follows, on real brokers.
+"""
+
+import pytest
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka import beating
+from aggregator.kafka.beating import BeatWriter
+from aggregator.kafka.outlet import Outlet
+from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.tail import ArrivalTail, LogTail
+from tests.trial import read_all, wait_for
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def edge(clusters):
+    """An edge as its hub knows it."""
+    return ClusterConfig(bootstrap_servers=clusters.edges["eu"].bootstrap)
+
+
+def lose(client) -> None:
+    """As its reports would have it after a cluster had told it of no brokers."""
+    client._brokerless = 2
+
+
+def test_a_reader_goes_on_where_it_was(trial, edge):
+    """Each record once, none twice, and what was released stays so."""
+    trial.produce("eu", 30)
+    reader, seen = EdgeReader(edge, buffer_bytes=1 << 20), []
+
+    def read() -> int:
+        seen.extend((c.partition, offset) for c in reader.poll(1000, 0.1).chunks for offset in c.offsets)
+        return len(seen)
+
+    reader.assign({(trial.topic, partition): 0 for partition in range(3)})
+    wait_for(lambda: read() == 30, timeout=20, what="the first records")
+    reader.release((trial.topic, 2))
+    first = reader._consumer
+    lose(reader.statistics)
+    trial.produce("eu", 30)
+    wait_for(lambda: read() >= 50, timeout=20, what="the records after it")
+    read()
+    assert reader._consumer is not first
+    reader.close()
+    assert sorted(seen) == [(p, n) for p in range(3) for n in range(10 if p == 2 else 20)]
+
+
+def test_a_tail_goes_on_where_it_was(trial, edge):
+    """Each record of a partition, in order."""
+    trial.produce("eu", 30)
+    tail, seen = LogTail(edge, trial.topic, {0: 0}), []
+
+    def read() -> int:
+        seen.extend(record.offset for record in tail.arrived())
+        return len(seen)
+
+    wait_for(lambda: read() == 10, timeout=20, what="the first records")
+    first = tail._reader
+    lose(tail._statistics)
+    trial.produce("eu", 30)
+    wait_for(lambda: read() >= 20, timeout=20, what="the records after it")
+    assert tail._reader is not first
+    tail.close()
+    assert seen == list(range(20))
+
+
+def test_a_tail_of_newest_records_follows_anew(trial, edge):
+    """What is followed still is found again by whoever follows it."""
+    trial.produce("eu", 3)
+    tail = ArrivalTail(edge)
+
+    def values() -> list:
+        tail.follow([trial.topic])
+        return [arrival.value for arrival in tail.arrived()]
+
+    wait_for(lambda: trial.value(0) in values(), timeout=20, what="the first record")
+    first = tail._reader
+    lose(tail._statistics)
+    trial.produce_raw("eu", [(b"k", trial.value(4711), 0)])
+    wait_for(lambda: trial.value(4711) in values(), timeout=20, what="the record after it")
+    assert tail._reader is not first
+    tail.close()
+
+
+def _telemetry(cluster, topic):
+    outlet = Outlet(cluster)
+    return outlet, lambda value: outlet.offer(topic, value)
+
+
+def _beats(cluster, _topic):
+    writer = BeatWriter(cluster)
+    return writer, lambda value: writer.write(b"key", value)
+
+
+@pytest.mark.parametrize("make", [_telemetry, _beats])
+def test_what_writes_without_a_transaction_is_replaced(trial, edge, monkeypatch, make):
+    """Telemetry, heartbeats, and beats from the edge."""
+    monkeypatch.setattr(beating, "HEARTBEATS", trial.topic)
+    writer, write = make(edge, trial.topic)
+    write(b"before")
+    first = writer._producer
+    lose(writer._statistics)
+    write(b"after")
+    assert writer._producer is not first
+    values = {b"before", b"after"}
+    wait_for(
+        lambda: {message.value() for message in read_all(edge.bootstrap_servers, trial.topic)} == values,
+        timeout=20,
+        what="both",
+    )
+    writer.close()
