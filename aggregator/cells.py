@@ -26,6 +26,36 @@ def ends_of(sizes: NDArray[Any]) -> Integers:
     return ends
 
 
+class Numbers(Sequence[int]):
+    """Integers in one piece of memory, in place of a list of them; not to be written to any more."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Integers) -> None:
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._array, dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Numbers": ...
+    def __getitem__(self, at: int | slice) -> "int | Numbers":
+        return Numbers(self._array[at]) if isinstance(at, slice) else int(self._array[at])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._array.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+
 class Packed(Sequence[T]):
     """Many small things in few pieces of memory, in place of a list of them."""
 
@@ -109,11 +139,13 @@ class Cells(Packed[bytes | None]):
         for start, end in pairwise(turns):
             row = np.empty((end - start, len(before) + int(digits[start]) + len(after)), np.uint8)
             row[:, : len(before)], row[:, row.shape[1] - len(after) :] = before, after
-            last = row.shape[1] - len(after) - 1
+            last, rest = row.shape[1] - len(after) - 1, column[start:end]
             for place in range(digits[start]):
-                row[:, last - place] = column[start:end] // _POWERS_OF_TEN[place] % 10 + ord("0")
+                left = rest // 10  # a remainder of a division is one more division
+                row[:, last - place], rest = rest - 10 * left + ord("0"), left
             rows.append(row.reshape(-1))
-        return cls(np.concatenate(rows), ends_of(digits + (len(before) + len(after))))
+        data = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        return cls(data, ends_of(digits + (len(before) + len(after))))
 
     def without(self, places: Collection[int]) -> "Cells":
         """The same cells with None at these places, and without the bytes that were there."""

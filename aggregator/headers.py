@@ -55,7 +55,7 @@ class HeaderTable(Packed[Headers]):
     @property
     def used(self) -> frozenset[str]:
         """Names that do occur."""
-        return frozenset(self.names[code] for code in np.unique(self.codes).tolist())
+        return frozenset(self.names[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist())
 
     @property
     def total(self) -> int:

@@ -1,9 +1,13 @@
 """Cells and header tables are what the lists are that they stand in for."""
 
+import bisect
+import json
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cells import Cells
+from aggregator.cells import Cells, Numbers
 from aggregator.headers import HeaderTable
 
 VALUES = st.lists(st.one_of(st.none(), st.binary(max_size=5)))
@@ -49,7 +53,21 @@ def test_cells_one_behind_the_other(parts):
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1), st.text(max_size=3))
 def test_numbered_cells(numbers, text):
     """As formatting each of them would make them."""
-    assert Cells.numbered(text, numbers, "/7") == [f"{text}{number}/7".encode() for number in numbers]
+    made = [f"{text}{number}/7".encode() for number in numbers]
+    assert Cells.numbered(text, numbers, "/7") == made
+    assert Cells.numbered(text, Numbers(np.array(numbers)), "/7") == made
+
+
+@given(st.lists(st.integers(0, 2**63 - 1)), st.data())
+def test_numbers_are_their_list(listed, data):
+    """Length, single ones as Python's own, slices, search, and the array that they are."""
+    listed.sort()
+    numbers, (start, end) = Numbers(np.array(listed, np.int64)), part(data.draw, len(listed))
+    assert (numbers, len(numbers), json.dumps([*numbers])) == (listed, len(listed), json.dumps(listed))
+    assert json.dumps([numbers[place] for place in range(-len(listed), 0)]) == json.dumps(listed)
+    assert numbers[start:end] == listed[start:end]
+    assert bisect.bisect_left(numbers, start) == bisect.bisect_left(listed, start)
+    assert np.asarray(numbers, np.int64).tolist() == listed
 
 
 @given(RECORDS, st.data())

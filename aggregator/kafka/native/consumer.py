@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aggregator.cells import Cells, Integers
+from aggregator.cells import Cells, Integers, Numbers
 from aggregator.headers import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native import rows
@@ -160,8 +160,8 @@ def _chunks(messages: Integers, count: int, run_of: Integers, runs: Integers) ->
                 keys.cells(firsts[number], part),
                 values.cells(firsts[number], part),
                 listed[part],
-                timestamps[part].tolist(),
-                offsets[part].tolist(),
+                Numbers(timestamps[part]),
+                Numbers(offsets[part]),
                 None if leader_epoch < 0 else leader_epoch,
             )
         )
