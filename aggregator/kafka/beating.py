@@ -41,6 +41,7 @@ class BeatWriter:
             Failed: the edge refuses it, and will refuse the next one, too.
         """
         if self._statistics.lost():
+            self._producer.purge()  # or to close it would wait for all that is queued
             self._producer.close()
             self._producer = clients.plain_producer(self._cluster, **self._statistics.options)
         errors: list[KafkaError] = []

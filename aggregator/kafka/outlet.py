@@ -21,6 +21,7 @@ class Outlet:
     def offer(self, topic: str, value: bytes | None, *, key: bytes | None = None, partition: int = 0) -> None:
         """Queue one record."""
         if self._statistics.lost():
+            self._producer.purge()  # or to close it would wait for all that is queued
             self._producer.close()
             self._producer = clients.plain_producer(self._cluster, **self._statistics.options)
         with contextlib.suppress(BufferError):

@@ -3,6 +3,8 @@
 When a client is taken for lost is in `tests/unit/kafka/test_statistics.py`; here is what follows, on real brokers.
 """
 
+import time
+
 import pytest
 
 from aggregator.config.model import ClusterConfig
@@ -101,15 +103,27 @@ def test_what_writes_without_a_transaction_is_replaced(trial, edge, monkeypatch,
     """Telemetry, heartbeats, and beats from the edge."""
     monkeypatch.setattr(beating, "HEARTBEATS", trial.topic)
     writer, write = make(edge, trial.topic)
+
+    def there() -> set:
+        return {message.value() for message in read_all(edge.bootstrap_servers, trial.topic)}
+
     write(b"before")
+    wait_for(lambda: there() == {b"before"}, timeout=20, what="the first")
     first = writer._producer
     lose(writer._statistics)
     write(b"after")
     assert writer._producer is not first
-    values = {b"before", b"after"}
-    wait_for(
-        lambda: {message.value() for message in read_all(edge.bootstrap_servers, trial.topic)} == values,
-        timeout=20,
-        what="both",
-    )
+    wait_for(lambda: there() == {b"before", b"after"}, timeout=20, what="both")
     writer.close()
+
+
+def test_telemetry_that_a_lost_client_still_has_holds_up_nobody():
+    """What is queued is dropped with the client: its own time-out of ten seconds is not waited for."""
+    outlet = Outlet(ClusterConfig(bootstrap_servers="127.0.0.1:1"))
+    outlet.offer("telemetry", b"before")
+    lose(outlet._statistics)
+    began = time.monotonic()
+    outlet.offer("telemetry", b"after")
+    assert time.monotonic() - began < 5
+    outlet._producer.purge()
+    outlet.close(0)
