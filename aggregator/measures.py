@@ -123,6 +123,20 @@ RETENTION_MARGIN = Measure(
     _FLOW,
     "Until the edge deletes the first record that is not yet read; absent where nothing waits or nothing is deleted.",
 )
+UNDECIDED_RECORDS = Measure(
+    "aggregator_undecided_records",
+    "gauge",
+    "records",
+    _FLOW,
+    "Offsets behind the end that open transactions at the edge hold back from every reader; absent while none.",
+)
+UNDECIDED_SECONDS = Measure(
+    "aggregator_undecided_seconds",
+    "gauge",
+    "seconds",
+    _FLOW,
+    "How long the first of them has waited, by its own time; absent where no transaction is open.",
+)
 GAPS = Measure("aggregator_gaps_open", "gauge", "flows", _EDGE, "Flows that want offsets which the edge no longer has.")
 GAPS_DECIDED = Measure(
     "aggregator_gaps_decided_total",

@@ -139,10 +139,11 @@ class Trial:
             self._admins[cluster] = AdminClient({"bootstrap.servers": where.bootstrap, "log_level": 3})
         return self._admins[cluster]
 
-    def value(self, number: int, schema_id: int = 7) -> bytes:
+    def value(self, number: int, schema_id: int = 7, schema=None, **more) -> bytes:
+        """An order under an id, written by the trial's schema or another one, with what that one has more."""
         out = io.BytesIO()
         record = {"id": number, "email": f"p{number}@x.example", "customer": f"c{number % 97}", "amount": number / 4}
-        fastavro.schemaless_writer(out, self.schema, record)
+        fastavro.schemaless_writer(out, schema or self.schema, record | more)
         return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
 
     def produce(self, edge: str, count: int, *, timestamp_ms: int | None = None) -> None:
@@ -289,12 +290,16 @@ class Trial:
         return found
 
     def numbers(self, edge: str) -> list[int]:
-        """Order numbers at central, decoded with central's own schema."""
+        """Order numbers at central."""
+        return [order["id"] for order in self.orders(edge)]
+
+    def orders(self, edge: str) -> list[dict]:
+        """Orders at central, decoded with central's own schema."""
         schemas = {}
         for path in (self.folder / "central-schemas").glob("*/*.avsc"):
             schemas[int(path.stem.split("-")[1])] = fastavro.parse_schema(json.loads(path.read_text()))
         return [
-            fastavro.schemaless_reader(io.BytesIO(m.value()[5:]), schemas[int.from_bytes(m.value()[1:5], "big")])["id"]
+            fastavro.schemaless_reader(io.BytesIO(m.value()[5:]), schemas[int.from_bytes(m.value()[1:5], "big")])
             for m in self.central_records(edge)
             if m.value() is not None
         ]

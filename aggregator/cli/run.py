@@ -230,6 +230,8 @@ def _sentences(report: "Report") -> Iterator[str]:
         yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
     for flow in report.undrained:
         yield f"not drained: {flow}: its edge fell silent; run again when it answers"
+    for flow, offsets in report.undecided.items():
+        yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
     for edge in report.silent:
         yield f"edge {edge} never answered; its flows go on where they were when it does"
 

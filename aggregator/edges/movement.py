@@ -63,6 +63,14 @@ class Track:
         return last.at_s - next(one.at_s for one in self.samples if one.end_offset > last.next_offset)
 
     @property
+    def stood_s(self) -> float:
+        """How long the end has been seen where it is; a lower bound that ends with the window."""
+        if not self.samples:
+            return 0.0
+        last = self.samples[-1]
+        return last.at_s - next(one.at_s for one in self.samples if one.end_offset == last.end_offset)
+
+    @property
     def gained_per_s(self) -> float:
         """Waiting records that became fewer, per second; negative when they become more."""
         if self.spans_s <= 0:

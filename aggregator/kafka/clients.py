@@ -28,6 +28,8 @@ FETCH_OPTIONS = {
     "fetch.wait.max.ms": 50,
 }
 TRANSACTION_TIMEOUT_MS = 15_000
+# Bound of a prefetch queue where nobody says another.
+_BUFFER_BYTES = 16 * 1024 * 1024
 
 # librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
 log = logging.getLogger("librdkafka")
@@ -70,7 +72,7 @@ def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any])
     )
 
 
-def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **options: Any) -> Consumer:
+def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **options: Any) -> Consumer:
     """A read_committed consumer for `assign()`: no group, no commits, no reset, end-of-partition events.
 
     Args:
@@ -81,8 +83,13 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = 16 * 1024 * 1024, **
     return Consumer(_reading(cluster, buffer_bytes, options), logger=log)
 
 
+def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
+    """The same for whoever looks at open transactions; nothing that is delivered is read so."""
+    return Consumer(_reading(cluster, _BUFFER_BYTES, options) | {"isolation.level": "read_uncommitted"}, logger=log)
+
+
 def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) -> "BulkConsumer":
-    """The same for whoever reads millions of records; arguments as `consumer`."""
+    """The same for whoever reads millions of committed records; arguments as `consumer`."""
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
 
     return BulkConsumer(_reading(cluster, buffer_bytes, options), log)

@@ -19,14 +19,15 @@ _NEWEST = 20
 
 
 def timestamps_at(
-    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float
+    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float, committed: bool = True
 ) -> dict[Partition, int]:
-    """Timestamp in ms of the first committed record at or after each position.
+    """Timestamp in ms of the first record at or after each position.
 
     Args:
         cluster: Where to look.
         positions: Next offsets.
         patience_s: Seconds after which what has not answered is left out.
+        committed: False: also records of transactions that are open or aborted.
 
     Returns:
         Partitions that have such a record.
@@ -34,7 +35,8 @@ def timestamps_at(
     Raises:
         Unreachable: the client could not be used at all.
     """
-    return {at: message.timestamp()[1] for at, message in _first_at(cluster, positions, patience_s).items()}
+    found = _first_at(cluster, positions, patience_s, committed=committed)
+    return {at: message.timestamp()[1] for at, message in found.items()}
 
 
 class Stamped(NamedTuple):
@@ -68,12 +70,13 @@ def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> 
 
 
 def _first_at(
-    cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float
+    cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float, *, committed: bool = True
 ) -> dict[Partition, Message]:
-    """The first committed record at or after each position, as far as they come in time."""
+    """The first record at or after each position, as far as they come in time."""
     if not positions:
         return {}
-    reader = clients.consumer(cluster, **{"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1})
+    fetch = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
+    reader = clients.consumer(cluster, **fetch) if committed else clients.uncommitted_consumer(cluster, **fetch)
     found: dict[Partition, Message] = {}
     asked = set(positions)
     deadline = time.monotonic() + patience_s

@@ -8,6 +8,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.observe.look import NOTHING_UNDECIDED, hanging
 from aggregator.observe.probe import Probed
 from aggregator.observe.standing import FlowStatus
 
@@ -46,6 +47,10 @@ def live_flow(
     if track and waits and probed.look and track.waited_s >= track.spans_s > 0:
         # It waited when the watching began: then only the records' own time tells for how long.
         lag_ms = max(lag_ms, moment.now_ms - probed.look.unread_ms.get(source, moment.now_ms))
+    undecided = (probed.look and probed.look.undecided.get(source)) or NOTHING_UNDECIDED
+    undecided_ms = undecided.age_ms(moment.now_ms)
+    if track and undecided_ms is not None and track.stood_s < track.spans_s:
+        undecided_ms = min(undecided_ms, int(track.stood_s * 1000))  # another transaction: the one before has ended
     return FlowStatus(
         *source,
         incarnation=entry.incarnation,
@@ -59,5 +64,7 @@ def live_flow(
         stripped=entry.stripped,
         retention_margin_ms=max(0, margin.left_ms - since_ms) if margin and waits else None,
         gap=lost,
-        trouble=trouble,
+        trouble=trouble or hanging(undecided, undecided_ms),
+        undecided_records=None if shown is None else undecided.records,
+        undecided_ms=undecided_ms,
     )

@@ -1,11 +1,16 @@
 """A look at one edge: what it has of the flows that the ledger knows, how old what waits is, and how long it lasts.
 
+Beyond the last stable offset lies what transactions at the edge have not decided yet. Nobody may read that, and where
+such a transaction is never ended, a flow without any lag stands still.
+
 Invariant: reads only; an edge that does not answer is an answer. Offsets are compared only with the topic that the
 ledger's position belongs to: those of a recreated topic mean nothing to it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -20,6 +25,28 @@ from aggregator.replicate.retention import Margin, margin
 
 _TIMEOUT_S = 5.0
 _PEEK_S = 2.0
+# An edge's transaction that is open for so long is worth a word: clients commit within seconds, and brokers abort after
+# a minute, unless the producer asked for more.
+_HANGS_MS = 120_000
+
+
+class Undecided(NamedTuple):
+    """What open transactions at the edge hold back.
+
+    Attributes:
+        records: Offsets from the last stable offset to the high watermark.
+        since_ms: Timestamp of the first of them; None where it did not come in time.
+    """
+
+    records: int
+    since_ms: int | None
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long the first of them has waited, by its own time."""
+        return None if self.since_ms is None else max(0, now_ms - self.since_ms)
+
+
+NOTHING_UNDECIDED = Undecided(0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +59,7 @@ class EdgeLook:
         recreated: Flows whose topic is another one of the same name.
         unread_ms: Timestamp of the oldest unread record, where one waits.
         margins: Time until it is deleted, where it will be.
+        undecided: What open transactions hold back, where they do.
     """
 
     answers: bool
@@ -39,6 +67,7 @@ class EdgeLook:
     recreated: frozenset[EdgePartition] = frozenset()
     unread_ms: Mapping[EdgePartition, int] = field(default_factory=dict)
     margins: Mapping[EdgePartition, Margin] = field(default_factory=dict)
+    undecided: Mapping[EdgePartition, Undecided] = field(default_factory=dict)
 
 
 def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRecord], *, now_ms: int) -> EdgeLook:
@@ -59,12 +88,18 @@ def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRec
         recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
         same = {s: at for s, at in flows.items() if s not in recreated}
         starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        # After the high watermarks: what grows meanwhile is not undecided.
         stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
         logs = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
         behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
         waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
         ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
         oldest = ends.first_timestamps(cluster, behind.values())
+        undecided = {s: at for s, at in same.items() if marks[at] > stable[at]}
+        opened = peek.timestamps_at(
+            cluster, {at: stable[at] for at in undecided.values()}, patience_s=_PEEK_S, committed=False
+        )
     except Unreachable:
         return EdgeLook(answers=False)
     settings = _settings(config, edge, {s.topic for s in behind})
@@ -87,6 +122,23 @@ def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRec
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
         margins=margins,
+        undecided={s: Undecided(marks[at] - stable[at], opened.get(at)) for s, at in undecided.items()},
+    )
+
+
+def hanging(found: Undecided, age_ms: int | None) -> str:
+    """Why a flow stands still that has no lag, in words; empty where nothing or nothing old holds it back.
+
+    Args:
+        found: What is held back.
+        age_ms: For how long.
+    """
+    if found.since_ms is None or age_ms is None or age_ms < _HANGS_MS:
+        return ""
+    since = f"{datetime.fromtimestamp(found.since_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"a transaction at the edge has been open since {since}, and nobody may read what lies behind it:"
+        " `kafka-transactions.sh find-hanging` there names its producer, `abort` ends it"
     )
 
 
@@ -119,5 +171,6 @@ def gap_of(config: HubConfig, source: EdgePartition, entry: LedgerRecord, seen: 
         known = None  # it is back, and the hub has not noticed yet
     if known is not None and known.kind is GapKind.SHRUNK:
         return known  # a log that grew again does not bring back what was cut
-    found = gap(entry.next_offset, *log, since_ms=known.since_ms if known else now_ms)
+    mark = log.end + seen.undecided.get(source, NOTHING_UNDECIDED).records
+    found = gap(entry.next_offset, log.start, mark, since_ms=known.since_ms if known else now_ms)
     return found or known

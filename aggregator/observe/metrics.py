@@ -73,6 +73,10 @@ def _flows(flows: Iterable[FlowStatus], *, by_partition: bool) -> Iterator[Sampl
             yield m.LAG_SECONDS.of(first.lag_ms / 1000, *place)
         if first.retention_margin_ms is not None:
             yield m.RETENTION_MARGIN.of(first.retention_margin_ms / 1000, *place)
+        if first.undecided_records:
+            yield m.UNDECIDED_RECORDS.of(first.undecided_records, *place)
+        if first.undecided_ms is not None:
+            yield m.UNDECIDED_SECONDS.of(first.undecided_ms / 1000, *place)
 
 
 def _sum(flows: Sequence[FlowStatus]) -> FlowStatus:
@@ -86,6 +90,8 @@ def _sum(flows: Sequence[FlowStatus]) -> FlowStatus:
         lag_records=known([flow.lag_records for flow in flows], sum),
         lag_ms=known([flow.lag_ms for flow in flows], max),
         retention_margin_ms=known([flow.retention_margin_ms for flow in flows], min),
+        undecided_records=known([flow.undecided_records for flow in flows], sum),
+        undecided_ms=known([flow.undecided_ms for flow in flows], max),
     )
 
 

@@ -223,15 +223,16 @@ class Monitor(threading.Thread):
         if moment.now_s - self._rated_s >= _RATE_EVERY_S:
             self._rated_s = moment.now_s
             self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
+        flows = {edge: self._flows(edge, moment, holding, troubled) for edge in self._accounts}
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
-            self._warn(gaps, troubled)
+            stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
+            self._warn(gaps, troubled | stands)
             self._written = {edge: told_spans(feeds.told.days, edge) for edge in self._accounts}
         if self._publisher is None and self._is_told(moment):
             for edge, account in self._accounts.items():
                 account.spans = lasting(self._written[edge], feeds.told.states.get(edge), moment.now_ms)
-        flows = {edge: self._flows(edge, moment, holding, troubled) for edge in self._accounts}
         backfills = self._look_at_backfills(moment.now_s)
         status = HubStatus(
             self._config.hub,

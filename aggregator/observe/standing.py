@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aggregator.backfill.store import Backfill
+from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.edges.history import Uptime
 from aggregator.kafka.edge_status import EdgeState
@@ -22,7 +23,8 @@ class FlowStatus:
 
     `retention_margin_ms` is the time until the edge deletes what is not yet read; None where nothing waits, nothing is
     ever deleted, or nobody knows. `gap` is what the edge no longer has; `trouble` says why else a running hub does not
-    read the flow now, in words; empty: it does.
+    read the flow now, in words; empty: it does. `undecided_records` are offsets behind the end that transactions at the
+    edge hold back from every reader, an upper bound of records, and `undecided_ms` for how long.
     """
 
     edge: str
@@ -40,6 +42,13 @@ class FlowStatus:
     retention_margin_ms: int | None
     gap: Gap | None
     trouble: str = ""
+    undecided_records: int | None = None
+    undecided_ms: int | None = None
+
+    @property
+    def source(self) -> EdgePartition:
+        """Which one."""
+        return EdgePartition(self.edge, self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

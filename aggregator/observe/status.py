@@ -19,7 +19,7 @@ from aggregator.kafka.pauses import Pause
 from aggregator.lake.status import lake_status
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
-from aggregator.observe.look import EdgeLook
+from aggregator.observe.look import NOTHING_UNDECIDED, EdgeLook, hanging
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import survey
 from aggregator.observe.telemetry import SlotFeed, SlotWord
@@ -113,6 +113,8 @@ def flow_status(
 ) -> FlowStatus:
     """One flow, from its ledger record and one look at its edge."""
     log, margin = seen.logs.get(source), seen.margins.get(source)
+    undecided = seen.undecided.get(source, NOTHING_UNDECIDED)
+    undecided_ms = undecided.age_ms(now_ms)
     late = max(0, now_ms - seen.unread_ms[source]) if source in seen.unread_ms else 0
     return FlowStatus(
         *source,
@@ -127,7 +129,9 @@ def flow_status(
         stripped=entry.stripped,
         retention_margin_ms=margin.left_ms if margin else None,
         gap=lost,
-        trouble=trouble,
+        trouble=trouble or hanging(undecided, undecided_ms),
+        undecided_records=undecided.records if log else None,
+        undecided_ms=undecided_ms,
     )
 
 

@@ -65,7 +65,7 @@ def _gaps(seen: Snapshot) -> Iterator[Need]:
 def _flows(seen: Snapshot) -> Iterator[Need]:
     """One need for all flows of an edge that stand for the same reason, those without any position among them."""
     found: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
-    flows = {EdgePartition(flow.edge, flow.topic, flow.partition): flow for flow in seen.status.flows}
+    flows = {flow.source: flow for flow in seen.status.flows}
     for source, flow in flows.items():
         if flow.trouble and flow.gap is None:
             found[source.edge, flow.trouble].append(source)

@@ -40,6 +40,7 @@ class EdgeTopic:
         ends: Last stable offset per partition at that moment: what `--drain` must reach.
         oldest_ms: Timestamp of each partition's first record, None where it is empty.
         settings: Topic settings that central must respect.
+        undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
     """
 
     name: str
@@ -49,6 +50,7 @@ class EdgeTopic:
     ends: tuple[int, ...]
     oldest_ms: tuple[int | None, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
+    undecided: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[str, int]:
@@ -92,9 +94,10 @@ def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -
     settings = topics.settings(cluster, fresh)
     at = {name: [(name, partition) for partition in range(topic.partitions)] for name, topic in fresh.items()}
     every = list(chain.from_iterable(at.values()))
-    starts, stable = ends.start_offsets(cluster, every), ends.stable_end_offsets(cluster, every)
+    starts, marks = ends.start_offsets(cluster, every), ends.log_end_offsets(cluster, every)
+    stable = ends.stable_end_offsets(cluster, every)  # after the others: what grows meanwhile is not undecided
     oldest = ends.first_timestamps(cluster, every)
-    firsts = starts | _later_starts(config, edge, at)
+    firsts = starts | _later_starts(config, edge, at, stable)
     return {
         name: EdgeTopic(
             name,
@@ -104,15 +107,21 @@ def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -
             tuple(stable[p] for p in at[name]),
             tuple(oldest.get(p) for p in at[name]),
             {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
+            tuple(max(0, marks[p] - stable[p]) for p in at[name]),
         )
         for name, topic in fresh.items()
     }
 
 
 def _later_starts(
-    config: HubConfig, edge: str, at: Mapping[str, Sequence[ends.Partition]]
+    config: HubConfig,
+    edge: str,
+    at: Mapping[str, Sequence[ends.Partition]],
+    stable: Mapping[ends.Partition, int],
 ) -> dict[ends.Partition, int]:
-    """Where flows begin whose rule does not say `earliest`."""
+    """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
+    committed records: a transaction that is open then comes when it is decided.
+    """
     by_start: dict[str | datetime, list[ends.Partition]] = {}
     for name, partitions in at.items():
         by_start.setdefault(start_of(config, edge, name) or "earliest", []).extend(partitions)
@@ -121,7 +130,7 @@ def _later_starts(
         if isinstance(start, datetime):
             found |= ends.offsets_at(config.edges[edge], partitions, start)
         elif start != "earliest":
-            found |= ends.log_end_offsets(config.edges[edge], partitions)
+            found |= {partition: stable[partition] for partition in partitions}
     return found
 
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -52,11 +52,13 @@ class Report:
         holds: Flows that stood still at the end.
         undrained: Flows whose edge stayed silent during `--drain`.
         silent: Edges that never answered, with the reason.
+        undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
     """
 
     holds: tuple[Hold, ...] = ()
     undrained: tuple[EdgePartition, ...] = ()
     silent: tuple[str, ...] = ()
+    undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
 
 
 class Driver:
@@ -159,7 +161,7 @@ class Driver:
             for watch in self._watches:
                 watch.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
-        return Report(result.holds, undrained, tuple(self._unseen()))
+        return Report(result.holds, undrained, tuple(self._unseen()), self._undecided() if self._drain else {})
 
     def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
         began = time.monotonic()
@@ -205,6 +207,15 @@ class Driver:
             if self._unseen() != unseen:
                 return False
         return True
+
+    def _undecided(self) -> dict[EdgePartition, int]:
+        return {
+            EdgePartition(watch.edge, topic.name, partition): offsets
+            for watch in self._watches
+            for topic in (watch.topics or {}).values()
+            for partition, offsets in enumerate(topic.undecided)
+            if offsets
+        }
 
     def _unseen(self) -> list[str]:
         return [watch.edge for watch in self._watches if watch.topics is None]

@@ -90,3 +90,17 @@ def test_judgements_know_no_scale_and_no_origin(steps, origin, scale):
     assert (one.is_stuck(), one.is_behind(), one.waited_s) == (other.is_stuck(), other.is_behind(), other.waited_s)
     assert one.spans_s <= WINDOW_S + 2.0, "the past is bounded"
     assert not one.is_stuck() or one.is_behind()
+
+
+@pytest.mark.parametrize(
+    ("end", "stood_s"),
+    [
+        pytest.param(always(5), 30.0, id="the whole window"),
+        pytest.param(lambda s: s, 0.0, id="moved at the last look"),
+        pytest.param(lambda s: min(s, 30), 8.0, id="moved within the window"),
+    ],
+)
+def test_how_long_an_end_has_stood(end, stood_s):
+    """From the first look that saw it there to the last one; an unseen flow has stood for no time."""
+    assert steady(always(0), end, seconds=40).stood_s == stood_s
+    assert Track(LIFE).stood_s == 0

@@ -4,21 +4,21 @@ import pytest
 
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.flowing import live_flow
-from aggregator.observe.look import EdgeLook
+from aggregator.observe.look import EdgeLook, Undecided
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
-from tests.unit.observe.test_account import FLOW, Story, moment
+from tests.unit.observe.test_account import CENTRAL_MS, FLOW, Story, moment
 
 
-def shown(ends: dict, after_s: float):
+def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):
     """The flow so many seconds after its edge last told its ends; ten of its records wait then."""
     story = Story()
-    story.live(4, reads=10)
+    story.live(4, reads=10, arrives=arrives)
     now = moment(story.second + after_s)
-    look = EdgeLook(True, margins={FLOW: Margin(60_000, 3_600_000)})
+    look = EdgeLook(True, margins={FLOW: Margin(60_000, 3_600_000)}, **seen)
     probed = Probed(0.0, "", moment(story.second).now_s, ends, looked_s=moment(story.second).now_s, look=look)
     entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
-    return live_flow(FLOW, entry, story.account, probed, lost=None, trouble="", moment=now)
+    return live_flow(FLOW, entry, story.account, probed, lost=None, trouble=trouble, moment=now)
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,28 @@ def test_an_end_that_is_old_is_not_known_but_the_margin_goes_on(ends, after_s, l
     found = shown(ends, after_s)
     assert (found.lag_records, found.end_offset is None, found.lag_ms is None) == (lag, lag is None, lag is None)
     assert found.retention_margin_ms == margin_ms
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "arrives", "age_ms", "hangs"),
+    [
+        pytest.param(CENTRAL_MS - HOUR_MS, 0, HOUR_MS + 5000, True, id="open for an hour"),
+        pytest.param(CENTRAL_MS - 60_000, 0, 65_000, False, id="open for a minute"),
+        pytest.param(CENTRAL_MS - HOUR_MS, 10, 0, False, id="records of an hour ago, but the end moves"),
+        pytest.param(CENTRAL_MS + HOUR_MS, 0, 0, False, id="a clock ahead"),
+        pytest.param(None, 0, None, False, id="nobody knows"),
+    ],
+)
+def test_a_transaction_that_hangs_is_named(since_ms, arrives, age_ms, hangs):
+    """Fault 23: no lag, and yet it stands; what its slot says of it goes first, and a silent edge has no numbers."""
+    undecided = {FLOW: Undecided(7, since_ms)}
+    found = shown({FLOW: 70}, 1, arrives=arrives, undecided=undecided)
+    assert (found.lag_records, found.undecided_records, found.undecided_ms) == (0, 7, age_ms)
+    assert found.trouble.startswith("a transaction at the edge has been open since 2027-01-15T07:00:00Z") == hangs
+    assert bool(found.trouble) == hangs
+    assert shown({FLOW: 70}, 1, undecided=undecided, trouble="held, why").trouble == "held, why"
+    assert shown({FLOW: 70}, 11, undecided=undecided).undecided_records is None
+    assert shown({FLOW: 70}, 1).undecided_records == 0

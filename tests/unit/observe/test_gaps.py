@@ -4,7 +4,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.gaps import known_gaps, unsettled
-from aggregator.observe.look import EdgeLook, gap_of
+from aggregator.observe.look import EdgeLook, Undecided, gap_of
 from aggregator.observe.tally import Finding
 from aggregator.observe.verdicts import Audit, FlowAudit, Strangers
 from aggregator.observe.watch import warnings
@@ -51,6 +51,8 @@ def test_an_edge_tells_of_gaps_before_the_hub_has_met_them():
     assert at(None, 15, 30) == ("truncated", 10, 15, 5000)
     assert at(LOST, 18, 30) == ("truncated", 10, 18, 1000)
     assert at(None, 0, 4) == ("shrunk", 4, None, 5000)
+    assert at(None, 0, 4, undecided={FLOW: Undecided(6, 0)}) is None, "an open transaction is no cut"
+    assert at(None, 0, 4, undecided={FLOW: Undecided(5, 0)}) == ("shrunk", 9, None, 5000)
     cut = Gap(GapKind.SHRUNK, 4, None, 1000)
     assert at(cut, 0, 30) == ("shrunk", 4, None, 1000), "it has grown again: what was cut stays lost"
     assert at(None) == ("deleted", 10, None, 5000)

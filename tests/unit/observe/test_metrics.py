@@ -74,6 +74,7 @@ def everything():
     at = CentralPartition("eu.orders", "id", 0)
     gate = Totals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
     return snapshot(
+        flows=[flow(undecided_records=3, undecided_ms=2000)],
         slots=(
             SlotWord(
                 0,
@@ -152,12 +153,18 @@ def test_the_text_is_the_one_that_prometheus_client_writes():
 
 def test_partitions_are_summed_unless_they_are_asked_for():
     """Counters and records add up over a topic, times take the worst; the switch gives each partition its series."""
-    flows = [flow(partition=0), flow(partition=1, delivered=20, lag_ms=9000, retention_margin_ms=60_000)]
+    other = {"delivered": 20, "lag_ms": 9000, "retention_margin_ms": 60_000}
+    flows = [
+        flow(partition=0, undecided_records=3, undecided_ms=500),
+        flow(partition=1, undecided_records=4, undecided_ms=7000, **other),
+    ]
     by_topic = values(exposed(snapshot(flows=flows)))
     assert by_topic["aggregator_records_delivered_total", ("eu", "orders")] == 100
     assert by_topic["aggregator_lag_records", ("eu", "orders")] == 20
     assert by_topic["aggregator_lag_seconds", ("eu", "orders")] == 9
     assert by_topic["aggregator_retention_margin_seconds", ("eu", "orders")] == 60
+    assert by_topic["aggregator_undecided_records", ("eu", "orders")] == 7
+    assert by_topic["aggregator_undecided_seconds", ("eu", "orders")] == 7
     by_partition = values(exposed(snapshot(flows=flows), by_partition=True))
     assert by_partition["aggregator_records_delivered_total", ("eu", "1", "orders")] == 20
 
