@@ -3,8 +3,8 @@
     python -m tests.bench.isolation -o json
 
 One hub, one slot for both edges: the hardest case. A long backlog waits on the good edge, a trickle comes to the other.
-Windows with and without the fault (256 kbit/s and 500 ms) follow one another in the order without, with, with, without,
-so that a machine that becomes slower or faster meets both alike; the ratio of the sums counts.
+Windows with and without the fault (256 kbit/s, 500 ms, 20 % loss) follow one another in the order without, with, with,
+without, so that a machine that becomes slower or faster meets both alike; the ratio of the sums counts.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.chaos.lines import Lines, lined
 from tests.trial import Trial, wait_for
 
-SLOW = {"bytes_per_s": 256_000 / 8, "delay_s": 0.5}
+SLOW = {"bytes_per_s": 256_000 / 8, "delay_s": 0.5, "loss": 0.2}
 _SETTLE_S = 1.0
 
 
@@ -31,6 +31,7 @@ class Isolation:
         with_fault: Over all windows in which it was slow.
         ratio: The second by the first.
         slow_bytes: What passed the slow line: the fault's own proof.
+        lost_packets: What it lost, and sent again.
         behind: Records of the slow edge that waited at the end of the last slow window.
     """
 
@@ -38,6 +39,7 @@ class Isolation:
     with_fault: int
     ratio: float
     slow_bytes: int
+    lost_packets: int
     behind: int
 
 
@@ -68,9 +70,10 @@ def measure(trial: Trial, lines: Lines, *, backlog: int, pairs: int = 2, window_
         assert hub.poll() is None, hub.log.read_text()
     rates = {slow: moved[slow] / seconds[slow] for slow in moved}
     slow_bytes = proxy.seen["slow-down"]
-    assert slow_bytes > 0, "the fault did not hit"
+    assert slow_bytes > 0 < proxy.seen["lost"], "the fault did not hit"
     assert behind > 0, "the slow edge was not slow"
-    return Isolation(round(rates[False]), round(rates[True]), round(rates[True] / rates[False], 3), slow_bytes, behind)
+    ratio = round(rates[True] / rates[False], 3)
+    return Isolation(round(rates[False]), round(rates[True]), ratio, slow_bytes, proxy.seen["lost"], behind)
 
 
 def main() -> None:

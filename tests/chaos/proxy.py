@@ -6,6 +6,7 @@ Invariant: bytes that are held back or slowed down arrive later, complete and in
 
 import asyncio
 import contextlib
+import random
 import socket
 import struct
 import threading
@@ -16,6 +17,8 @@ from aggregator.sandbox.ports import LOOPBACK, free_ports
 UP, DOWN = "up", "down"
 _CHUNK = 16 * 1024
 _QUEUED_BYTES = 64 * 1024
+# What a lost packet carries, and what it costs at least until it is sent again (RFC 6298 as Linux has it).
+_PACKET_BYTES, _RETRANSMIT_S = 1448, 0.2
 # SO_LINGER with no time left: close answers by RST, as a line does whose other end is gone.
 _RESET = struct.pack("ii", 1, 0)
 
@@ -30,7 +33,8 @@ class Proxy:
     Attributes:
         port: Where it listens.
         seen: `refused` and `reset` connections, bytes forwarded `up` (to the target) and `down`, and bytes that
-            came while their direction was silent (`silent-up`, `silent-down`) or the line was slow (`slow-up`, …).
+            came while their direction was silent (`silent-up`, `silent-down`) or the line was slow (`slow-up`, …), and
+            packets that were `lost`.
     """
 
     def __init__(self, target: int, port: int = 0) -> None:
@@ -40,6 +44,8 @@ class Proxy:
         self._is_cut = False
         self._delay_s = 0.0
         self._bytes_per_s: float | None = None
+        self._loss = 0.0
+        self._dice = random.Random(self.port)
         self._free_at = {UP: 0.0, DOWN: 0.0}
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
@@ -69,9 +75,13 @@ class Proxy:
         for direction in directions:
             self._loop.call_soon_threadsafe(self._clear[direction].clear)
 
-    def slow(self, *, bytes_per_s: float | None = None, delay_s: float = 0.0) -> None:
-        """All connections share this rate in each direction, and every byte takes this much longer."""
-        self._bytes_per_s, self._delay_s = bytes_per_s, delay_s
+    def slow(self, *, bytes_per_s: float | None = None, delay_s: float = 0.0, loss: float = 0.0) -> None:
+        """All connections share this rate in each direction, and every byte takes this much longer.
+
+        A lost packet (a share of them, also of those that are sent again) is one that holds up all behind it: the ends
+        of a TCP connection see no more of it.
+        """
+        self._bytes_per_s, self._delay_s, self._loss = bytes_per_s, delay_s, loss
 
     def heal(self) -> None:
         """A line as it should be."""
@@ -166,12 +176,22 @@ class Proxy:
     def _due(self, direction: str, size: int) -> float:
         """When a chunk that arrives now has passed the line."""
         now = self._loop.time()
-        if self._bytes_per_s is None and not self._delay_s:
+        if self._bytes_per_s is None and not self._delay_s and not self._loss:
             return now
         self.seen[f"slow-{direction}"] += size
         begins = max(now, self._free_at[direction])
         self._free_at[direction] = begins + (size / self._bytes_per_s if self._bytes_per_s else 0.0)
+        self._free_at[direction] += self._retransmits_s(-(-size // _PACKET_BYTES))
         return self._free_at[direction] + self._delay_s
+
+    def _retransmits_s(self, packets: int) -> float:
+        """How long those packets that are lost hold up the line: a timeout that doubles until none is missing."""
+        waited, timeout = 0.0, _RETRANSMIT_S
+        while packets := sum(self._dice.random() < self._loss for _ in range(packets)):
+            self.seen["lost"] += packets
+            waited += timeout
+            timeout *= 2
+        return waited
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
