@@ -16,8 +16,8 @@ from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlin
 from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.spans import LONGEST_SEARCH, hashed
-from aggregator.privacy.kernel.words import WORD, item, put_word, word
+from aggregator.privacy.kernel.spans import LONGEST_SEARCH, are_same, hashed
+from aggregator.privacy.kernel.words import WORD, fetch, put_word, word
 from aggregator.privacy.kernel.writing import copied
 
 # Half a million identifiers with tokens of common lengths.
@@ -32,6 +32,8 @@ _IS_NUMBER = (1 << _LENGTH_BITS) - 1
 # A place in the table holds the upper part of a hash, and where an entry begins.
 _WHERE_BITS = 32
 _WHERE = (1 << _WHERE_BITS) - 1
+# Spans that are looked for at once, and bytes that a processor fetches at once.
+_AT_ONCE, _AHEAD, _LINE = 64, 8, 64
 _FEWEST_BYTES, _FEWEST_PLACES = 64 * 1024, 2048
 # Entries a place, at most: a search stays short.
 _FULL = 0.5
@@ -69,10 +71,7 @@ def _is_entry(data: Bytes, start: Number, length: Number, kept: Bytes, at: Numbe
     """Whether an entry of the same operator and length is of this value."""
     if length < 0:
         return bool(np.int64(word(kept, at)) == start)
-    for place in range(length):  # noqa: SIM110 - the machine has no generators
-        if item(data, start + place) != item(kept, at + place):
-            return False
-    return True
+    return are_same(data, start, kept, at, length)
 
 
 @inlined
@@ -100,34 +99,41 @@ def find(
 ) -> tuple[Number, Number]:
     """Fill `found` with where the entry of each span begins, `NOTHING` where there is none; `marks` is scratch.
 
-    One pass per thing that lies somewhere else in memory: the processor fetches many of a kind at once, and waits for
-    each where a pass goes from one to the next.
+    A few spans at a time, and what the next step reads is fetched in the one before: places and entries lie anywhere in
+    memory, and the processor would wait for one after the other.
 
     Returns:
         How many were found, and the bytes of their results.
     """
-    for span in range(found.size):
-        call = spans[SPAN * span]
-        operator = operators[call] if call < operators.size else NOTHING
-        found[span] = operator
-        if operator != NOTHING:
-            marks[span] = np.int64(hashed(data, operator, spans[SPAN * span + 1], spans[SPAN * span + 2]))
-    for span in range(found.size):
-        if found[span] != NOTHING:
-            found[span] = _candidate(marks[span], table)
     count, size = np.int64(0), np.int64(0)
-    for span in range(found.size):
-        at = found[span]
-        if at == NOTHING:
-            continue
-        start, length = spans[SPAN * span + 1], spans[SPAN * span + 2]
-        kind = np.int64(word(kept, at + WORD))
-        is_kind = kind >> (_LENGTH_BITS + _FORM_BITS) == _kind(operators[spans[SPAN * span]], length)
-        if is_kind and _is_entry(data, start, length, kept, at + _VALUE):
-            count += 1
-            size += kind & _IS_NUMBER
-        else:
-            found[span] = NOTHING
+    for first in range(0, found.size, _AT_ONCE):
+        last = min(first + _AT_ONCE, found.size)
+        for span in range(first, last):
+            call = spans[SPAN * span]
+            operator = operators[call] if call < operators.size else NOTHING
+            found[span] = operator
+            if operator != NOTHING:
+                mark = np.int64(hashed(data, operator, spans[SPAN * span + 1], spans[SPAN * span + 2]))
+                fetch(table, _first(mark, table))
+                marks[span] = mark
+        for span in range(first, last):
+            if found[span] != NOTHING:
+                found[span] = at = _candidate(marks[span], table)
+                if at != NOTHING:
+                    fetch(kept, at)
+                    fetch(kept, at + _LINE)
+        for span in range(first, last):
+            at = found[span]
+            if at == NOTHING:
+                continue
+            start, length = spans[SPAN * span + 1], spans[SPAN * span + 2]
+            kind = np.int64(word(kept, at + WORD))
+            is_kind = kind >> (_LENGTH_BITS + _FORM_BITS) == _kind(operators[spans[SPAN * span]], length)
+            if is_kind and _is_entry(data, start, length, kept, at + _VALUE):
+                count += 1
+                size += kind & _IS_NUMBER
+            else:
+                found[span] = NOTHING
     return count, size
 
 
@@ -136,6 +142,10 @@ def take(found: Integers, kept: Bytes, rows: Integers, made: Bytes) -> Number:
     """Copy the results of what was found, in its order: `RESULT` integers each to `rows`, their bytes to `made`."""
     row, used = np.int64(0), np.int64(0)
     for span in range(found.size):
+        soon = span + _AHEAD
+        if soon < found.size and found[soon] != NOTHING:
+            fetch(kept, found[soon])
+            fetch(kept, found[soon] + _LINE)
         if found[span] == NOTHING:
             continue
         kind = np.int64(word(kept, found[span] + WORD))

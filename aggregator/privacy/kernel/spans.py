@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.cells import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.words import WORD, word
+from aggregator.privacy.kernel.words import WORD, item, word
 from aggregator.privacy.kernel.writing import copied
 
 LONGEST_SEARCH = 16
@@ -29,15 +29,31 @@ def hashed(data: Bytes, call: Number, start: Number, length: Number) -> Number:
     state = _mixed(_mixed(_FINAL, np.uint64(call)), np.uint64(length))
     if length < 0:
         return _mixed(state, np.uint64(start)) * _FINAL
-    place = np.int64(0)
-    while place + WORD <= length:
-        state = _mixed(state, word(data, start + place))
-        place += WORD
+    if length >= WORD:
+        end = start + length - WORD
+        while start < end:
+            state = _mixed(state, word(data, start))
+            start += WORD
+        return _mixed(state, word(data, end)) * _FINAL
     rest = np.uint64(0)
-    while place < length:
-        rest = rest << np.uint64(8) | np.uint64(data[np.uint64(start + place)])
-        place += 1
+    for place in range(length):
+        rest = rest << np.uint64(8) | np.uint64(item(data, start + place))
     return _mixed(state, rest) * _FINAL
+
+
+@inlined
+def are_same(one: Bytes, first: Number, other: Bytes, second: Number, length: Number) -> bool:
+    """Whether so many bytes from a position on are those of another row."""
+    if length >= WORD:
+        last = length - WORD
+        for place in range(0, last, WORD):
+            if word(one, first + place) != word(other, second + place):
+                return False
+        return bool(word(one, first + last) == word(other, second + last))
+    for place in range(length):  # noqa: SIM110 - the machine has no generators
+        if item(one, first + place) != item(other, second + place):
+            return False
+    return True
 
 
 @inlined
@@ -48,10 +64,7 @@ def _is_same(data: Bytes, spans: Integers, one: Number, other: Number) -> bool:
     first, second, length = spans[SPAN * one + 1], spans[SPAN * other + 1], spans[SPAN * one + 2]
     if length < 0:
         return bool(first == second)
-    for place in range(length):  # noqa: SIM110 - the machine has no generators
-        if data[np.uint64(first + place)] != data[np.uint64(second + place)]:
-            return False
-    return True
+    return are_same(data, first, data, second, length)
 
 
 @compiled(NUMBER, BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS)

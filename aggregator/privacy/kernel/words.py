@@ -12,6 +12,10 @@ from numba.extending import intrinsic
 
 WORD = 8  # bytes
 _BITS = ir.IntType(64)
+_PLACE = ir.IntType(8).as_pointer()
+_PREFETCH = ir.FunctionType(ir.VoidType(), [_PLACE, *[ir.IntType(32)] * 3])
+# What `llvm.prefetch` is told: to read, as close as can be, data and not instructions.
+_READ_CLOSE_DATA = (0, 3, 1)
 
 
 def _address(context: Any, builder: Any, array: Any, value: Any, at: Any) -> Any:
@@ -38,6 +42,19 @@ def word(_typing: Any, array: Any, at: Any) -> Any:
         return builder.load(builder.bitcast(address, _BITS.as_pointer()), align=1)
 
     return types.uint64(array, at), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetch(_typing: Any, array: Any, at: Any) -> Any:
+    """Have the processor bring an element close, while other work goes on; it need not be there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), _PLACE)
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [_PLACE], _PREFETCH)
+        builder.call(prefetch, [address, *(ir.Constant(ir.IntType(32), one) for one in _READ_CLOSE_DATA)])
+        return context.get_dummy_value()
+
+    return types.void(array, at), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
