@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
+from aggregator.engine.allocator import faster_malloc
 from aggregator.errors import ConfigError
 
 # Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
@@ -20,6 +21,7 @@ _LOG4J = (Path(__file__).parent / "log4j2.properties").as_uri()
 TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
 _EXECUTORS_S = 60.0
+_PRELOAD = "spark.executorEnv.LD_PRELOAD"
 # Set by spark-submit, whose --master then holds.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
@@ -65,6 +67,9 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
         url = master_url(config.spark.master, config.replication.slots)
         builder = builder.master(url)
         if url.startswith("local"):
+            # What this machine has, its workers have; of other machines nobody knows here.
+            malloc = faster_malloc()
+            settings = ({_PRELOAD: malloc} if malloc else {}) | settings
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in settings.items():

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import fastavro
 
+from aggregator.engine.allocator import faster_malloc
 from aggregator.sandbox.sandbox import Sandbox
 from tests.bench import mirrormaker
 from tests.bench.backlog import DROPPED, IDENTIFIERS, SCHEMA, SCHEMA_ID, Backlog
@@ -243,6 +244,7 @@ def main() -> None:
         finally:
             arena.sandbox.down()
     answer |= {"rounds": options.rounds, "records": options.records, "slots": options.slots}
+    answer["hub_malloc"] = faster_malloc() or "glibc's malloc"
     answer["mm2_settings"] = mirrormaker.TUNED | mirrormaker.TUNED_PRODUCER
     print(json.dumps(answer, indent=2))
 

@@ -114,7 +114,8 @@ def headline(result: Result) -> str:
 
 
 def _command(result: Result) -> str:
-    return f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`'
+    asked = f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`'
+    return f"{asked}, the hub's workers with {result['hub_malloc']}"
 
 
 def _plot(result: Result) -> str:
