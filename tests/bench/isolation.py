@@ -19,7 +19,7 @@ from tests.chaos.lines import Lines, lined
 from tests.trial import Trial, wait_for
 
 SLOW = {"bytes_per_s": 256_000 / 8, "delay_s": 0.5, "loss": 0.2}
-_SETTLE_S = 1.0
+_SETTLE_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Isolation:
     behind: int
 
 
-def measure(trial: Trial, lines: Lines, *, backlog: int, pairs: int = 2, window_s: float = 3.0) -> Isolation:
+def measure(trial: Trial, lines: Lines, *, backlog: int, pairs: int = 2, window_s: float = 1.5) -> Isolation:
     """Alternate over `pairs` times two windows of each kind.
 
     Raises:
