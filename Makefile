@@ -6,6 +6,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# The hot loops are compiled anew when they change, here and not in somebody's first run.
+WARMED := $(VENV)/.warmed
+LOOPS  := $(addprefix aggregator/,jit.py privacy/distinct.py privacy/guard.py) $(wildcard aggregator/privacy/kernel/*.py aggregator/kafka/native/*.py)
 UV     := uv==0.13.8
 # Further arguments, as in: make demo ARGS="--records 100000 --keep"
 ARGS   ?=
@@ -13,9 +16,8 @@ ARGS   ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## .venv from the lock, and Kafka's jars in the cache; nothing is done twice
+setup: $(STAMP) $(WARMED) ## .venv from the lock, and Kafka's jars in the cache; nothing is done twice
 	@$(BIN)/aggregator sandbox fetch
-	@[ -e $(VENV)/.warmed ] || { echo "compiling the hot loops, once …" && $(BIN)/python -m aggregator.replicate.warming && touch $(VENV)/.warmed; }
 
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
@@ -55,6 +57,11 @@ $(BIN)/uv:
 	@echo "making $(VENV) with $(PYTHON) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)"
+
+$(WARMED): $(LOOPS) | $(STAMP)
+	@echo "compiling the hot loops, once …"
+	@$(BIN)/python -m aggregator.replicate.warming
+	@touch $@
 
 $(STAMP): requirements.lock pyproject.toml | $(BIN)/uv
 	@echo "installing the packages of requirements.lock; half a minute on a good line (pyspark is built from source) …"

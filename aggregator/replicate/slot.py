@@ -276,7 +276,7 @@ class _Turn:
                 flow.stand_still(lost)
         elif fault.kind == "denied":
             reader.release(fault.at)
-            flow.held = Hold(flow.plan.source, "denied", fault.detail)
+            self._wait(flow, fault.detail)
 
     def _lost(self, reader: Reader, flow: Flow, at: Partition) -> Gap | None:
         now_ms, log = self._world.clock_ms(), reader.log_range(at)

@@ -41,10 +41,31 @@ class Lines:
             trial.settings["edges"][edge]["bootstrap_servers"] = self.proxies[edge].address
         trial.write()
 
+    def guard(self, trial, edge: str) -> None:
+        """Let a trial's hub reach an edge by name and password only; the password lies in a file."""
+        (trial.folder / "password").write_text(FIRST_PASSWORD)
+        trial.settings["edges"][edge] |= {
+            "bootstrap_servers": f"{LOOPBACK}:{self.guarded[edge]}",
+            "client": {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "hub",
+                "sasl.password": "file:password",
+            },
+        }
+        trial.write()
+
     def heal(self) -> None:
         """Every line as it should be."""
         for proxy in self.proxies.values():
             proxy.heal()
+
+
+# Everybody without a password may do everything, and `hub` what it is given.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 
 
 def password_settings(password: str) -> dict[str, str]:

@@ -1,37 +1,30 @@
-"""An edge's password stops being right while the hub runs."""
+"""An edge's password stops being right while the hub runs, or its rights are taken away."""
 
 import re
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.chaos.flowing import keeps_flowing, state_of
-from tests.chaos.lines import FIRST_PASSWORD, password_settings
-from tests.trial import wait_for
+from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, password_settings
+from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECOVERY_S = 40.0
 
 
-def guard(trial, lines, edge: str) -> None:
-    """Let a trial's hub reach an edge by name and password only; the password lies in a file."""
-    (trial.folder / "password").write_text(FIRST_PASSWORD)
-    trial.settings["edges"][edge] |= {
-        "bootstrap_servers": f"127.0.0.1:{lines.guarded[edge]}",
-        "client": {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "hub",
-            "sasl.password": "file:password",
-        },
-    }
-    trial.write()
-
-
 def test_credentials_that_become_wrong(trial, lines, arrivals):
     """Fault 24 (I1, I4, I7, I8): that edge is named and waits, the other flows, no log has the secret; it returns."""
     broker = trial.sandbox.edges["eu"]
-    guard(trial, lines, "eu")
+    lines.guard(trial, "eu")
     told = ""
     with trial.running("--only", "replicate") as hub, trial.traffic("us") as produced:
         trial.produce("eu", 100)
@@ -58,3 +51,64 @@ def test_credentials_that_become_wrong(trial, lines, arrivals):
     trial.drain("--only", "replicate")
     trial.check_exactly_once("eu", 200, lake=False)
     trial.check_exactly_once("us", produced["us"], lake=False)
+
+
+def right(topic: str, operation: AclOperation) -> AclBinding:
+    """That the hub's principal may do something with a topic."""
+    what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:hub", "*")
+    return AclBinding(*what, operation, AclPermissionType.ALLOW)
+
+
+def test_rights_that_are_taken_away(trial, lines, arrivals):
+    """Fault 24 (I1, I4, I6, I7, I8): without Read, then hidden: the flow is named, the other edge flows, it resumes."""
+    broker, produced_eu = trial.sandbox.edges["eu"], 100
+
+    def why() -> str:
+        """What `status` says of the first flow."""
+        flows = trial.status()["flows"]
+        (found,) = [one for one in flows if (one["edge"], one["topic"], one["partition"]) == ("eu", trial.topic, 0)]
+        return found["trouble"] or ((found["gap"] or "") and "a gap")
+
+    def grant(*operations: AclOperation) -> None:
+        settle(trial.admin("eu").create_acls([right(trial.topic, one) for one in operations]))
+
+    def take(*operations: AclOperation) -> None:
+        settle(trial.admin("eu").delete_acls([_named(right(trial.topic, one)) for one in operations]))
+
+    broker.kill()
+    broker.start(AUTHORIZER)
+    try:
+        lines.guard(trial, "eu")
+        every = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+        grant(*every)
+        with trial.running("--only", "replicate") as hub:
+            with trial.traffic("us") as produced:
+                trial.produce("eu", 100)
+                for edge in ("eu", "us"):
+                    arrivals[edge].reach(100, hub=hub, timeout=120)
+                for taken, said in (((AclOperation.READ,), "uthoriz"), (every, "a gap")):
+                    take(*taken)
+                    wait_for(lambda word=said: word in why(), timeout=60, what=f"{said} in status")
+                    trial.produce("eu", 100)
+                    print(why(), keeps_flowing(arrivals["us"], produced, "us", for_s=4, hub=hub))
+                    assert arrivals["eu"].count() == produced_eu, "it is read without the right: the fault did not hit"
+                    grant(*taken)
+                    produced_eu += 100
+                    print(f"recovered in {arrivals['eu'].reach(produced_eu, hub=hub, timeout=RECOVERY_S)} s")
+                    wait_for(lambda: not why(), timeout=30, what="no word of it any more")
+            arrivals["us"].reach(produced["us"], hub=hub, timeout=30)
+            hub.terminate()
+            assert hub.wait(60) == 0, hub.log.read_text()
+        trial.check_exactly_once("eu", produced_eu, lake=False)
+        trial.check_exactly_once("us", produced["us"], lake=False)
+        assert {incarnation for _, incarnation, _ in trial.origins("eu")} == {0}, "hidden is not recreated"
+    finally:
+        broker.kill()
+        broker.start()
+
+
+def _named(acl: AclBinding) -> AclBindingFilter:
+    """A filter for exactly this one."""
+    return AclBindingFilter(
+        acl.restype, acl.name, acl.resource_pattern_type, acl.principal, acl.host, acl.operation, acl.permission_type
+    )

@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 @pytest.mark.ci
 def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
-    """Fault 2 (I1-I4, I7): Spark runs the dead slot's task again in the same epoch; the other slot never notices."""
+    """Fault 2 (I1-I4, I7): Spark runs the dead slot's task again in the same epoch; the other slot never notices. Then
+    that one's Python worker dies alone.
+    """
     trial = new_trial(slots=2, master="local-cluster[3,1,1024]")
     for edge in ("eu", "us"):
         trial.produce(edge, 5000)
@@ -30,6 +32,10 @@ def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
             wait_for(lambda e=edge, n=goal: _delivers(trial, hub, e, n), timeout=120, what=f"delivery from {edge}")
         assert other.is_running(), "the other slot's worker went on"
         assert {jvm.pid for _, jvm in _slots_of(trial, hub, "eu")} != {executor.pid}
+        other.kill()
+        other.wait(20)
+        at_kill = trial.central_count("us")
+        wait_for(lambda: _delivers(trial, hub, "us", at_kill + 500), timeout=120, what="delivery by another worker")
     assert {body["epoch"] for body in trial.ledger().values()} == {0}, "no other epoch was needed"
     trial.drain("--master", "local")
     for edge in ("eu", "us"):

@@ -16,17 +16,12 @@ from confluent_kafka.admin import (
 from aggregator.edges.heartbeats import decode
 from aggregator.sandbox.ports import free_ports
 from tests.chaos.flowing import keeps_flowing, state_of
-from tests.chaos.lines import FIRST_PASSWORD
-from tests.chaos.test_credentials import guard
+from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD
 from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
 
 SHOWN_S = 30.0
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
 
 
 def metrics(port: int) -> dict[str, float]:
@@ -98,7 +93,7 @@ def test_beats_are_written_by_a_principal_that_may_do_nothing_else(trial, lines)
     try:
         if "heartbeats" not in trial.admin("eu").list_topics(timeout=20).topics:
             trial.create("eu", 1, topic="heartbeats", cleanup_policy="compact")
-        guard(trial, lines, "eu")
+        lines.guard(trial, "eu")
         refused = trial.run("heartbeat", "emit", "--edge", "eu", "--for", "10s")
         assert refused.returncode == 1
         assert "the right to write `heartbeats`" in refused.stderr
