@@ -32,7 +32,7 @@ _IS_NUMBER = (1 << _LENGTH_BITS) - 1
 # A place in the table holds the upper part of a hash, and where an entry begins.
 _WHERE_BITS = 32
 _WHERE = (1 << _WHERE_BITS) - 1
-# Spans that are looked for at once, and bytes that a processor fetches at once.
+# Spans that are looked for at once; how many results ahead one is fetched; bytes that a processor fetches.
 _AT_ONCE, _AHEAD, _LINE = 64, 8, 64
 _FEWEST_BYTES, _FEWEST_PLACES = 64 * 1024, 2048
 # Entries a place, at most: a search stays short.
