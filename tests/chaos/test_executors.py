@@ -9,7 +9,6 @@ from tests.trial import wait_for
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.ci
 def test_an_executor_is_killed_and_the_other_slot_goes_on(new_trial):
     """Fault 2 (I1-I4, I7): Spark runs the dead slot's task again in the same epoch; the other slot never notices. Then
     that one's Python worker dies alone.

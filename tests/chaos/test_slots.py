@@ -10,7 +10,6 @@ from tests.trial import wait_for
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
 
-@pytest.mark.ci
 @pytest.mark.spark
 def test_a_slot_that_is_fenced_alone_is_back_in_seconds(new_trial):
     """Rule E (I1, I7): a slot loses its id, as to a transaction that timed out; it gets another epoch, unasked."""
