@@ -112,7 +112,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "why it stands"),
         [
             (
-                f"{f.edge}/{f.topic}/{f.partition}",
+                str(f.source),
                 f.next_offset,
                 f.end_offset,
                 f.lag_records,

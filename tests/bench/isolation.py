@@ -11,19 +11,20 @@ import argparse
 import itertools
 import json
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.chaos.lines import Lines, lined, password_settings
-from tests.chaos.proxy import Proxy
+from tests.chaos.proxy import Proxy, flapping
 from tests.trial import Trial, settle, wait_for
 
 SLOW = {"bytes_per_s": 256_000 / 8, "delay_s": 0.5, "loss": 0.2}
-_FLAPS_S = 0.7
+# Nothing can be read in a line's moments between two cuts.
+_TOO_SHORT_S = 0.07
 _SETTLE_S = 0.5
 
 
@@ -48,34 +49,20 @@ class Isolation:
 def _slow(proxy: Proxy) -> Iterator[None]:
     """256 kbit/s, half a second, and a fifth of the packets lost."""
     proxy.slow(**SLOW)
-    yield
-    proxy.heal()
+    try:
+        yield
+    finally:
+        proxy.heal()
 
 
 @contextmanager
 def _cut(proxy: Proxy) -> Iterator[None]:
     """Every connection is reset, and each new one."""
     proxy.cut()
-    yield
-    proxy.heal()
-
-
-@contextmanager
-def _flapping(proxy: Proxy) -> Iterator[None]:
-    """Cut and whole in turns, too short to be of use."""
-    over = threading.Event()
-
-    def flap() -> None:
-        while not over.wait(_FLAPS_S / 10):
-            proxy.cut()
-            over.wait(_FLAPS_S)
-            proxy.heal()
-
-    thread = threading.Thread(target=flap)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        proxy.heal()
 
 
 @contextmanager
@@ -84,9 +71,11 @@ def _wrong_password(trial: Trial) -> Iterator[None]:
     broker = trial.sandbox.edges["eu"]
     broker.kill()
     broker.start(password_settings("another"))
-    yield
-    broker.kill()
-    broker.start()
+    try:
+        yield
+    finally:
+        broker.kill()
+        broker.start()
 
 
 FAULTS = ("slow", "cut", "flapping", "wrong password")
@@ -98,7 +87,7 @@ def _fault(name: str, trial: Trial, lines: Lines) -> Callable[[], AbstractContex
         lines.guard(trial, "eu")
         return lambda: _wrong_password(trial)
     lines.lead(trial, "eu")
-    hits = {"slow": _slow, "cut": _cut, "flapping": _flapping}[name]
+    hits = {"slow": _slow, "cut": _cut, "flapping": partial(flapping, whole_s=_TOO_SHORT_S)}[name]
     return lambda: hits(lines.proxies["eu"])
 
 

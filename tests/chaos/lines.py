@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
 from aggregator.sandbox.cluster import Cluster
 from aggregator.sandbox.ports import LOOPBACK, free_ports
 from aggregator.sandbox.sandbox import STATE_FILE, Sandbox
@@ -66,6 +68,12 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+
+
+def right(topic: str, operation: AclOperation) -> AclBinding:
+    """That the hub's principal may do something with a topic."""
+    what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:hub", "*")
+    return AclBinding(*what, operation, AclPermissionType.ALLOW)
 
 
 def password_settings(password: str) -> dict[str, str]:

@@ -11,12 +11,14 @@ import socket
 import struct
 import threading
 from collections import Counter, deque
+from collections.abc import Iterator
 
 from aggregator.sandbox.ports import LOOPBACK, free_ports
 
 UP, DOWN = "up", "down"
 _CHUNK = 16 * 1024
 _QUEUED_BYTES = 64 * 1024
+_FLAP_S = 0.7
 # What a lost packet carries, and what it costs at least until it is sent again (RFC 6298 as Linux has it).
 _PACKET_BYTES, _RETRANSMIT_S = 1448, 0.2
 # SO_LINGER with no time left: close answers by RST, as a line does whose other end is gone.
@@ -192,6 +194,27 @@ class Proxy:
             waited += timeout
             timeout *= 2
         return waited
+
+
+@contextlib.contextmanager
+def flapping(proxy: Proxy, *, whole_s: float = _FLAP_S) -> Iterator[None]:
+    """Cut and whole in turns while the block runs, and whole behind it."""
+    over = threading.Event()
+
+    def flap() -> None:
+        while not over.is_set():
+            proxy.cut()
+            over.wait(_FLAP_S)
+            proxy.heal()
+            over.wait(whole_s)
+
+    thread = threading.Thread(target=flap)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:

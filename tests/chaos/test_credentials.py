@@ -3,17 +3,10 @@
 import re
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation
 
 from tests.chaos.flowing import keeps_flowing, state_of
-from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, password_settings
+from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, password_settings, right
 from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -53,12 +46,6 @@ def test_credentials_that_become_wrong(trial, lines, arrivals):
     trial.check_exactly_once("us", produced["us"], lake=False)
 
 
-def right(topic: str, operation: AclOperation) -> AclBinding:
-    """That the hub's principal may do something with a topic."""
-    what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:hub", "*")
-    return AclBinding(*what, operation, AclPermissionType.ALLOW)
-
-
 def test_rights_that_are_taken_away(trial, lines, arrivals):
     """Fault 24 (I1, I4, I6, I7, I8): without Read, then hidden: the flow is named, the other edge flows, it resumes."""
     broker, produced_eu = trial.sandbox.edges["eu"], 100
@@ -81,6 +68,7 @@ def test_rights_that_are_taken_away(trial, lines, arrivals):
         lines.guard(trial, "eu")
         every = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
         grant(*every)
+        settle(trial.admin("eu").create_acls([right("heartbeats", one) for one in every]))
         with trial.running("--only", "replicate") as hub:
             with trial.traffic("us") as produced:
                 trial.produce("eu", 100)

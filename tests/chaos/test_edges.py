@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.chaos.flowing import keeps_flowing, state_of
-from tests.chaos.proxy import DOWN
+from tests.chaos.proxy import DOWN, flapping
 from tests.processes import signal_all
 from tests.trial import wait_for
 
@@ -60,10 +60,8 @@ def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals)
             wait_for(lambda: state_of(trial, "eu")[0] == "UP", timeout=20, what="the state UP")
             print(f"{name}: named in {asked.took_s} s, recovered in {took} s, the other edge {flowed}")
         before = proxy.seen["reset"]
-        flapping = threading.Thread(target=_flap, args=(proxy, FAULT_S))
-        flapping.start()
-        flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
-        flapping.join()
+        with flapping(proxy):
+            flowed = keeps_flowing(arrivals["us"], produced, "us", for_s=FAULT_S, hub=hub)
         assert proxy.seen["reset"] > before + 3, "the fault did not hit"
         took = arrivals["eu"].reach(produced["eu"], hub=hub, timeout=RECOVERY_S)
         print(f"flapping: recovered in {took} s, the other edge {flowed}")
@@ -71,15 +69,6 @@ def test_an_edge_that_is_cut_off_is_named_and_comes_back(trial, lines, arrivals)
     for edge in ("eu", "us"):
         trial.check_exactly_once(edge, produced[edge], lake=False)
     assert {body["incarnation"] for body in trial.ledger().values()} == {0}
-
-
-def _flap(proxy, for_s: float) -> None:
-    began = time.monotonic()
-    while time.monotonic() < began + for_s:
-        proxy.cut()
-        time.sleep(0.7)
-        proxy.heal()
-        time.sleep(0.7)
 
 
 def test_an_edge_broker_is_killed_while_it_is_read(trial, arrivals):

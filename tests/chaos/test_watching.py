@@ -5,18 +5,12 @@ import urllib.request
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 
 from aggregator.edges.heartbeats import decode
 from aggregator.sandbox.ports import free_ports
 from tests.chaos.flowing import keeps_flowing, state_of
-from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD
+from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, right
 from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
@@ -97,9 +91,7 @@ def test_beats_are_written_by_a_principal_that_may_do_nothing_else(trial, lines)
         refused = trial.run("heartbeat", "emit", "--edge", "eu", "--for", "10s")
         assert refused.returncode == 1
         assert "the right to write `heartbeats`" in refused.stderr
-        may = (ResourceType.TOPIC, "heartbeats", ResourcePatternType.LITERAL, "User:hub", "*")
-        acl = AclBinding(*may, AclOperation.WRITE, AclPermissionType.ALLOW)
-        settle(trial.admin("eu").create_acls([acl]))
+        settle(trial.admin("eu").create_acls([right("heartbeats", AclOperation.WRITE)]))
         before = len(read_all(broker.bootstrap, "heartbeats"))
         done = trial.run("heartbeat", "emit", "--edge", "eu", "--source", "near-eu", "--for", "4s")
         assert done.returncode == 0, done.stderr
