@@ -1,9 +1,11 @@
-"""A real browser: Debian's chromium, driven by playwright. A machine without it fails, and says what is missing."""
+"""A real browser: Debian's chromium, driven by playwright."""
 
 import shutil
 from contextlib import contextmanager
 
 from playwright.sync_api import sync_playwright
+
+from tests.tools import require
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
@@ -11,10 +13,11 @@ PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 @contextmanager
 def chromium():
     """A browser without a window, until the block ends."""
-    path = shutil.which("chromium")
-    assert path, "this test needs Debian's chromium: apt-get install --no-install-recommends chromium"
+    require("chromium")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         try:
             yield browser
         finally:

@@ -5,11 +5,19 @@ from hypothesis import settings
 
 from aggregator.sandbox.sandbox import Sandbox
 from tests.epochs import Epochs
+from tests.tools import summary
 from tests.trial import Trial
 
 # How long an example takes is the machine's, not the code's.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say loudly what was not run for want of a program."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    for line in summary(reasons):
+        terminalreporter.write_line(line, yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session")

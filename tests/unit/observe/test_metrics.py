@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -29,6 +28,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import samples
 from aggregator.observe.telemetry import SlotWord, StandStill
 from aggregator.privacy.strip import PolicyId, ReportRow
+from tests.tools import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -306,9 +306,9 @@ def test_dashboard_and_alerts_speak_of_metrics_that_exist(path):
         assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
 def test_every_alert_fires_when_it_should():
     """Promtool runs the rules over series: each fires after its time, and not before, nor in maintenance."""
+    require("promtool")
     suite = Path(__file__).with_name("alerts.test.yaml")
     for arguments in (["check", "rules", str(RULES)], ["test", "rules", str(suite)]):
         done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False, timeout=60)
