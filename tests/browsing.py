@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import sync_playwright
 
-from tests.tools import require
+from tests.programs import require
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 

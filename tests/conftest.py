@@ -5,7 +5,7 @@ from hypothesis import settings
 
 from aggregator.sandbox.sandbox import Sandbox
 from tests.epochs import Epochs
-from tests.tools import summary
+from tests.programs import summary
 from tests.trial import Trial
 
 # How long an example takes is the machine's, not the code's.

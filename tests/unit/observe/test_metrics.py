@@ -28,7 +28,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import samples
 from aggregator.observe.telemetry import SlotWord, StandStill
 from aggregator.privacy.strip import PolicyId, ReportRow
-from tests.tools import require
+from tests.programs import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import tools
+from tests import programs
 
 
 def test_a_missing_program_skips_its_test_and_fails_it_in_ci(monkeypatch):
@@ -10,16 +10,16 @@ def test_a_missing_program_skips_its_test_and_fails_it_in_ci(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="chromium is missing: apt-get install"):
-        tools.require("chromium")
+        programs.require("chromium")
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match=r"promtool is missing: apt-get install .* prometheus"):
-        tools.require("promtool")
+        programs.require("promtool")
 
 
 def test_what_was_not_run_is_one_line_for_each_program():
     """Skips for other reasons are none of its business."""
     reasons = ["Skipped: chromium is missing: apt-get install chromium", "Skipped: chromium is missing", "other"]
-    assert tools.summary(reasons) == [
+    assert programs.summary(reasons) == [
         "NOT RUN for want of chromium: 2. To run them: apt-get install --no-install-recommends chromium"
     ]
-    assert tools.summary([]) == []
+    assert programs.summary([]) == []
