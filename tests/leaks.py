@@ -65,10 +65,11 @@ def segments(trial: Trial) -> Iterator[Place]:
 
     Index files hold offsets alone, and ten megabytes of nothing each.
     """
-    for path in sorted(trial.sandbox.central.data.glob("*/*.log")):
-        if trial.mark in path.parent.name or path.parent.name.startswith("__"):
-            yield Place(f"segment {path.parent.name}/{path.name}", path.read_bytes())
-    yield Place("broker log", trial.sandbox.central.log.read_bytes())
+    for broker in trial.sandbox.central.brokers:
+        for path in sorted(broker.data.glob("*/*.log")):
+            if trial.mark in path.parent.name or path.parent.name.startswith("__"):
+                yield Place(f"segment {path.parent.name}/{path.name}", path.read_bytes())
+        yield Place("broker log", broker.log.read_bytes())
 
 
 def records(trial: Trial) -> Iterator[Place]:

@@ -49,10 +49,10 @@ def kill_all(process: subprocess.Popen) -> None:
     process.wait(20)
 
 
-def freeze(broker) -> None:
-    """SIGSTOP of a sandbox's broker; returns when it stands, for a commit is answered in less than that takes."""
-    broker.freeze()
+def freeze(cluster) -> None:
+    """SIGSTOP of a cluster's brokers; returns when all stand, for a commit is answered in less than that takes."""
+    cluster.freeze()
     deadline = time.monotonic() + 5
-    while broker.daemon.find().status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < deadline, "the broker does not stop"
+    while any(broker.daemon.find().status() != psutil.STATUS_STOPPED for broker in cluster.brokers):
+        assert time.monotonic() < deadline, "a broker does not stop"
         time.sleep(0.001)

@@ -113,7 +113,7 @@ class Trial:
 
     def create(self, cluster: str, partitions: int = 3, *, topic: str | None = None, **settings: str) -> None:
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        settle(self.admin(cluster).create_topics([NewTopic(topic or self.topic, partitions, 1, config=config)]))
+        settle(self.admin(cluster).create_topics([NewTopic(topic or self.topic, partitions, config=config)]))
 
     def delete(self, edge: str) -> None:
         settle(self.admin(edge).delete_topics([self.topic]))

@@ -34,15 +34,22 @@ def sandbox() -> None:
     metavar="NAME,…",
     help=f"Names of the regional clusters.  [default: those of the folder, or {','.join(DEFAULT_EDGES)}]",
 )
+@click.option(
+    "--brokers",
+    metavar="N|NAME=N,…",
+    callback=lambda _context, _option, given: _sizes(given),
+    help="Brokers of every cluster, or of those named; with 3, everything is on all three, and a write needs two."
+    "  [default: those of the folder, or 1]",
+)
 @folder_option
 @output_option
-def up(edges: str | None, folder: Path, output: str) -> None:
-    """Start one broker per edge and one as central, and write hub.yaml beside them.
+def up(edges: str | None, brokers: int | dict[str, int] | None, folder: Path, output: str) -> None:
+    """Start a cluster per edge and one as central, and write hub.yaml beside them.
 
     Addresses and data stay over down and up.
     """
     names = None if edges is None else [name.strip() for name in edges.split(",")]
-    running = Sandbox.up(folder, names, say=progress)
+    running = Sandbox.up(folder, names, brokers=brokers, say=progress)
     emit(addresses(running), output, lambda: _welcome(running))
 
 
@@ -67,10 +74,10 @@ def down(folder: Path, *, delete: bool) -> None:
 def status(folder: Path, output: str) -> None:
     """Show which clusters run and where."""
     found = Sandbox.load(folder)
-    pids = {cluster.name: cluster.pid for cluster in found.clusters}
-    rows = [(each.name, each.bootstrap, str(pids[each.name] or "-")) for each in found.clusters]
-    lines = [*table(("cluster", "address", "process"), rows), f"config: {found.config}"]
-    emit(addresses(found) | {"pids": pids}, output, lambda: lines)
+    answer = addresses(found) | {"pids": {cluster.name: cluster.pid for cluster in found.clusters}}
+    rows = [(broker.name, broker.bootstrap, str(broker.pid or "-")) for broker in found.brokers]
+    lines = [*table(("broker", "address", "process"), rows), f"config: {found.config}"]
+    emit(answer, output, lambda: lines)
 
 
 @sandbox.command()
@@ -96,16 +103,35 @@ def fetch() -> None:
 
 
 def addresses(running: Sandbox) -> dict[str, object]:
-    """The contract of `-o json`: `central`, `edges`, `config`, `dir`."""
+    """The contract of `-o json`: `central`, `edges`, `config`, `dir`, and `brokers` by cluster."""
     return {
         "central": running.central.bootstrap,
         "edges": {name: edge.bootstrap for name, edge in running.edges.items()},
         "config": str(running.config),
         "dir": str(running.dir),
+        "brokers": {
+            cluster.name: [
+                {"node": broker.node, "address": broker.bootstrap, "pid": broker.pid} for broker in cluster.brokers
+            ]
+            for cluster in running.clusters
+        },
     }
 
 
+def _sizes(given: str | None) -> int | dict[str, int] | None:
+    """What `--brokers` says: one number for all clusters, or numbers by name."""
+    if given is None:
+        return None
+    try:
+        if "=" not in given:
+            return int(given)
+        pairs = [part.split("=") for part in given.split(",")]
+        return {name.strip(): int(size) for name, size in pairs}
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is neither a number nor NAME=N,…") from None
+
+
 def _welcome(running: Sandbox) -> Iterator[str]:
-    yield from table(("cluster", "address"), [(cluster.name, cluster.bootstrap) for cluster in running.clusters])
+    yield from table(("broker", "address"), [(broker.name, broker.bootstrap) for broker in running.brokers])
     yield f"run it:  aggregator run --config {running.config}"
     yield f"stop it: aggregator sandbox down --dir {running.dir}"

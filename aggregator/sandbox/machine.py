@@ -11,7 +11,7 @@ import psutil
 from aggregator.errors import Failed
 
 # A broker with a 448 MB heap was seen at 350 to 550 MB.
-MEMORY_PER_CLUSTER = 500 * 1024**2
+_MEMORY_PER_BROKER = 500 * 1024**2
 DISK = 1024**3
 _MIB = 1024**2
 _CGROUP = Path("/sys/fs/cgroup")
@@ -29,17 +29,17 @@ def available_memory(cgroup: Path = _CGROUP) -> int:
         return available  # no container, or one without a limit ("max")
 
 
-def check_memory(clusters: int, available: int) -> None:
-    """Refuse to start more clusters than fit.
+def check_memory(brokers: int, available: int) -> None:
+    """Refuse to start more brokers than fit.
 
     Raises:
         Failed: too little memory.
     """
-    needed = clusters * MEMORY_PER_CLUSTER
+    needed = brokers * _MEMORY_PER_BROKER
     if available < needed:
         raise Failed(
-            f"too little memory: {clusters} clusters need {needed // _MIB} MB, {available // _MIB} MB are available",
-            hint="end other programs, or start fewer edges with --edges",
+            f"too little memory: {brokers} brokers need {needed // _MIB} MB, {available // _MIB} MB are available",
+            hint="end other programs, or start fewer edges with --edges, or fewer brokers with --brokers",
         )
 
 

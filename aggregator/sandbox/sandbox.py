@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Self
 
 from aggregator.errors import Failed
-from aggregator.sandbox.cluster import STOP_PATIENCE_S, Cluster, Kafka
+from aggregator.sandbox.broker import STOP_PATIENCE_S, Broker, Kafka
+from aggregator.sandbox.cluster import SIZES, Cluster
 from aggregator.sandbox.hubfile import HUB_FILE, RESERVED, WRITTEN, write_hub
 from aggregator.sandbox.jars import Say, cache_dir, ensure_jars, silent
 from aggregator.sandbox.java import find_java
 from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
 from aggregator.sandbox.process import stop_all
-from aggregator.sandbox.state import CENTRAL, SandboxState
+from aggregator.sandbox.state import CENTRAL, ClusterState, SandboxState
 
 DEFAULT_EDGES = ("ewr", "jfk", "lga")
 STATE_FILE = "sandbox.json"
@@ -52,12 +53,18 @@ class Sandbox:
         """Central and all edges."""
         return [self.central, *self.edges.values()]
 
+    @property
+    def brokers(self) -> list[Broker]:
+        """Every broker of every cluster."""
+        return [broker for cluster in self.clusters for broker in cluster.brokers]
+
     @classmethod
     def up(
         cls,
         folder: Path,
         edges: Sequence[str] | None = None,
         *,
+        brokers: int | Mapping[str, int] | None = None,
         say: Say = silent,
         settings: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Self:
@@ -66,28 +73,30 @@ class Sandbox:
         Args:
             folder: Made if it is not there.
             edges: Edge names; None for those of the folder, or EWR, JFK and LGA in a new one.
+            brokers: How many each cluster has, or by name, the others one; None for those of the folder, or one.
             say: Takes progress lines.
-            settings: Cluster name to further broker settings, for this start only.
+            settings: Name of a cluster or of a broker to further broker settings, as long as this object is used.
 
         Raises:
             Failed: it runs already, no Java, no jars, no memory, no disk, a port in use, a broker that does not start.
         """
         folder = folder.absolute()
         _check_names(folder, edges)
+        _check_sizes(brokers)
         java = find_java()
         with exclusive(folder / _LOCK_FILE):
-            state = _state(folder, edges)
-            sandbox = cls._of(folder, state, Kafka(java, ensure_jars(say)))
+            state = _state(folder, edges, brokers)
+            sandbox = cls._of(folder, state, Kafka(java, ensure_jars(say)), settings or {})
             _refuse_running(sandbox)
-            for cluster in sandbox.clusters:
-                cluster.check_ports()
+            for broker in sandbox.brokers:
+                broker.check_ports()
             check_disk(folder)
-            check_memory(len(sandbox.clusters), available_memory())
+            check_memory(len(sandbox.brokers), available_memory())
             state.write(folder / STATE_FILE)
             write_hub(folder, sandbox.central.bootstrap, {name: edge.bootstrap for name, edge in sandbox.edges.items()})
             say(f"starting {len(sandbox.clusters)} Kafka clusters in {folder} …")
             try:
-                _start(sandbox.clusters, settings or {}, say)
+                _start(sandbox.clusters, say)
             except BaseException:
                 sandbox.down()
                 raise
@@ -104,11 +113,11 @@ class Sandbox:
         state = SandboxState.read(folder / STATE_FILE)
         if state is None:
             raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
-        return cls._of(folder, state, Kafka(find_java(), cache_dir()))
+        return cls._of(folder, state, Kafka(find_java(), cache_dir()), {})
 
     def down(self, *, delete: bool = False) -> None:
         """End every process; `delete` also removes all that the sandbox wrote: clusters, lake, schemas, hub.yaml."""
-        stop_all([cluster.daemon for cluster in self.clusters], patience_s=STOP_PATIENCE_S)
+        stop_all([broker.daemon for broker in self.brokers], patience_s=STOP_PATIENCE_S)
         if delete:
             for name in (*(cluster.name for cluster in self.clusters), *WRITTEN, STATE_FILE, _LOCK_FILE):
                 path = self.dir / name
@@ -117,16 +126,29 @@ class Sandbox:
                 self.dir.rmdir()
 
     def running(self) -> list[Cluster]:
-        """Clusters whose broker process lives."""
+        """Clusters of which a broker's process lives."""
         return [cluster for cluster in self.clusters if cluster.pid is not None]
 
     @classmethod
-    def _of(cls, folder: Path, state: SandboxState, kafka: Kafka) -> Self:
+    def _of(cls, folder: Path, state: SandboxState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]) -> Self:
         clusters = {
-            name: Cluster(name, folder / name, ports.port, ports.controller_port, ports.cluster_id, kafka)
-            for name, ports in state.clusters.items()
+            name: _cluster(name, folder / name, found, kafka, settings) for name, found in state.clusters.items()
         }
         return cls(folder, clusters.pop(CENTRAL), clusters)
+
+
+def _cluster(
+    name: str, folder: Path, state: ClusterState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]
+) -> Cluster:
+    quorum = tuple(ports.controller_port for ports in state.brokers)
+    alone = len(quorum) == 1
+    brokers = []
+    for node, ports in enumerate(state.brokers, start=1):
+        own = name if alone else f"{name}-{node}"
+        more = {**settings.get(name, {}), **settings.get(own, {})}
+        there = folder if alone else folder / str(node)
+        brokers.append(Broker(own, there, node, ports.port, quorum, state.cluster_id, kafka, more))
+    return Cluster(name, folder, tuple(brokers))
 
 
 def _refuse_running(sandbox: Sandbox) -> None:
@@ -138,9 +160,9 @@ def _refuse_running(sandbox: Sandbox) -> None:
         )
 
 
-def _start(clusters: Sequence[Cluster], settings: Mapping[str, Mapping[str, str]], say: Say) -> None:
+def _start(clusters: Sequence[Cluster], say: Say) -> None:
     def start(cluster: Cluster) -> None:
-        cluster.start(settings.get(cluster.name))
+        cluster.start()
         say(f"  {cluster.name} is ready on {cluster.bootstrap}")
 
     with ThreadPoolExecutor(len(clusters)) as pool:
@@ -163,13 +185,33 @@ def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
         raise Failed("edges are named once each, and there is at least one", hint="--edges ewr,jfk,lga")
 
 
-def _state(folder: Path, edges: Sequence[str] | None) -> SandboxState:
+def _check_sizes(brokers: int | Mapping[str, int] | None) -> None:
+    for size in brokers.values() if isinstance(brokers, Mapping) else () if brokers is None else (brokers,):
+        if size not in SIZES:
+            raise Failed(f"a cluster can not have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
+
+
+def _state(folder: Path, edges: Sequence[str] | None, brokers: int | Mapping[str, int] | None) -> SandboxState:
     state = SandboxState.read(folder / STATE_FILE)
+    wanted = _sizes([CENTRAL, *(edges or (state.edges if state else DEFAULT_EDGES))], brokers)
     if state is None:
-        return SandboxState.fresh(edges or DEFAULT_EDGES)
+        return SandboxState.fresh(edges or DEFAULT_EDGES, wanted)
+    other = f"take another --dir, or remove it first: aggregator sandbox down --delete --dir {folder}"
     if edges is not None and set(edges) != set(state.edges):
-        raise Failed(
-            f"the sandbox in {folder} was made for the edges {','.join(state.edges)}",
-            hint=f"take another --dir, or remove it first: aggregator sandbox down --delete --dir {folder}",
-        )
+        raise Failed(f"the sandbox in {folder} was made for the edges {','.join(state.edges)}", hint=other)
+    if brokers is not None and wanted != state.sizes:
+        there = ",".join(f"{name}={size}" for name, size in state.sizes.items())
+        raise Failed(f"the sandbox in {folder} was made for the brokers {there}", hint=other)
     return state
+
+
+def _sizes(clusters: Sequence[str], brokers: int | Mapping[str, int] | None) -> dict[str, int]:
+    """How many brokers each of these clusters is to have."""
+    if not isinstance(brokers, Mapping):
+        return dict.fromkeys(clusters, brokers or 1)
+    unknown = sorted(set(brokers) - set(clusters))
+    if unknown:
+        raise Failed(
+            f"there is no cluster {', '.join(unknown)} to give brokers to", hint=f"there are {', '.join(clusters)}"
+        )
+    return {name: brokers.get(name, 1) for name in clusters}

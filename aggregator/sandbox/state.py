@@ -6,10 +6,10 @@ Invariant: once written, ports and ids never change, so that `hub.yaml` beside i
 import base64
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from aggregator.errors import Failed
 from aggregator.sandbox.ports import free_ports
@@ -18,12 +18,25 @@ CENTRAL = "central"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
-    """Ports and id of one cluster."""
+class BrokerState:
+    """Ports of one broker."""
 
     port: int
     controller_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Id of one cluster, and its brokers in the order of their nodes."""
+
     cluster_id: str
+    brokers: tuple[BrokerState, ...]
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Self:
+        """What a file says of one cluster; in those of version 1 its one broker's ports lie beside the id."""
+        brokers = content.get("brokers", [content])
+        return cls(content["cluster_id"], tuple(BrokerState(one["port"], one["controller_port"]) for one in brokers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +50,20 @@ class SandboxState:
         """Edge names in the order in which they were asked for."""
         return tuple(name for name in self.clusters if name != CENTRAL)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many brokers each cluster has."""
+        return {name: len(cluster.brokers) for name, cluster in self.clusters.items()}
+
     @classmethod
-    def fresh(cls, edges: Sequence[str]) -> Self:
-        """Draw ports and ids for central and these edges."""
-        names = [CENTRAL, *edges]
-        ports = free_ports(2 * len(names))
+    def fresh(cls, edges: Sequence[str], sizes: Mapping[str, int] | None = None) -> Self:
+        """Draw ports and ids for central and these edges, with one broker each where `sizes` does not say more."""
+        many = {name: (sizes or {}).get(name, 1) for name in (CENTRAL, *edges)}
+        ports = iter(free_ports(2 * sum(many.values())))
         return cls(
             {
-                name: ClusterState(ports[2 * index], ports[2 * index + 1], _cluster_id())
-                for index, name in enumerate(names)
+                name: ClusterState(_cluster_id(), tuple(BrokerState(next(ports), next(ports)) for _ in range(size)))
+                for name, size in many.items()
             }
         )
 
@@ -58,7 +76,7 @@ class SandboxState:
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls({name: ClusterState(**cluster) for name, cluster in content["clusters"].items()})
+            return cls({name: ClusterState.of(cluster) for name, cluster in content["clusters"].items()})
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -68,7 +86,7 @@ class SandboxState:
         """Write the state, whole or not at all."""
         fresh = path.with_suffix(".new")
         clusters = {name: asdict(cluster) for name, cluster in self.clusters.items()}
-        fresh.write_text(json.dumps({"version": 1, "clusters": clusters}, indent=2) + "\n", encoding="utf-8")
+        fresh.write_text(json.dumps({"version": 2, "clusters": clusters}, indent=2) + "\n", encoding="utf-8")
         fresh.replace(path)
 
 

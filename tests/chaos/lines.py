@@ -1,17 +1,16 @@
 """Clusters whose edges can also be reached over lines that break: each edge has a proxy in front of a second listener.
 
 Invariant: who produces and checks takes the broker's own address; only a hub under test goes over the line. The second
-listener is there again after every kill and start, because the cluster itself remembers it.
+listener is there again after every kill and start, because each broker keeps its settings.
 """
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from aggregator.sandbox.cluster import Cluster
 from aggregator.sandbox.ports import LOOPBACK, free_ports
 from aggregator.sandbox.sandbox import STATE_FILE, Sandbox
 from aggregator.sandbox.state import SandboxState
@@ -21,21 +20,11 @@ FIRST_PASSWORD = "a-password-that-is-nowhere-else"
 
 
 @dataclass(frozen=True, slots=True)
-class LinedCluster(Cluster):
-    """A cluster that keeps settings over kill and start."""
-
-    kept: Mapping[str, str] = field(default_factory=dict)
-
-    def start(self, settings: Mapping[str, str] | None = None) -> None:
-        Cluster.start(self, {**self.kept, **(settings or {})})
-
-
-@dataclass(frozen=True, slots=True)
 class Lines:
     """The line to each edge, and the listener with passwords behind which there is no line."""
 
     proxies: dict[str, Proxy]
-    guarded: dict[str, int]
+    guarded: dict[str, list[int]]
 
     def lead(self, trial, *edges: str) -> None:
         """Let a trial's hub reach these edges over their lines only."""
@@ -47,7 +36,7 @@ class Lines:
         """Let a trial's hub reach an edge by name and password only; the password lies in a file."""
         (trial.folder / "password").write_text(FIRST_PASSWORD)
         trial.settings["edges"][edge] |= {
-            "bootstrap_servers": f"{LOOPBACK}:{self.guarded[edge]}",
+            "bootstrap_servers": ",".join(f"{LOOPBACK}:{port}" for port in self.guarded[edge]),
             "client": {
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "PLAIN",
@@ -96,24 +85,30 @@ def _settings(port: int, controller: int, inner: int, outer: int, guarded: int) 
 
 
 @contextmanager
-def lined(folder: Path, edges: tuple[str, ...] = ("eu", "us")):
-    """Central and edges with lines: (sandbox, lines); ended with the block."""
-    state = SandboxState.fresh(edges)
+def lined(folder: Path, edges: tuple[str, ...] = ("eu", "us"), brokers: Mapping[str, int] | None = None):
+    """Central and edges with lines: (sandbox, lines); ended with the block.
+
+    Args:
+        folder: Of the clusters.
+        edges: Names of the edges.
+        brokers: How many brokers a cluster has that has more than one.
+    """
+    state = SandboxState.fresh(edges, brokers)
     folder.mkdir(parents=True, exist_ok=True)
     state.write(folder / STATE_FILE)
-    taken = [port for one in state.clusters.values() for port in (one.port, one.controller_port)]
-    free = iter(free_ports(3 * len(edges), taken=taken))
+    known = Sandbox.load(folder)
+    free = iter(free_ports(3 * len(known.brokers), taken=[p for b in known.brokers for p in (b.port, *b.quorum)]))
     settings, proxies, guards = {}, {}, {}
-    for edge in edges:
-        inner, outer, guards[edge] = next(free), next(free), next(free)
-        ports = state.clusters[edge]
-        settings[edge] = _settings(ports.port, ports.controller_port, inner, outer, guards[edge])
-        proxies[edge] = Proxy(inner, outer)
+    for edge, cluster in known.edges.items():
+        doors, guards[edge] = {}, []
+        for broker in cluster.brokers:
+            inner, outer, guarded = next(free), next(free), next(free)
+            settings[broker.name] = _settings(broker.port, broker.controller_port, inner, outer, guarded)
+            doors[outer] = inner
+            guards[edge].append(guarded)
+        proxies[edge] = Proxy(doors)
     try:
         sandbox = Sandbox.up(folder, edges, settings=settings)
-        for edge, cluster in sandbox.edges.items():
-            known = {one.name: getattr(cluster, one.name) for one in fields(Cluster)}
-            sandbox.edges[edge] = LinedCluster(**known, kept=settings[edge])
         try:
             yield sandbox, Lines(proxies, guards)
         finally:

@@ -6,14 +6,15 @@ Invariant: bytes that are held back or slowed down arrive later, complete and in
 
 import asyncio
 import contextlib
+import functools
 import random
 import socket
 import struct
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from aggregator.sandbox.ports import LOOPBACK, free_ports
+from aggregator.sandbox.ports import LOOPBACK
 
 UP, DOWN = "up", "down"
 _CHUNK = 16 * 1024
@@ -26,42 +27,42 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """One address in front of another.
+    """One address in front of each broker of an edge; all share one line.
 
     Args:
-        target: Port behind the proxy, on loopback.
-        port: Where to listen; drawn if it is 0.
+        doors: Port to listen on, to the port behind it, all on loopback.
 
     Attributes:
-        port: Where it listens.
         seen: `refused` and `reset` connections, bytes forwarded `up` (to the target) and `down`, and bytes that
             came while their direction was silent (`silent-up`, `silent-down`) or the line was slow (`slow-up`, …), and
             packets that were `lost`.
     """
 
-    def __init__(self, target: int, port: int = 0) -> None:
-        self.port = port or free_ports(1)[0]
+    def __init__(self, doors: Mapping[int, int]) -> None:
         self.seen: Counter[str] = Counter()
-        self._target = target
+        self._doors = doors
         self._is_cut = False
         self._delay_s = 0.0
         self._bytes_per_s: float | None = None
         self._loss = 0.0
-        self._dice = random.Random(self.port)
+        self._dice = random.Random(min(doors))
         self._free_at = {UP: 0.0, DOWN: 0.0}
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._clear = {UP: asyncio.Event(), DOWN: asyncio.Event()}
         for event in self._clear.values():
             event.set()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy-{self.port}", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy-{min(doors)}", daemon=True)
         self._thread.start()
-        self._server = self._call(asyncio.start_server(self._accept, LOOPBACK, self.port))
+        self._servers = [
+            self._call(asyncio.start_server(functools.partial(self._accept, target), LOOPBACK, port))
+            for port, target in doors.items()
+        ]
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
-        return f"{LOOPBACK}:{self.port}"
+        """`host:port` of every door, with commas between, for clients."""
+        return ",".join(f"{LOOPBACK}:{port}" for port in self._doors)
 
     def cut(self) -> None:
         """Reset every connection, and each new one at once."""
@@ -111,20 +112,21 @@ class Proxy:
         return count
 
     async def _end(self) -> None:
-        self._server.close()
-        await self._server.wait_closed()
+        for server in self._servers:
+            server.close()
+            await server.wait_closed()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
             self.seen["refused"] += 1
             _abort(writer)
             return
         try:
-            there, onward = await asyncio.open_connection(LOOPBACK, self._target)
+            there, onward = await asyncio.open_connection(LOOPBACK, target)
         except OSError:  # the broker is down: the client shall see that, too
             _abort(writer)
             return

@@ -24,7 +24,8 @@ def told(trial, *arguments: str, expect: int = 0):
 
 def cut_log(cluster, topic: str, partition: int, offset: int) -> None:
     """End the log of a stopped broker before `offset`, as a power cut does that takes what was not yet on disk."""
-    (log,) = (cluster.data / f"{topic}-{partition}").glob("*.log")
+    (broker,) = cluster.brokers
+    (log,) = (broker.data / f"{topic}-{partition}").glob("*.log")
     content, at = log.read_bytes(), 0
     while at < len(content):
         base, length = BATCH.unpack_from(content, at)

@@ -102,7 +102,7 @@ def test_beats_are_written_by_a_principal_that_may_do_nothing_else(trial, lines)
         errors = []
         other = Producer(
             {
-                "bootstrap.servers": f"127.0.0.1:{lines.guarded['eu']}",
+                "bootstrap.servers": f"127.0.0.1:{lines.guarded['eu'][0]}",
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "PLAIN",
                 "sasl.username": "hub",

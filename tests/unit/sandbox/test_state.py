@@ -9,22 +9,30 @@ from aggregator.errors import Failed
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
 from aggregator.sandbox.ports import free_ports, is_free
 from aggregator.sandbox.sandbox import Sandbox
-from aggregator.sandbox.state import SandboxState
+from aggregator.sandbox.state import BrokerState, ClusterState, SandboxState
 
 
 def test_state_survives_a_round_trip(tmp_path):
     """Ports and ids come back as they were, edges in their order."""
-    state = SandboxState.fresh(["z", "a"])
+    state = SandboxState.fresh(["z", "a"], {"a": 3})
     state.write(tmp_path / "sandbox.json")
     assert SandboxState.read(tmp_path / "sandbox.json") == state
     assert state.edges == ("z", "a")
+    assert state.sizes == {"central": 1, "z": 1, "a": 3}
 
 
 def test_ports_and_ids_are_all_different():
     """No two clusters share a port or a cluster id."""
-    clusters = SandboxState.fresh([f"e{n}" for n in range(10)]).clusters.values()
-    assert len({port for c in clusters for port in (c.port, c.controller_port)}) == 22
+    clusters = SandboxState.fresh([f"e{n}" for n in range(10)], {"central": 3, "e7": 3}).clusters.values()
+    assert len({port for c in clusters for b in c.brokers for port in (b.port, b.controller_port)}) == 2 * (9 + 3 + 3)
     assert len({c.cluster_id for c in clusters}) == 11
+
+
+def test_a_state_of_version_1_is_still_read(tmp_path):
+    """Before a cluster could have three brokers, the ports of its one lay beside its id."""
+    path = tmp_path / "sandbox.json"
+    path.write_text('{"version": 1, "clusters": {"eu": {"port": 1, "controller_port": 2, "cluster_id": "x"}}}')
+    assert SandboxState.read(path) == SandboxState({"eu": ClusterState("x", (BrokerState(1, 2),))})
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"clusters": {"a": {"port": 1}}}', '{"clusters": 3}'])
@@ -49,9 +57,10 @@ def test_a_taken_port_is_not_handed_out():
 
 def test_too_little_memory_says_how_much_is_needed():
     """The refusal names what is needed, what there is, and the way out."""
-    with pytest.raises(Failed, match="4 clusters need 2000 MB, 100 MB are available") as caught:
+    with pytest.raises(Failed, match="4 brokers need 2000 MB, 100 MB are available") as caught:
         check_memory(4, 100 * 1024**2)
     assert "--edges" in caught.value.hint
+    assert "--brokers" in caught.value.hint
 
 
 def test_a_containers_limit_counts(tmp_path):
@@ -91,6 +100,23 @@ def test_edge_names_that_would_collide_are_refused(tmp_path, edges, text):
     with pytest.raises(Failed, match=text):
         Sandbox.up(tmp_path / "s", edges)
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("brokers", [0, 2, 5, {"eu": 2}])
+def test_a_cluster_has_one_broker_or_three(tmp_path, brokers):
+    """With two, none may be away; another number is refused before anything is written."""
+    with pytest.raises(Failed, match=r"can not have \d brokers"):
+        Sandbox.up(tmp_path / "s", ["eu"], brokers=brokers)
+    assert not (tmp_path / "s").exists()
+
+
+def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
+    """A folder keeps its brokers as it keeps its edges; the refusal says which it was made for."""
+    SandboxState.fresh(["eu"], {"central": 3}).write(tmp_path / "sandbox.json")
+    with pytest.raises(Failed, match="was made for the brokers central=3,eu=1"):
+        Sandbox.up(tmp_path, brokers=3)
+    with pytest.raises(Failed, match="no cluster us to give brokers to"):
+        Sandbox.up(tmp_path, brokers={"us": 3})
 
 
 def test_a_comma_in_the_path_is_refused(tmp_path):
