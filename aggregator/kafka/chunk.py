@@ -5,7 +5,7 @@ Invariant: in log order; its parts are sequences of one length, and may be rows 
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregator.coordinates import OffsetRange
 from aggregator.headers import Headers
@@ -42,3 +42,12 @@ class Chunk:
             self.timestamps_ms[part],
             self.offsets[part],
         )
+
+    def halves(self) -> tuple["Chunk", "Chunk"]:
+        """The records in two parts, in order.
+
+        Both carry the leader epoch of the last record: a log that is cut after this was read has a higher one.
+        """
+        start, middle, end = self.offsets[0], self.offsets[len(self) // 2], self.offsets[-1] + 1
+        before, after = self.within(OffsetRange(start, middle)), self.within(OffsetRange(middle, end))
+        return replace(before, leader_epoch=self.leader_epoch), replace(after, leader_epoch=self.leader_epoch)

@@ -145,6 +145,7 @@ class Decoding:
 
         Raises:
             RecordHeld: a record does not decode; names topic, partition and offset.
+            HoldError: its schemas do not fit side by side; says what differs.
             RetryError: the registry does not answer.
         """
         fixed = _fixed_columns(batch)
@@ -179,7 +180,7 @@ class Decoding:
         decoded = [self._group(batch, frame, indices) for frame, indices in groups.items()]
         schema = decoded[0].schema
         for table in decoded[1:]:
-            schema = _merged_at(schema, table.schema, batch)
+            schema = merged(schema, table.schema, fits)  # the table decides whether it can follow
         stacked = pa.concat_tables([conformed(table, schema) for table in decoded])
         rows: list[int | None] = [None] * len(batch)
         for row, index in enumerate(itertools.chain.from_iterable(groups.values())):
@@ -195,19 +196,19 @@ class Decoding:
         try:
             return decoder.columns(values)
         except Undecodable:
-            raise _held(batch, _first_bad(decoder, values, indices), "does not decode under its schema") from None
+            raise record_held(batch, _first_bad(decoder, values, indices), "does not decode under its schema") from None
 
     def _decoder(self, batch: Committed, frame: bytes, index: int) -> Decoder:
         known = self.decoders.get(frame)
         if known is not None:
             return known
         if len(frame) < HEADER_BYTES or frame[0] != 0:
-            raise _held(batch, index, "is not framed as Avro with a schema id")
+            raise record_held(batch, index, "is not framed as Avro with a schema id")
         schema_id = int.from_bytes(frame[1:], "big")
         try:
             decoder = Decoder.of(self.schema_text(schema_id))
         except (HoldError, DeadLetterError) as error:
-            raise _held(batch, index, f"has schema {schema_id}: {error.message}", error.hint) from None
+            raise record_held(batch, index, f"has schema {schema_id}: {error.message}", error.hint) from None
         return self.decoders.setdefault(frame, decoder)
 
 
@@ -224,20 +225,30 @@ class RecordHeld(HoldError):
         self.offset = offset
 
 
-def _held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
+def newest_schema(batch: Committed) -> int:
+    """Where the schema begins that a batch meets last.
+
+    Args:
+        batch: At least one record.
+
+    Returns:
+        The index of its first record; 0 in a batch of tombstones.
+    """
+    first: dict[bytes, int] = {}
+    for index, value in enumerate(batch.values):
+        if value is not None:
+            first.setdefault(value[:HEADER_BYTES], index)
+    return max(first.values(), default=0)
+
+
+def record_held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
+    """Why a table can not go past a record of a batch: its place, and what is wrong with it."""
     offset = batch.offsets[index]
     return RecordHeld(
         offset,
         f"central {batch.topic}-{batch.partition} offset {offset} {what}",
         hint=hint or "the table waits before this record; central holds it unchanged",
     )
-
-
-def _merged_at(schema: pa.Schema, other: pa.Schema, batch: Committed) -> pa.Schema:
-    try:
-        return merged(schema, other, fits)  # the table decides whether it can follow
-    except HoldError as error:
-        raise _held(batch, 0, f"and its neighbours: {error.message}", error.hint) from None
 
 
 def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]) -> int:

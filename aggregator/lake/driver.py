@@ -309,7 +309,9 @@ def _report(
 ) -> TableReport:
     result = published.result
     files = result.settled.files if result.version is not None else []
-    held = [*todo.held, *result.held, *published.held]
+    # What did not fit beside what was committed is staged again by the table's new columns, and held at its record.
+    unfit = (*result.held, *published.held) if result.version is None else ()
+    held = [*todo.held, *unfit]
     reached = [one for outcome in result.settled.accepted for one in outcome.reached]
     held += [Held(one.span.partition, one.held) for one in reached if one.held]
     for one in held[len(todo.held) :]:

@@ -21,7 +21,7 @@ from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
-from aggregator.lake.decode import Decoding, RecordHeld
+from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
 from aggregator.lake.ranges import Outcome, Reached, Span
@@ -109,7 +109,7 @@ class _Running:
                     raise piece.held
             except RecordHeld as error:
                 held[at] = error
-            except HoldError as error:
+            except HoldError as error:  # not of a record: the partition can not be read on
                 held[at] = RecordHeld(next_offsets[at], error.message, hint=error.hint)
         return tuple(
             Reached(span, held[at].offset, str(held[at])) if at in held else Reached(span, span.offsets.end)
@@ -117,14 +117,23 @@ class _Running:
         )
 
     def _add(self, piece: Committed) -> None:
+        """Stage a piece, or what lies before the first record that the table can not take.
+
+        Raises:
+            RecordHeld: there is such a record; it is the first of its schema where its schema is what does not fit.
+        """
         if not len(piece):
             return
         try:
             rows = self.decoding.table(piece)
+            self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
         except RecordHeld as error:
             self._add(piece.before(error.offset))
             raise
-        self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
+        except HoldError as error:
+            refused = newest_schema(piece)  # it, or one before it, which then is the newest of what is left
+            self._add(piece.before(piece.offsets[refused]))
+            raise record_held(piece, refused, f"can not be written: {error.message}", error.hint) from None
 
 
 def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

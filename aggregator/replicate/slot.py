@@ -233,6 +233,7 @@ class _Turn:
             reader.resume(at, flow.next_offset)
 
     def _deliver(self, reader: Reader, flow: Flow, chunk: Chunk) -> None:
+        """Deliver a chunk, or what lies before the first record that can not go on."""
         at = (chunk.topic, chunk.partition)
         try:
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
@@ -240,6 +241,11 @@ class _Turn:
             flow.waiting_since = None
             flow.leader_epoch = chunk.leader_epoch if chunk.leader_epoch is not None else flow.leader_epoch
         except HoldError as error:
+            if len(chunk) > 1:
+                for half in chunk.halves():
+                    if flow.reading:
+                        self._deliver(reader, flow, half)
+                return
             reader.release(at)
             flow.held = Hold(flow.plan.source, "refused", str(error))
         except Unreachable as error:

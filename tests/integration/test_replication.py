@@ -4,9 +4,10 @@ import json
 import shutil
 import socket
 
+import fastavro
 import pytest
 
-from tests.trial import read_all, wait_for
+from tests.trial import ORDER, read_all, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -151,6 +152,30 @@ def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port
     (cut,) = [flow for flow in status["flows"] if flow["gap"]]
     assert (cut["edge"], cut["partition"], cut["next_offset"]) == ("eu", 0, 10)
     assert cut["gap"] == {"start": 10, "end": 15}
+
+
+def test_what_comes_before_a_refused_schema_arrives(trial):
+    """A schema that central's registry refuses holds its partition at its first record, in one poll with others too."""
+    other = json.loads(json.dumps(ORDER))
+    other["fields"][3]["type"] = "string"
+    (trial.folder / "schemas" / f"{trial.topic}-value" / "2-8.avsc").write_text(json.dumps(other))
+    parsed = fastavro.parse_schema(other)
+    trial.produce("eu", 3001)
+    trial.produce_raw("eu", [(b"k", trial.value(9000, 8, parsed, amount="x"), 1)] * 5)
+    trial.produce("eu", 500)
+    done = trial.drain(expect=4)
+    places = [origin(m) for m in trial.central_records("eu")]
+    assert sorted(offset for partition, offset in places if partition == 1) == list(range(1000))
+    assert len(places) == len(set(places)) == 3501 - 167, "of the partition that is held nothing behind it"
+    assert f"eu/{trial.topic}/1" in done.stderr
+    assert trial.ledger()["eu", 1]["next_offset"] == 1000
+    assert len(trial.lake()) == 3501 - 167
+
+
+def origin(message) -> tuple[int, int]:
+    """Partition and offset at the edge."""
+    parts = dict(message.headers())["hub.origin"].split(b"/")
+    return int(parts[3]), int(parts[4])
 
 
 def test_a_central_that_is_not_there_is_named(trial, closed_port):
