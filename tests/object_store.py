@@ -1,7 +1,8 @@
 """An object store on loopback that speaks as much of S3 as pyarrow and delta-rs ask: a dictionary behind HTTP.
 
 What it keeps of S3: a put with `If-None-Match: *` is refused where the key is there, at once and for whoever comes
-second; a multipart upload is seen when it is complete, or never. It checks no signature.
+second; a multipart upload is seen when it is complete, or never. It checks no signature. On request a put takes effect
+and is answered with an error, as behind a gateway whose answer gets lost.
 """
 
 import hashlib
@@ -14,13 +15,16 @@ import threading
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from urllib.request import Request, urlopen
 from xml.sax.saxutils import escape
 
 BUCKET = "lake"
+_REFUSE = "/.refuse"
 
 
 class Stored(NamedTuple):
@@ -45,6 +49,7 @@ class _Server(ThreadingHTTPServer):
         self.numbers = itertools.count(1)
         self.lock = threading.Lock()
         self.away = False
+        self.refusals: list[tuple[str, int, bool]] = []
 
 
 class ObjectStore:
@@ -59,6 +64,18 @@ class ObjectStore:
         """From now on, or no longer, every answer is a 503."""
         self._process.send_signal(signal.SIGUSR1)
         time.sleep(0.2)
+
+    def refuse(self, pattern: str, status: int, *, then_away: bool = False) -> None:
+        """Apply the next put of a key that the pattern is found in, and answer it with an error.
+
+        Args:
+            pattern: A regular expression.
+            status: The answer's.
+            then_away: From that put on every answer is a 503, until `turn`.
+        """
+        asked = urlencode({"match": pattern, "status": status, "away": int(then_away)})
+        with urlopen(Request(f"{self._address}{_REFUSE}?{asked}", method="POST")) as answer:
+            assert answer.status == HTTPStatus.OK
 
     def end(self) -> None:
         """Take it down, with all that it holds."""
@@ -95,7 +112,10 @@ class _Request(BaseHTTPRequestHandler):
         asked = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         body = self._body()
         with self.server.lock:
-            if self.server.away:
+            if parts.path == _REFUSE:
+                self.server.refusals.append((asked["match"], int(asked["status"]), asked["away"] == "1"))
+                self._answer(200)
+            elif self.server.away:
                 self._answer(503)
             else:
                 getattr(self, f"_{self.command.lower()}")(key, asked, body)
@@ -189,6 +209,12 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
             return
         self._store(key, body)
+        refusal = next((one for one in self.server.refusals if re.search(one[0], key)), None)
+        if refusal:
+            self.server.refusals.remove(refusal)
+            _, status, self.server.away = refusal
+            self._answer(status)
+            return
         self._answer(200, ETag=self.server.objects[key].etag)
 
     def _post(self, key: str, asked: dict[str, str], body: bytes) -> None:

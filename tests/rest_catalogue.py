@@ -1,21 +1,26 @@
 """An Iceberg REST catalogue on loopback: the protocol's requests over pyiceberg's own SQL catalogue.
 
 What it keeps of a real one: a commit's requirements are checked against the newest metadata; a refused one is a 409.
+On request a commit takes effect and is answered with an error, as behind a gateway whose answer gets lost.
 """
 
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.request import Request, urlopen
 
 from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import CommitTableRequest, Table
 
+_REFUSE = "/refuse"
 _ERRORS = {CommitFailedException: 409, NoSuchTableError: 404, NoSuchNamespaceError: 404}
 
 
@@ -26,6 +31,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Request)
         self.catalog = SqlCatalog("rest", uri=f"sqlite:///{folder / 'rest.db'}", warehouse=f"file://{folder}")
         self.lock = threading.Lock()
+        self.refusals: list[tuple[str, int]] = []
 
 
 @contextmanager
@@ -43,6 +49,19 @@ def rest_catalogue(folder: Path) -> Iterator[str]:
         server.catalog.close()
 
 
+def refuse(address: str, table: str, status: int) -> None:
+    """Apply the next commit to a table and answer it with an error.
+
+    Args:
+        address: The catalogue's.
+        table: The table's name.
+        status: The answer's.
+    """
+    asked = urlencode({"table": table, "status": status})
+    with urlopen(Request(f"{address}{_REFUSE}?{asked}", method="POST")) as answer:
+        assert answer.status == HTTPStatus.OK
+
+
 class _Request(BaseHTTPRequestHandler):
     server: _Server
     wbufsize = -1  # head and body at once: else each answer waits for the other side's acknowledgement
@@ -55,7 +74,7 @@ class _Request(BaseHTTPRequestHandler):
         _, *place = self.path.partition("?")[0].strip("/").split("/")
         with self.server.lock:
             try:
-                status, told = 200, self._told(place, body)
+                status, told = self._answered(place, body)
             except tuple(_ERRORS) as error:
                 status = _ERRORS[type(error)]
                 told = {"error": {"message": "refused", "type": type(error).__name__, "code": status}}
@@ -67,6 +86,18 @@ class _Request(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     do_GET = do_HEAD = do_POST = _route  # noqa: N815 - the server's names
+
+    def _answered(self, place: list[str], body: bytes) -> tuple[int, dict[str, Any]]:
+        if self.path.startswith(_REFUSE):
+            asked = parse_qs(urlsplit(self.path).query)
+            self.server.refusals.append((asked["table"][0], int(asked["status"][0])))
+            return 200, {}
+        told = self._told(place, body)
+        refusal = next((one for one in self.server.refusals if one[0] == place[-1]), None)
+        if refusal is None or self.command != "POST":
+            return 200, told
+        self.server.refusals.remove(refusal)
+        return refusal[1], {"error": {"message": "refused", "type": "Refused", "code": refusal[1]}}
 
     def _told(self, place: list[str], body: bytes) -> dict[str, Any]:
         catalog = self.server.catalog

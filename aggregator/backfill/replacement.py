@@ -6,8 +6,6 @@ worked out before a conflict is used again as far as it still holds: a table tha
 it.
 """
 
-import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,17 +18,18 @@ from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
-from aggregator.lake.files import Stage, StagedFile, remove
+from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason, without_views
+from aggregator.lake.leftovers import Lease, discard
 from aggregator.lake.ranges import Outcome
-from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables, TableUnavailable
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 
 ATTEMPTS = 20
 _BATCH_ROWS = 16_384
 Origins = Mapping[EdgePartition, Numbers]
-log = logging.getLogger(__name__)
 
 
 class Admission(Protocol):
@@ -121,6 +120,7 @@ class Replacement:
         self._origins: dict[str, Origins] = {}
         self._fresh: _Fresh | None = None
         self._kept: _Kept | None = None
+        self._lease = Lease(self._folder)
 
     def is_done(self, handle: TableHandle) -> bool:
         """Whether the table has it already."""
@@ -153,25 +153,19 @@ class Replacement:
             RetryError: the storage does not answer.
         """
         try:
-            for attempt in range(ATTEMPTS):
-                time.sleep(0.05 * attempt)
-                handle = self._tables.open(self._name)
-                if handle is None or self.is_done(handle):
-                    return None
-                try:
-                    done = self._attempt(handle, come, tell)
-                except CommitConflict as conflict:
-                    log.info("%s", conflict.message)
-                else:
-                    if done is not None:
-                        return done
+            with _told(self._folder):
+                self._lease.renew()
+            return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pause_s=0.05)
         finally:
             self._drop_fresh()
             self._drop_kept()
-        raise CommitConflict(f"table {self._name}: other writers were faster {ATTEMPTS} times", hint="resume later")
+            self._lease.end()
 
-    def _attempt(self, handle: TableHandle, come: Come, tell: Callable[[Mapping[str, int]], None]) -> Replaced | None:
+    def _attempt(self, come: Come, tell: Callable[[Mapping[str, int]], None]) -> Done[Replaced | None] | None:
         """Work out and commit with one handle; None when the table was widened and the next one must be opened."""
+        handle = self._tables.open(self._name)
+        if handle is None or self.is_done(handle):
+            return Done(None)
         schema = handle.schema()
         wider, _, held = fitted(schema, come.outcomes, self._tables.promotes)
         if held:
@@ -185,15 +179,9 @@ class Replacement:
             fresh, kept = self._freshly(handle, had, come), self._keep(handle, hits)
         tell({str(source): len(some) - fresh.came.get(source, 0) for source, some in had.items()})
         files = [*kept.files, *(file for outcome in fresh.outcomes for file in outcome.files)]
-        # Without a definite answer they may be in the table: nobody removes them then but the sweep of what is in none.
-        self._fresh = self._kept = None
-        try:
-            version = handle.commit(files, {**come.positions, self._mark: 1}, hits, come.note)
-        except CommitConflict:
-            self._fresh, self._kept = fresh, kept
-            raise
+        version = handle.commit(files, {**come.positions, self._mark: 1}, hits, come.note)
         self._admission.admitted(version, fresh.outcomes)
-        return Replaced(version, sum(map(len, had.values())))
+        return Done(Replaced(version, sum(map(len, had.values()))))
 
     def _freshly(self, handle: TableHandle, had: Origins, come: Come) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
@@ -228,7 +216,7 @@ class Replacement:
     @contextmanager
     def _stage(self, handle: TableHandle) -> Iterator[Stage]:
         promotes, division = self._tables.promotes, handle.divided_by()
-        stage = Stage(self._folder, handle.schema(), promotes=promotes, divided_by=division)
+        stage = Stage(self._folder, handle.schema(), promotes=promotes, divided_by=division, lease=self._lease)
         try:
             yield stage
         except BaseException:
@@ -237,12 +225,12 @@ class Replacement:
 
     def _drop_fresh(self) -> None:
         for outcome in self._fresh.outcomes if self._fresh else ():
-            remove(self._folder, outcome.files)
+            discard(self._folder, [file.path for file in outcome.files])
         self._fresh = None
 
     def _drop_kept(self) -> None:
         if self._kept:
-            remove(self._folder, self._kept.files)
+            discard(self._folder, [file.path for file in self._kept.files])
         self._kept = None
 
 

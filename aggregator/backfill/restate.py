@@ -6,7 +6,6 @@ Refuses a table that lags behind what the plan speaks of: late rows would come o
 """
 
 import json
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +23,14 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import HubNames
+from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.current import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_job
 from aggregator.lake.ranges import Outcome, Span, tasks
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import CommitConflict, TableHandle
+from aggregator.lake.tables.port import TableHandle
 from aggregator.lake.task import StagingTask
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _PATIENCE_S = 60.0
 # Ranges of a flow that a commit names; more are in the plan, under its id.
 _SHOWN = 100
 _PARALLEL, _TASK_RECORDS = 2, 500_000
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +209,8 @@ class _Table:
     def _refresh(self) -> None:
         """Work the table's current state out anew; a table that was restated before has the mark in both."""
         state = CurrentState(self._tables, self._tables.folder, self._name)
-        for attempt in range(ATTEMPTS):
-            time.sleep(0.05 * attempt)
-            try:
-                state.refresh([*self._live, self._mark], force=True)
-            except CommitConflict as conflict:
-                log.info("%s", conflict.message)
-            else:
-                return
-        raise CommitConflict(f"table {state.table}: other writers were faster {ATTEMPTS} times", hint="resume later")
+        partitions = [*self._live, self._mark]
+        attempted(state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pause_s=0.05)
 
     def _note(self) -> dict[str, str]:
         """What the commit says of itself: which backfill, which policies, which offsets."""

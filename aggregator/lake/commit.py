@@ -1,23 +1,22 @@
 """Bringing staged outcomes into a table: settle, create or widen, commit, and after a conflict all of it again.
 
 Invariant (protocol, rule G): positions are read from the handle that commits, every attempt has a handle of its own,
-and outcomes that another writer's commit overtook are dropped. Refuses an outcome whose columns do not fit.
+and outcomes that another writer's commit overtook are dropped. Outcomes belong to their commit, which removes those
+that it never sent. Refuses an outcome whose columns do not fit.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import CentralPartition
+from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
+from aggregator.lake.leftovers import discard
 from aggregator.lake.ranges import Held, Outcome, Settlement, settle
-from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
-
-_ATTEMPTS = 10
-log = logging.getLogger(__name__)
+from aggregator.lake.tables.port import TableHandle, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class CommitResult:
     held: tuple[Held, ...] = ()
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One attempt after another to bring outcomes into table `name`.
 
@@ -54,28 +53,28 @@ class Commit:
     outcomes: Sequence[Outcome]
     force: bool = False
     behind: bool = False
-    attempts: int = field(default=0)
 
     def run(self, handle: TableHandle | None) -> CommitResult:
         """Commit, at first with the handle whose positions the plan was made from.
 
         Raises:
-            RetryError: too many conflicts, or the storage does not answer.
+            RetryError: too many conflicts, or the storage does not answer; the files stay for the sweep.
+            HoldError: the table can not take them, for certain and again and again.
         """
-        while True:
-            self.attempts += 1
-            try:
-                done = self._attempt(handle)
-            except CommitConflict as conflict:
-                if self.attempts >= _ATTEMPTS:
-                    raise
-                log.info("%s", conflict.message)
-            else:
-                if done is not None:
-                    return done
-            handle = self.tables.open(self.name)
+        first = [handle]
+        try:
+            result = attempted(self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name)))
+        except HoldError:
+            self._discard(self.outcomes)
+            raise
+        taken = result.settled.accepted if result.version is not None else ()
+        self._discard([outcome for outcome in self.outcomes if outcome not in taken])
+        return result
 
-    def _attempt(self, handle: TableHandle | None) -> CommitResult | None:
+    def _discard(self, outcomes: Sequence[Outcome]) -> None:
+        discard(self.tables.folder / self.name, [file.path for outcome in outcomes for file in outcome.files])
+
+    def _attempt(self, handle: TableHandle | None) -> Done[CommitResult] | None:
         """Take one step; None when the table was created or widened and the next handle must be opened."""
         partitions = {one.span.partition for outcome in self.outcomes for one in outcome.reached}
         schema = handle.schema() if handle else self.tables.narrowed(FIXED_COLUMNS)
@@ -85,7 +84,7 @@ class Commit:
             positions = _brought_up(positions, self.outcomes)
         settled = settle(fitting, positions)
         if not settled.positions or not (self.force or settled.worth_a_commit()):
-            return CommitResult(None, positions, settled, held)
+            return Done(CommitResult(None, positions, settled, held))
         if handle is None:
             self.tables.create(self.name, wider)
             return None
@@ -93,7 +92,7 @@ class Commit:
             handle.widen(wider)
             return None
         version = handle.commit(settled.files, settled.positions)
-        return CommitResult(version, {**positions, **settled.positions}, settled, held)
+        return Done(CommitResult(version, {**positions, **settled.positions}, settled, held))
 
 
 def fitted(

@@ -5,22 +5,21 @@ handle only while every file that it stands for is still live; a hub's own commi
 again from a fresh read. Refuses tables in which rows are marked as deleted beside their files.
 """
 
-import contextlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from aggregator.errors import Failed
+from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
 from aggregator.lake.division import Part
-from aggregator.lake.files import PREFIX, Stage, StagedFile, remove
+from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables
+from aggregator.lake.leftovers import PREFIX, Lease, discard, leased
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024
-_ATTEMPTS = 10
 _PAUSE_S = 0.1
 _BATCH_ROWS = 16_384
 
@@ -73,20 +72,21 @@ def compact(tables: Tables, folder: Folder, name: str, *, target_bytes: int = TA
     if handle is None:
         return done
     for group in bins(handle.live(), target_bytes=target_bytes):
-        staged = _rewritten(folder, handle, group, target_bytes)
-        if _swapped(tables, name, group, staged):
-            done = Compacted(done.before + len(group), done.after + len(staged))
-        else:
-            remove(folder, staged)
+        with leased(folder) as lease:
+            staged = _rewritten(folder, handle, group, target_bytes, lease)
+            if _swapped(tables, name, group, staged):
+                done = Compacted(done.before + len(group), done.after + len(staged))
+            else:
+                discard(folder, [file.path for file in staged])
     return done
 
 
 def _rewritten(
-    folder: Folder, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int
+    folder: Folder, handle: TableHandle, group: Sequence[LiveFile], target_bytes: int, lease: Lease
 ) -> tuple[StagedFile, ...]:
     """The rows of a group in new files, under the table's columns of today."""
     schema = handle.schema()
-    stage = Stage(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes)
+    stage = Stage(folder, schema, divided_by=handle.divided_by(), file_bytes=target_bytes, lease=lease)
     try:
         for rows in _rows(folder, group):
             stage.add(conformed(rows, schema))
@@ -96,7 +96,7 @@ def _rewritten(
         raise
     expected, found = sum(file.rows for file in group), sum(file.rows for file in staged)
     if expected != found:
-        remove(folder, staged)
+        discard(folder, [file.path for file in staged])
         raise Failed(f"{folder}: {expected} rows became {found} while files were rewritten; nothing was committed")
     return staged
 
@@ -108,15 +108,14 @@ def _rows(folder: Folder, group: Iterable[LiveFile]) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
 
 
-def _swapped(tables: Tables, name: str, group: Sequence[LiveFile], staged: Iterable[StagedFile]) -> bool:
+def _swapped(tables: Tables, name: str, group: Sequence[LiveFile], staged: Sequence[StagedFile]) -> bool:
     """Commit a rewritten group; False where another writer replaced one of its files meanwhile."""
-    staged = tuple(staged)
-    for attempt in range(_ATTEMPTS):
-        time.sleep(_PAUSE_S * attempt)
+
+    def attempt() -> Done[bool]:
         handle = tables.open(name)
         if handle is None or not {file.path for file in group} <= set(handle.files()):
-            return False
-        with contextlib.suppress(CommitConflict):
-            handle.commit(staged, {}, replaced=group)
-            return True
-    raise CommitConflict(f"table {name}: other writers were faster {_ATTEMPTS} times", hint="try again later")
+            return Done(result=False)
+        handle.commit(staged, {}, replaced=group)
+        return Done(result=True)
+
+    return attempted(name, attempt, pause_s=_PAUSE_S)

@@ -17,10 +17,11 @@ from aggregator.config.model import LakeConfig
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed, merged
-from aggregator.lake.files import Stage, StagedFile, remove
+from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
+from aggregator.lake.leftovers import Lease, leased
 from aggregator.lake.report import CycleReport
-from aggregator.lake.tables.port import CommitConflict, LiveFile, TableHandle, Tables, TableUnavailable
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 
 SUFFIX = "__current"
 _KEY = ["_edge", "_topic", "_partition", "_key"]
@@ -73,12 +74,8 @@ class CurrentState:
         moved = {one: offset for one, offset in wanted.items() if offset > have.get(one, -1)}
         if not moved or any(offset < have.get(one, -1) for one, offset in wanted.items()):
             return None  # up to date, or another driver has seen a newer version
-        staged = self._staged(source, target)
-        try:
-            version = target.commit(staged, moved, replaced=target.live())
-        except CommitConflict:
-            remove(self.folder / self.table, staged)
-            raise
+        with leased(self.folder / self.table) as lease:
+            version = target.commit(self._staged(source, target, lease), moved, replaced=target.live())
         ended = time.monotonic()
         self._rested_at = ended + (ended - began) * (_SHARE - 1)
         return version
@@ -95,9 +92,9 @@ class CurrentState:
                 return target
             target.widen(wider)
 
-    def _staged(self, source: TableHandle, target: TableHandle) -> tuple[StagedFile, ...]:
+    def _staged(self, source: TableHandle, target: TableHandle, lease: Lease) -> tuple[StagedFile, ...]:
         schema, folder = target.schema(), self.folder / self.name
-        stage = Stage(self.folder / self.table, schema, divided_by=target.divided_by())
+        stage = Stage(self.folder / self.table, schema, divided_by=target.divided_by(), lease=lease)
         try:
             for rows in latest_rows(folder, source.live()):
                 stage.add(conformed(rows, schema))

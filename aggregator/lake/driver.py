@@ -21,11 +21,11 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.releases import Release, read_releases
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
+from aggregator.lake.current import SUFFIX as CURRENT
 from aggregator.lake.current import CurrentStates
-from aggregator.lake.files import remove
 from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job
-from aggregator.lake.leftovers import KEEP, sweep
+from aggregator.lake.leftovers import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
@@ -205,7 +205,7 @@ class LakeDriver:
         outcomes = self._stage(name, handle, todo.spans)
         if set(central_partitions(self._config.central, topics)) != set(partitions):
             # A topic that was recreated meanwhile may have been read under its old id.
-            self._discard(name, outcomes)
+            discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
             raise RetryError(f"table {name}: central topics changed while they were read", hint="the next cycle reads")
         if decided:
             published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
@@ -213,7 +213,7 @@ class LakeDriver:
             release = next(iter(released.values()), None)
             published = gate.publish(handle, outcomes, force=force, release=release)
         else:
-            published = self._plainly(name, handle, outcomes, force=force)
+            published = self._commit(name, handle, outcomes, force=force)
         return _report(name, published, todo, _known({**positions, **published.result.positions}, limits), ends)
 
     def _decided(
@@ -263,30 +263,18 @@ class LakeDriver:
         )
         return run_job(self._spark, task)
 
-    def _plainly(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
-        try:
-            return self._commit(name, handle, outcomes, force=force)
-        except HoldError:  # refused for certain, again and again: nothing may pile up
-            self._discard(name, outcomes)
-            raise
-
     def _commit(self, name: str, handle: TableHandle | None, outcomes: list[Outcome], *, force: bool) -> Published:
         begun = time.monotonic()
         result = Commit(self._tables, name, outcomes, force).run(handle)
-        taken = result.settled.accepted if result.version is not None else ()
-        self._discard(name, [outcome for outcome in outcomes if outcome not in taken])
         return Published(result, commit_s=time.monotonic() - begun)
-
-    def _discard(self, name: str, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            remove(self._tables.folder / name, outcome.files)
 
     def _sweep(self, name: str) -> None:
         if self._clock() < self._swept.get(name, 0.0) + KEEP.total_seconds():
             return
         self._swept[name] = self._clock()
-        for table in (name, self._quarantine(name).name):
+        for table in (name, self._quarantine(name).name, f"{name}{CURRENT}"):
             sweep(self._tables.folder / table, self._tables.open(table), now_s=self._clock())
+        sweep_scratch(self._tables.folder, now_s=self._clock())
 
 
 def _gates(

@@ -17,9 +17,8 @@ from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conform
 from aggregator.lake.division import Part, divided, with_day
 from aggregator.lake.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import PREFIX, SUFFIX, Lease, discard
 
-PREFIX = "hub-"
-SUFFIX = ".parquet"
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
 _OPEN_FILES = 32
@@ -64,6 +63,7 @@ class Stage:
         divided_by: Columns that the table is divided by.
         file_bytes: A file is ended beyond this size.
         group_bytes: Rows wait in memory up to this size, as Arrow counts them, and become one row group.
+        lease: Of a job that may take longer than files wait for their commit; renewed with every row group.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Stage:
         divided_by: tuple[str, ...] = (),
         file_bytes: int = _FILE_BYTES,
         group_bytes: int = _GROUP_BYTES,
+        lease: Lease | None = None,
     ) -> None:
         self._folder = folder
         self._schema = schema or FIXED_COLUMNS
@@ -82,6 +83,7 @@ class Stage:
         self._divided_by = divided_by
         self._file_bytes = file_bytes
         self._group_bytes = group_bytes
+        self._lease = lease
         self._open: dict[Part, _Open] = {}
         self._waiting: list[pa.Table] = []
         self._staged: list[StagedFile] = []
@@ -106,6 +108,8 @@ class Stage:
     def _write(self) -> None:
         if not self._waiting:
             return
+        if self._lease is not None:
+            self._lease.renew()
         rows, self._waiting = pa.concat_tables(self._waiting), []
         for part, part_rows in divided(rows, self._divided_by):
             self._file(part, part_rows).write_table(part_rows, row_group_size=max(1, part_rows.num_rows))
@@ -144,14 +148,11 @@ class Stage:
 
     def abandon(self) -> None:
         """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
-        for name, sink, writer, _ in self._open.values():
+        for _, sink, writer, _ in self._open.values():
             for end in (writer.close, sink.close):
                 with contextlib.suppress(OSError):  # the disk is full, or gone
                     end()
-            with contextlib.suppress(OSError):
-                self._folder.remove(name)
-        with contextlib.suppress(OSError):
-            remove(self._folder, self._staged)
+        discard(self._folder, [*(one.name for one in self._open.values()), *(file.path for file in self._staged)])
         self._open.clear()
 
     def _finish(self) -> None:
@@ -168,12 +169,6 @@ class Stage:
         self._folder.sync(name)
         schema = self._schema.serialize().to_pybytes()
         self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0]), schema, part))
-
-
-def remove(folder: Folder, files: list[StagedFile] | tuple[StagedFile, ...]) -> None:
-    """Remove staged files that no commit will name."""
-    for file in files:
-        folder.remove(file.path)
 
 
 def statistics(footer: Any) -> str:

@@ -1,38 +1,144 @@
-"""Staged files that no commit ever named: which ones are removed, and when.
+"""The one owner of deletion in the lake's folders: what is removed at once, what by age, and what never.
 
-Invariant: a file is removed only if it is older than any cycle can last, carries the hub's own name, and no version
-that the table keeps names it; what a commit added and another removed stays for the table's own vacuum.
+Invariant: a file that a commit was ever sent with is removed by nobody who wrote it, whatever was answered: a store may
+apply a commit and refuse it. The sweep removes what no version that the table keeps names, once it is older than any
+cycle can last, and than the begin of every job that still renews its lease.
 """
 
+import contextlib
+import itertools
 import logging
-from collections.abc import Iterable, Mapping
+import time
+import uuid
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from aggregator.lake.files import PREFIX, SUFFIX
-from aggregator.lake.folder import Folder
-from aggregator.lake.tables.port import TableHandle
+from aggregator.lake.folder import Entry, Folder
 
+if TYPE_CHECKING:
+    from aggregator.lake.tables.port import TableHandle
+
+PREFIX = "hub-"
+SUFFIX = ".parquet"
 KEEP = timedelta(days=1)
+_LEASE, _LEASE_SUFFIX = f"{PREFIX}since-", ".lease"
+_RENEW_S = 3_600.0
+_CLOCKS = timedelta(hours=1)  # between a job's machine and the storage
+_METADATA, _MANIFEST = "metadata", ".avro"  # where Iceberg's manifests lie, which a refused commit leaves behind
+_REMEMBERED = 100_000  # files sent; whoever still holds one was given it within the last few commits
+_SENT: dict[tuple[str, str], None] = {}
 log = logging.getLogger(__name__)
 
 
-def leftovers(ages: Mapping[str, timedelta], named: Iterable[str], *, keep: timedelta = KEEP) -> list[str]:
+def sending(folder: Folder, paths: Iterable[str]) -> None:
+    """Note, before a commit goes out, that it names these files; from now on only the sweep can remove them.
+
+    Args:
+        folder: The table's.
+        paths: Relative to it.
+    """
+    _SENT.update(dict.fromkeys((folder.root, path) for path in paths))
+    for oldest in list(itertools.islice(_SENT, max(0, len(_SENT) - _REMEMBERED))):
+        del _SENT[oldest]
+
+
+def discard(folder: Folder, paths: Iterable[str]) -> None:
+    """Remove staged files that nobody wants, except those that a commit was sent with.
+
+    What can not be removed now is left to the sweep.
+
+    Args:
+        folder: Where they were staged, by this process or for it.
+        paths: Relative to it.
+    """
+    for path in paths:
+        if (folder.root, path) not in _SENT:
+            with contextlib.suppress(OSError):
+                folder.remove(path)
+
+
+class Lease:
+    """A job's word, in the table's folder, that what it staged since it began may still be committed.
+
+    Args:
+        folder: The table's.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._name = f"{_LEASE}{int(time.time())}-{uuid.uuid4().hex}{_LEASE_SUFFIX}"
+        self._renewed_s: float | None = None
+
+    def renew(self) -> None:
+        """Write it anew, once in an hour.
+
+        Raises:
+            OSError: the storage refuses.
+        """
+        now_s = time.monotonic()
+        if self._renewed_s is None or now_s - self._renewed_s >= _RENEW_S:
+            with self._folder.create(self._name) as sink:
+                sink.write(b"a job of the hub that still works on this table\n")
+            self._renewed_s = now_s
+
+    def end(self) -> None:
+        """Take it away; where that fails, its age does."""
+        with contextlib.suppress(OSError):
+            self._folder.remove(self._name)
+
+
+@contextlib.contextmanager
+def leased(folder: Folder) -> Iterator[Lease]:
+    """A lease for as long as the block takes, if whoever is in it renews it.
+
+    Args:
+        folder: The table's.
+
+    Raises:
+        OSError: the storage refuses.
+    """
+    lease = Lease(folder)
+    lease.renew()
+    try:
+        yield lease
+    finally:
+        lease.end()
+
+
+def leftovers(
+    files: Iterable[Entry], named: Iterable[str], *, now_s: float, keep: timedelta = KEEP, since_s: float | None = None
+) -> list[str]:
     """Names to remove.
 
     Args:
-        ages: Files in the table's folder.
+        files: In the table's folder.
         named: Files that the table's versions name.
+        now_s: Time, seconds since 1970.
         keep: Age below which a file may still be waiting for its commit.
+        since_s: When the longest job that still works began, seconds since 1970.
     """
-    known = set(named)
+    known, before_s = set(named), _before(now_s, keep, since_s)
     return sorted(
-        name
-        for name, age in ages.items()
-        if age > keep and name.startswith(PREFIX) and name.endswith(SUFFIX) and name not in known
+        one.name
+        for one in files
+        if one.written_s < before_s and one.name.startswith(PREFIX) and one.name.endswith(SUFFIX)
+        if one.name not in known
     )
 
 
-def sweep(folder: Folder, handle: TableHandle | None, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+def working_since(files: Iterable[Entry], *, now_s: float, keep: timedelta = KEEP) -> float | None:
+    """When the longest job that still works on a table began, seconds since 1970; None where none does.
+
+    Args:
+        files: In the table's folder.
+        now_s: Time, seconds since 1970.
+        keep: Age beyond which a lease that was not renewed is a dead job's.
+    """
+    return min((_begun(one) for one in files if _is_lease(one) and _lives(one, now_s, keep)), default=None)
+
+
+def sweep(folder: Folder, handle: "TableHandle | None", *, now_s: float, keep: timedelta = KEEP) -> list[str]:
     """Remove the leftovers of one table and tell their names.
 
     Args:
@@ -41,13 +147,62 @@ def sweep(folder: Folder, handle: TableHandle | None, *, now_s: float, keep: tim
         now_s: Time, seconds since 1970.
         keep: See `leftovers`.
     """
-    ages = {file.name: timedelta(seconds=now_s - file.written_s) for file in folder.entries()}
+    files = folder.entries()
+    since_s = working_since(files, now_s=now_s, keep=keep)
+    manifests = [one._replace(name=f"{_METADATA}/{one.name}") for one in _manifests(folder)] if handle else []
+
+    def found(named: set[str]) -> list[str]:
+        old = [one.name for one in manifests if one.written_s < _before(now_s, keep, since_s)]
+        ended = [one.name for one in files if _is_lease(one) and not _lives(one, now_s, keep)]
+        gone = leftovers(files, named, now_s=now_s, keep=keep, since_s=since_s)
+        return [*gone, *ended, *(name for name in old if name not in named)]
+
     named: set[str] = set()
-    if handle is not None and leftovers(ages, named, keep=keep):  # history is read only if there is something old
+    if handle is not None and found(named):  # history is read only if there is something old
         named = handle.named()
-    removed = leftovers(ages, named, keep=keep)
+    removed = found(named)
     for name in removed:
         folder.remove(name)
     if removed:
-        log.info("removed %d staged files without a commit from %s", len(removed), folder)
+        log.info("removed %d files without a commit from %s", len(removed), folder)
     return removed
+
+
+def sweep_scratch(lake: Folder, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+    """Remove the folders in which a restate that died kept its new rows, and tell their names.
+
+    Args:
+        lake: The folder that the tables lie in.
+        now_s: Time, seconds since 1970.
+        keep: Age below which a restate may still work there.
+    """
+    removed = []
+    for name in lake.folders():
+        files = (lake / name).entries() if name.startswith(".") else []
+        if files and all(now_s - one.written_s > keep.total_seconds() for one in files):
+            (lake / name).clear()
+            removed.append(name)
+    return removed
+
+
+def _manifests(folder: Folder) -> list[Entry]:
+    return [one for one in (folder / _METADATA).entries() if one.name.endswith(_MANIFEST)]
+
+
+def _before(now_s: float, keep: timedelta, since_s: float | None) -> float:
+    """What was written before this time is no job's any more."""
+    aged_s = now_s - keep.total_seconds()
+    return aged_s if since_s is None else min(aged_s, since_s - _CLOCKS.total_seconds())
+
+
+def _is_lease(file: Entry) -> bool:
+    return file.name.startswith(_LEASE) and file.name.endswith(_LEASE_SUFFIX)
+
+
+def _lives(lease: Entry, now_s: float, keep: timedelta) -> bool:
+    return now_s - lease.written_s <= keep.total_seconds()
+
+
+def _begun(lease: Entry) -> float:
+    digits = lease.name.removeprefix(_LEASE).partition("-")[0]
+    return float(digits) if digits.isdecimal() else 0.0

@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, Failed
 from aggregator.lake.compaction import compact
 from aggregator.lake.folder import Folder, reason
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.leftovers import sweep, sweep_scratch
 from aggregator.lake.tables.formats import lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
 
@@ -72,6 +72,7 @@ def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, n
         return Upkeep(name, removed=removed + len(sweep(folder, tables.open(name), now_s=now_s)))
 
     yield from _each(config, names, work)
+    sweep_scratch(lake_folder(config), now_s=now_s)
 
 
 def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folder, str], Upkeep]) -> Iterator[Upkeep]:

@@ -1,14 +1,17 @@
 """One schedule of the lake: the real driver, ranges, commit and table handles over a simulated central and table.
 
 Invariants: I2, every committed central record is in the table once and in order of its commits; a position of the table
-never shrinks; no file that a commit names is removed; and progress: a last driver without faults reaches the end.
+never shrinks; no file that a commit names is removed; a cycle that tells of no commit made none; and progress: a last
+driver without faults reaches the end.
 """
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+
+from greenlet import getcurrent
 
 from aggregator.config.model import CatalogConfig, HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -19,6 +22,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile
 from aggregator.lake.ranges import Outcome, Reached, Span
+from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
 from aggregator.lake.task import StagingTask
@@ -26,7 +30,12 @@ from tests.simulation.protocol import Mutant, compiled, edited
 from tests.simulation.scheduler import Actor, Scheduler
 from tests.simulation.table import Place, SimCatalog, Storage, table_class
 
-MODULES = ("aggregator.lake.ranges", "aggregator.lake.commit", "aggregator.lake.driver")
+MODULES = (
+    "aggregator.lake.ranges",
+    "aggregator.lake.leftovers",
+    "aggregator.lake.commit",
+    "aggregator.lake.driver",
+)
 FORMS = {
     "delta": ("aggregator.lake.tables.delta",),
     "iceberg": ("aggregator.lake.tables.iceberg_handle", "aggregator.lake.tables.iceberg"),
@@ -45,6 +54,10 @@ STEPS = 200
 SETTLED = 5_000
 
 
+def _nothing(*_: object, **__: object) -> None:
+    """No file of a schedule is old."""
+
+
 class LakeCode:
     """The product's modules of the lake as this simulation takes them, with one rule removed or none."""
 
@@ -55,26 +68,28 @@ class LakeCode:
 
     def over(self, world: "LakeSchedule") -> type:
         """The driver's class, whose modules meet this world where the real ones meet Kafka, Spark and a library."""
-        ranges, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
-        commit.settle = ranges.settle
+        ranges, leftovers, commit, driver, *form = (compiled(name, code) for name, code in self._sources.items())
+        commit.settle, commit.discard, driver.discard = ranges.settle, leftovers.discard, leftovers.discard
+        form[0].sending = leftovers.sending
         driver.Commit, driver.backlog, driver.tasks = commit.Commit, ranges.backlog, ranges.tasks
-        driver.open_tables = lambda config: self._tables(config.hub, world.storage, *form)
+        driver.open_tables = lambda config: self._tables(config.hub, world, *form)
         driver.central_partitions = lambda _, __: PARTITIONS
         driver.offset_bounds = world.bounds
-        driver.run_job, driver.remove, driver.sweep = world.run_job, world.remove, lambda *_, **__: None
+        driver.run_job, driver.sweep, driver.sweep_scratch = world.run_job, _nothing, _nothing
         return driver.LakeDriver
 
-    def _tables(self, hub: str, storage: Storage, *modules: ModuleType) -> Tables:
+    def _tables(self, hub: str, world: "LakeSchedule", *modules: ModuleType) -> Tables:
         """The real tables of the form over a simulated library."""
+        place = Place(world.storage, world.remove)
         if self.form == "delta":
             (delta,) = modules
-            delta.DeltaTable = table_class(storage)
-            return delta.DeltaTables(hub, Place())
+            delta.DeltaTable = table_class(world.storage)
+            return delta.DeltaTables(hub, place)
         handle, iceberg = modules
         handle.schema_to_pyarrow = lambda schema, **_: schema
         iceberg.IcebergHandle = handle.IcebergHandle
-        iceberg.load_catalog = lambda *_, **__: SimCatalog(storage)
-        return iceberg.IcebergTables(hub, Place(), catalog=CatalogConfig(options={"type": "sim"}))
+        iceberg.load_catalog = lambda *_, **__: SimCatalog(world.storage)
+        return iceberg.IcebergTables(hub, place, catalog=CatalogConfig(options={"type": "sim"}))
 
 
 class LakeSchedule:
@@ -83,7 +98,8 @@ class LakeSchedule:
     def __init__(self, seed: int, code: LakeCode) -> None:
         self.scheduler = Scheduler(seed)
         schema = DeltaTables("sim", Place()).narrowed(FIXED_COLUMNS)
-        self.storage = Storage(self.scheduler, schema, lost=0.05)
+        self.storage = Storage(self.scheduler, schema, lost=0.05, refused=0.05)
+        self._staged: dict[object, list[str]] = defaultdict(list)
         # Each offset of a central partition holds a record or, where False, a marker.
         self.central: list[list[bool]] = [[] for _ in PARTITIONS]
         self.files: dict[str, list[tuple[int, int]]] = {}
@@ -96,7 +112,7 @@ class LakeSchedule:
         self.scheduler.environment = self._environment
         self._start()
         self.scheduler.run(lambda: self.scheduler.steps >= STEPS, steps=STEPS * 50)
-        self.quiet, self.storage.lost = True, 0.0
+        self.quiet, self.storage.lost, self.storage.refused = True, 0.0, 0.0
         last = self._start()
         self.scheduler.run(lambda: not last.alive, steps=SETTLED)
         self._check()
@@ -124,7 +140,9 @@ class LakeSchedule:
             CONFIG, SimpleNamespace(), HubNames("sim"), bounds=BOUNDS, clock=lambda: 0.0, flows=lambda: flows
         )
         while True:
+            self._staged[getcurrent()].clear()
             report = driver.cycle(force=self.quiet)
+            self._check_told(report)
             ends = {(one.topic, one.partition): len(self.central[one.partition]) for one in PARTITIONS}
             if self.quiet and not any(table.short_of(ends) for table in report.tables):
                 return
@@ -159,17 +177,24 @@ class LakeSchedule:
             return Outcome(tuple(reached), ())
         path = f"part-{next(self._numbers)}.parquet"
         self.files[path] = rows
+        self._staged[getcurrent()].append(path)
         staged = StagedFile(path, 1, len(rows), "{}", self.storage.schema.serialize().to_pybytes())
         return Outcome(tuple(reached), (staged,))
 
-    def remove(self, _: Path, files: Sequence[StagedFile]) -> None:
-        """Delete staged files; none of them may be in a commit."""
-        named = {path for version in self.storage.versions for path in version.paths}
-        for file in files:
-            assert file.path not in named, "a committed file was removed"
-            self.files.pop(file.path)
+    def remove(self, path: str) -> None:
+        """Delete a staged file, which may be in no commit."""
+        assert path not in self._named(), "a committed file was removed"
+        self.files.pop(path)
+
+    def _named(self) -> set[str]:
+        return {path for version in self.storage.versions for path in version.paths}
 
     # --- the invariants
+
+    def _check_told(self, report: CycleReport) -> None:
+        """What a cycle of this driver staged is in no version, unless it says so, or that it does not know."""
+        silent = all(table.version is None and table.failed is None for table in report.tables)
+        assert not silent or not self._named() & set(self._staged[getcurrent()]), "a commit was made and not told"
 
     def _check(self) -> None:
         rows = Counter(row for version in self.storage.versions for path in version.paths for row in self.files[path])

@@ -8,6 +8,7 @@ LOG = "aggregator.kafka.log"
 LEDGER = "aggregator.kafka.ledger"
 PLANNING = "aggregator.replicate.planning"
 RANGES = "aggregator.lake.ranges"
+LEFTOVERS = "aggregator.lake.leftovers"
 COMMIT = "aggregator.lake.commit"
 DELTA = "aggregator.lake.tables.delta"
 ICEBERG = "aggregator.lake.tables.iceberg"
@@ -178,18 +179,18 @@ LAKE_MUTANTS = [
         [
             (
                 ICEBERG_HANDLE,
-                """                transaction = self._changed(paths, gone, moves, note)
+                """                transaction = self._changed(paths, gone, moves, told_of)
 """,
-                """                transaction = self._changed(paths, gone, {}, note)
+                """                transaction = self._changed(paths, gone, {self._mark: mark}, told_of)
 """,
             ),
             (
                 ICEBERG_HANDLE,
-                """            transaction.commit_transaction()
+                """            return version
         return self.version
 """,
-                """            transaction.commit_transaction()
-            self.table.transaction().set_properties(moves).commit_transaction()
+                """            return version
+        self.table.transaction().set_properties(moves).commit_transaction()
         return self.version
 """,
             ),
@@ -204,16 +205,39 @@ LAKE_MUTANTS = [
         "G: an unknown outcome taken as refused, its files removed",
         [
             (
-                LAKE,
-                "        result = Commit(self._tables, name, outcomes, force).run(handle)\n",
-                """        try:
-            result = Commit(self._tables, name, outcomes, force).run(handle)
-        except RetryError:
-            self._discard(name, outcomes)
-            raise
-""",
-            )
+                COMMIT,
+                "        except HoldError:\n            self._discard(self.outcomes)\n",
+                "        except (HoldError, RetryError):\n            self._discard(self.outcomes)\n",
+            ),
+            (COMMIT, "import HoldError\n", "import HoldError, RetryError\n"),
+            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
         ],
+    ),
+    Mutant(
+        "G: a refused commit taken as not applied, its files removed",
+        [
+            (DELTA, "if not self._took_effect(attempt):", "if True:"),
+            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
+        ],
+        situation="delta",
+    ),
+    Mutant(
+        "G: a refused commit taken as not applied, its files removed",
+        [
+            (ICEBERG_HANDLE, "            version = self._version_of(mark)\n", "            version = None\n"),
+            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
+        ],
+        situation="iceberg",
+    ),
+    Mutant(
+        "G: a refused commit not looked for",
+        [(DELTA, "if not self._took_effect(attempt):", "if True:")],
+        situation="delta",
+    ),
+    Mutant(
+        "G: a refused commit not looked for",
+        [(ICEBERG_HANDLE, "            version = self._version_of(mark)\n", "            version = None\n")],
+        situation="iceberg",
     ),
     Mutant(
         "G: a position is where the reading was planned to end, not where it ended",

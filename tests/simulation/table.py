@@ -1,14 +1,16 @@
-"""Simulated tables behind the libraries' interfaces: versions, positions, conflicts, lost answers.
+"""Simulated tables behind the libraries' interfaces: versions, positions, conflicts, lost answers, false refusals.
 
 What they keep of delta-rs: a handle sees the version at which it was opened; a commit without retries is refused when
 another version came first; with retries an append is put behind whatever came first, and a smaller position is taken
 as it is. And of pyiceberg: a transaction that makes a snapshot is refused when another snapshot came first, or is made
-again behind it where retries are on; one that only sets properties is never refused.
+again behind it where retries are on; one that only sets properties is never refused. And of stores and catalogues
+behind a gateway: a commit that was applied may be told as refused, because another version is there by now.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +18,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    ServiceUnavailableError,
+)
 
 from tests.simulation.scheduler import Scheduler
 
@@ -48,6 +55,7 @@ class Storage:
     scheduler: Scheduler
     schema: pa.Schema
     lost: float = 0.0
+    refused: float = 0.0
     versions: list[Version] = field(default_factory=list)
 
     def append(self, version: Version, *, after: int | None) -> None:
@@ -60,19 +68,41 @@ class Storage:
             raise Overtaken
         self.versions.append(version)
         self.scheduler.pause()
+        if draw.random() < self.refused:
+            raise Overtaken
         if draw.random() < self.lost:
             raise Lost
+
+    def entry(self, number: int) -> bytes:
+        """Delta's log entry of a version."""
+        self.scheduler.pause()
+        if self.scheduler.random.random() < self.lost:
+            raise OSError
+        if number >= len(self.versions):
+            raise FileNotFoundError
+        return json.dumps({"commitInfo": self.versions[number].summary or {}}).encode()
 
 
 @dataclass(frozen=True)
 class Place:
     """What stands for a folder of the lake: nothing lies in it but what the storage knows."""
 
+    storage: Storage | None = None
+    removed: Callable[[str], None] = lambda _: None
     root: str = "sim://lake"
     on_disk: bool = False
 
     def __truediv__(self, name: str) -> "Place":
-        return Place(f"{self.root}/{name}")
+        return replace(self, root=f"{self.root}/{name}")
+
+    def read(self, name: str) -> bytes:
+        """A log entry of Delta's."""
+        assert self.storage is not None
+        return self.storage.entry(int(name.removesuffix(".json")))
+
+    def remove(self, name: str) -> None:
+        """Whoever simulates the files is told."""
+        self.removed(name)
 
     def __str__(self) -> str:
         return self.root
@@ -176,7 +206,8 @@ def table_class(storage: Storage) -> type:
             assert (mode, schema, list(partition_by)) == ("append", storage.schema, [])
             moves = {one.app_id: one.version for one in commit_properties.app_transactions or ()}
             once = commit_properties.max_commit_retries == 0
-            made = Version(tuple(action.path for action in actions), moves)
+            told = dict(commit_properties.custom_metadata or {})
+            made = Version(tuple(action.path for action in actions), moves, summary=told)
             with _as_delta():
                 storage.append(made, after=self._version if once else None)
 
@@ -200,6 +231,8 @@ class SimCatalog:
     def load_table(self, name: tuple[str, str]) -> "SimTable":
         """Its newest version."""
         self.storage.scheduler.pause()
+        if self.storage.scheduler.random.random() < self.storage.lost:
+            raise ServiceUnavailableError
         if not self.storage.versions or name[1].endswith("__quarantine"):
             raise NoSuchTableError
         return SimTable(self.storage, len(self.storage.versions) - 1)
@@ -218,6 +251,21 @@ class SimTable:
 
     storage: Storage
     at: int
+
+    @property
+    def catalog(self) -> SimCatalog:
+        """Where it was found."""
+        return SimCatalog(self.storage)
+
+    def name(self) -> tuple[str, str]:
+        """There is one table."""
+        return "sim", "t"
+
+    @property
+    def snapshots(self) -> list[SimpleNamespace]:
+        """Every one that was made."""
+        found = (self.snapshot_by_id(at) for at in range(self.at + 1))
+        return [one for one in found if one is not None]
 
     @property
     def properties(self) -> dict[str, str]:
@@ -255,7 +303,8 @@ class SimTable:
             summary = self.storage.versions[at].summary
             if summary is not None:
                 told = SimpleNamespace(additional_properties=summary)
-                return SimpleNamespace(snapshot_id=at, parent_snapshot_id=at - 1 if at else None, summary=told)
+                parent = at - 1 if at else None
+                return SimpleNamespace(snapshot_id=at, parent_snapshot_id=parent, sequence_number=at + 1, summary=told)
             at -= 1
         return None
 

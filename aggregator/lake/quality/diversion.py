@@ -18,7 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
 from aggregator.config.suites import Rule
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.files import StagedFile
+from aggregator.lake.leftovers import discard
 from aggregator.lake.quality.conditions import failing
 from aggregator.lake.quality.frames import FILE, ROW, placed, view
 from aggregator.lake.quality.split import Files, Split
@@ -41,11 +42,11 @@ class Diverted:
     halves: Mapping[str, tuple[Files, Files]]
     counts: Mapping[str, int]
 
-    def remove(self, split: Split) -> None:
+    def drop(self, split: Split) -> None:
         """Remove what was staged, because no commit will name it."""
         for stays, goes in self.halves.values():
-            remove(split.folder, stays)
-            remove(split.quarantine, goes)
+            discard(split.folder, [file.path for file in stays])
+            discard(split.quarantine, [file.path for file in goes])
 
 
 def divert(
@@ -80,7 +81,7 @@ def divert(
     diverted = _diverted(told)
     for one in told:
         if "error" in one:
-            diverted.remove(split)
+            diverted.drop(split)
             kind, message, hint = one["error"]
             raise HoldError(message, hint=hint) if kind == "hold" else RetryError(message, hint=hint)
     return diverted

@@ -21,8 +21,9 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.releases import Release
 from aggregator.lake.columns import FIXED_COLUMNS, merged
 from aggregator.lake.commit import Commit, CommitResult, fitted
-from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import discard
 from aggregator.lake.quality import validation
 from aggregator.lake.quality.diversion import Diverted, divert
 from aggregator.lake.quality.frames import FILE, ROW, staged
@@ -207,7 +208,7 @@ class Gate:
             return stays
         _, taken = self._quarantine.divert(vetted.halves)
         if len(taken) < len(stays):
-            remove(self._lake / self._name, _files(taken))
+            self._discard(taken)
             raise CommitConflict(f"table {self._quarantine.name}: another process decides the same rows")
         return taken
 
@@ -288,12 +289,12 @@ class Gate:
         wrong = [one for one in failed if diverted.counts.get(one.rule.name, 0) != one.unexpected]
         seconds = audit.audit_s + time.monotonic() - begun
         if wrong:
-            diverted.remove(split)
+            diverted.drop(split)
             note = "its condition finds another number of failing values than Great Expectations"
             doubted = [replace(one, raised=True, note=note) if one in wrong else one for one in findings]
             rules = tuple(map(RuleCount.of, doubted))
             return replace(audit, verdict=Verdict.HOLD, rules=rules, audit_s=seconds), doubted, []
-        remove(folder, [file for file in files if file.path in diverted.halves])
+        discard(folder, [file.path for file in files if file.path in diverted.halves])
         halves = _halves(outcomes, diverted)
         rows = sum(file.rows for half in halves for file in half.goes.files)
         return replace(audit, diverted=rows, audit_s=seconds), findings, halves
@@ -303,13 +304,10 @@ class Gate:
         if self._diverts:
             return self._quarantine.publish(handle, halves, force=force)
         outcomes = [half.stays for half in halves]
-        result = Commit(self._tables, self._name, outcomes, force).run(handle)
-        taken = result.settled.accepted if result.version is not None else ()
-        self._discard([outcome for outcome in outcomes if outcome not in taken])
-        return result
+        return Commit(self._tables, self._name, outcomes, force).run(handle)
 
     def _discard(self, outcomes: Sequence[Outcome]) -> None:
-        remove(self._lake / self._name, _files(outcomes))
+        discard(self._lake / self._name, [file.path for file in _files(outcomes)])
 
 
 def open_gates(

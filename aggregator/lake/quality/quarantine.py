@@ -19,8 +19,9 @@ from aggregator.coordinates import OffsetRange
 from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.commit import Commit, CommitResult
-from aggregator.lake.files import StagedFile, remove
+from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder, reason
+from aggregator.lake.leftovers import discard
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
 from aggregator.lake.ranges import Outcome, Span, settle
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
@@ -148,14 +149,7 @@ class Quarantine:
             raise
 
     def _fill(self, handle: TableHandle | None, stays: Sequence[Outcome]) -> CommitResult:
-        folder = self.lake / self.table
-        try:
-            result = Commit(self.tables, self.table, stays, force=True).run(handle)
-        except HoldError:
-            remove(folder, _files(stays))
-            raise
-        remove(folder, _files(one for one in stays if one not in _taken(result)))
-        return result
+        return Commit(self.tables, self.table, stays, force=True).run(handle)
 
     def _held(self, spans: Sequence[Span]) -> set[tuple[str, int, int]]:
         """Places of the quarantine's records within these spans."""
@@ -180,7 +174,7 @@ class Quarantine:
                 rows = rows_at(folder, file.path, held)
                 files += without(folder, file, rows) if rows else (file,)
                 if rows:
-                    remove(folder, (file,))
+                    discard(folder, [file.path])
         except OSError as error:
             raise TableUnavailable(
                 f"{folder}: {reason(error)}", hint="check the disk, its space and the rights on the folder"
@@ -189,16 +183,12 @@ class Quarantine:
 
     def _remove(self, halves: Iterable[Half]) -> None:
         for half in halves:
-            remove(self.lake / self.table, half.stays.files)
-            remove(self.folder, half.goes.files)
+            discard(self.lake / self.table, [file.path for file in half.stays.files])
+            discard(self.folder, [file.path for file in half.goes.files])
 
 
 def _taken(result: CommitResult) -> tuple[Outcome, ...]:
     return result.settled.accepted if result.version is not None else ()
-
-
-def _files(outcomes: Iterable[Outcome]) -> list[StagedFile]:
-    return [file for outcome in outcomes for file in outcome.files]
 
 
 def _within(span: Span) -> pc.Expression:

@@ -2,12 +2,14 @@
 
 Invariant (protocol, rule G): a commit is tried once, at the version after the one whose positions were read, so two
 writers that read the same positions can not both commit; positions only grow. delta-rs would otherwise rebase, accept a
-smaller position, and let two concurrent creations both succeed.
+smaller position, and let two concurrent creations both succeed. Every commit carries an id of its own: one that was
+applied and refused is known again by it.
 """
 
 import json
 import math
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +25,7 @@ from aggregator.lake.columns import merged
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import sending
 from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,
@@ -33,6 +36,7 @@ from aggregator.lake.tables.port import (
 )
 
 _ONCE = CommitProperties(max_commit_retries=0)
+_ATTEMPT = "hub.attempt"  # in a commit's information
 _EXPIRY = "delta.setTransactionRetentionDuration"
 _LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
 
@@ -255,7 +259,9 @@ class DeltaHandle:
         actions += [RemoveAction(file.path, news, now_ms, file.size, dict(file.partition)) for file in replaced]
         moves = [Transaction(self._application(one), offset, now_ms) for one, offset in positions.items()]
         properties = CommitProperties(app_transactions=moves, max_commit_retries=0)
-        properties.custom_metadata = dict(note) or None
+        attempt = uuid.uuid4().hex
+        properties.custom_metadata = {**note, _ATTEMPT: attempt}
+        sending(self.folder, [file.path for file in files])
         try:
             self.table.create_write_transaction(
                 actions,
@@ -264,10 +270,10 @@ class DeltaHandle:
                 partition_by=list(self.divided_by()),
                 commit_properties=properties,
             )
-        except CommitFailedError:
-            raise self._conflict() from None
         except (DeltaError, OSError) as error:
-            raise unavailable(self.folder, error) from None
+            if not self._took_effect(attempt):
+                refused = isinstance(error, CommitFailedError)
+                raise self._conflict() if refused else unavailable(self.folder, error) from None
         return self.version + 1
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:  # noqa: ARG002 - delta-rs asks the clock itself
@@ -289,6 +295,16 @@ class DeltaHandle:
         except (DeltaError, OSError) as error:
             raise unavailable(self.folder, error) from None
         return len(removed)
+
+    def _took_effect(self, attempt: str) -> bool:
+        """Whether the next version is this attempt's: a store may apply a commit and refuse it all the same."""
+        with told(self.folder):
+            try:
+                commit = (self.folder / "_delta_log").read(f"{self.version + 1:020}.json")
+            except FileNotFoundError:  # never written, or vacuumed since: then the positions tell
+                return False
+        found = [json.loads(line) for line in commit.splitlines()]
+        return any(action.get("commitInfo", {}).get(_ATTEMPT) == attempt for action in found)
 
     def _adds(self) -> pa.Table:
         """A row per data file."""

@@ -20,6 +20,7 @@ from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.iceberg_errors import told
+from aggregator.lake.tables.iceberg_files import IMPLEMENTATION
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
 from aggregator.lake.tables.port import CommitConflict, check_division
 
@@ -74,9 +75,10 @@ class IcebergTables:
             return None
         with told(self.folder / name):
             try:
-                handle = IcebergHandle(f"{self.hub}/{name}", self._connected().load_table(self._identifier(name)))
+                table = self._connected().load_table(self._identifier(name))
             except NoSuchTableError:
                 return None
+            handle = IcebergHandle(f"{self.hub}/{name}", self.folder / name, table)
             handle.check()
             return handle
 
@@ -135,8 +137,7 @@ class IcebergTables:
         if not options:
             self.folder.make()
             options = {"type": "sql", "uri": f"sqlite:///{Path(self.folder / _CATALOG_FILE)}"}
-        # One client for metadata and for staged files: pyiceberg would take another one where that is installed.
-        options = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"} | self.folder.resolved() | options
+        options = self.folder.resolved() | options | {"py-io-impl": IMPLEMENTATION}
         with _CONNECTING:
             return _catalog(self.catalog.name, tuple(sorted(options.items())))
 

@@ -2,7 +2,8 @@
 
 Invariant (protocol, rule G): every commit of the hub makes a snapshot, also one that only moves positions or adds
 columns, so that the format's own requirement "the branch is where I saw it" guards all of them; it is tried once, from
-the handle whose positions were read; positions only grow. Refuses a table whose positions and snapshots were parted by
+the handle whose positions were read; positions only grow. By its mark a commit that was applied and refused is known
+again. Refuses a table whose positions and snapshots were parted by
 hand: a rolled-back table would lose rows, one without positions would get them twice.
 """
 
@@ -18,10 +19,12 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from aggregator.errors import HoldError
+from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
+from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import sending
 from aggregator.lake.tables.iceberg_errors import told
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 
@@ -34,10 +37,12 @@ class IcebergHandle:
 
     Args:
         owner: `<hub>/<table>`, the first part of every position's property.
+        folder: The table's.
         table: pyiceberg's handle, which is never refreshed.
     """
 
     owner: str
+    folder: Folder
     table: Table
 
     @property
@@ -150,14 +155,23 @@ class IcebergHandle:
         files = check_files(self.owner, self.divided_by(), files)
         paths = [f"{self.table.location()}/{file.path}" for file in files]
         gone = {f"{self.table.location()}/{file.path}" for file in replaced}
-        moves = {self._property(one): str(offset) for one, offset in positions.items()}
+        mark = uuid.uuid4().hex
+        moves = {self._mark: mark} | {self._property(one): str(offset) for one, offset in positions.items()}
+        told_of = {self._mark: mark, **note}
         with told(self.table.location()):
             try:
-                transaction = self._changed(paths, gone, moves, note)
+                transaction = self._changed(paths, gone, moves, told_of)
             except OverflowError:  # a date beyond Python's years: such a column keeps counts and no bounds
-                transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), note)
-        with told(self.table.location(), sent=True):
-            transaction.commit_transaction()
+                transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), told_of)
+        sending(self.folder, [file.path for file in files])
+        try:
+            with told(self.table.location(), sent=True):
+                transaction.commit_transaction()
+        except RetryError:
+            version = self._version_of(mark)
+            if version is None:
+                raise
+            return version
         return self.version
 
     def vacuum(self, keep: timedelta, *, now_s: float) -> int:
@@ -173,29 +187,38 @@ class IcebergHandle:
             ).commit()
             gone = before - _named(self.table)
             for path in gone:
-                self.table.io.delete(path)
+                self.folder.remove(self._relative(path))
         return len(gone)
 
     def _changed(
-        self, added: list[str], gone: set[str], properties: Mapping[str, str], note: Mapping[str, str]
+        self, added: list[str], gone: set[str], properties: Mapping[str, str], summary: Mapping[str, str]
     ) -> Transaction:
-        mark = {self._mark: uuid.uuid4().hex}
         transaction = self.table.transaction()
-        transaction.set_properties({**mark, **properties})
-        mark |= note
+        transaction.set_properties(dict(properties))
         if not gone:
-            transaction.add_files(added, snapshot_properties=mark, check_duplicate_files=False)
+            transaction.add_files(added, snapshot_properties=dict(summary), check_duplicate_files=False)
             return transaction
         old = [task.file for task in self.table.scan().plan_files() if task.file.file_path in gone]
         if len(old) < len(gone):
             raise CommitConflict(f"table {self.table.location()}: another writer removed files that were rewritten")
         new = [parquet_file_to_data_file(self.table.io, transaction.table_metadata, path) for path in added]
-        with transaction.update_snapshot(snapshot_properties=mark).overwrite() as change:
+        with transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite() as change:
             for file in old:
                 change.delete_data_file(file)
             for file in new:
                 change.append_data_file(file)
         return transaction
+
+    def _version_of(self, mark: str) -> int | None:
+        """The version that a commit made, by its mark, whatever the catalogue answered; None where there is none.
+
+        Raises:
+            RetryError: the catalogue does not answer.
+        """
+        with told(self.table.location()):
+            snapshots = self.table.catalog.load_table(self.table.name()).metadata.snapshots
+        found = [one.sequence_number for one in snapshots if _summary(one).get(self._mark) == mark]
+        return found[0] if found else None
 
     @property
     def _mark(self) -> str:

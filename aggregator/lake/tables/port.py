@@ -17,7 +17,7 @@ from aggregator.lake.folder import Folder
 
 
 class CommitConflict(RetryError):
-    """Another writer committed since this handle was opened; nothing of ours is in the table."""
+    """Another writer committed since this handle was opened; ours was looked for in the versions since, in vain."""
 
 
 class TableUnavailable(RetryError):
@@ -100,7 +100,8 @@ class TableHandle(Protocol):
 
         Raises:
             CommitConflict: another writer was first.
-            TableUnavailable: the storage or the catalogue refused, or its answer was lost.
+            TableUnavailable: the storage or the catalogue refused, or its answer was lost; a commit that was applied
+                and refused is told as done, where it can be found.
             HoldError: the files do not fit the table, which was altered meanwhile.
             Failed: a position would not grow; this is a fault in the hub, and nothing was written.
         """

@@ -1,5 +1,7 @@
 """Rows replaced in real tables of both formats, beside writers that commit in between."""
 
+import time
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +18,7 @@ from aggregator.lake.compaction import compact
 from aggregator.lake.current import CurrentState
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import sweep
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -66,7 +69,8 @@ def content(tables) -> dict[int, int]:
 
 
 def orphans(tables) -> set[str]:
-    """Files in the table's folder that no version names."""
+    """Files in the table's folder that no version names, once what commits were sent with is two days old."""
+    sweep(tables.folder / NAME, tables.open(NAME), now_s=time.time() + 2 * 86_400)
     here = {one.name for one in (tables.folder / NAME).entries() if one.name.endswith(".parquet")}
     return here - {path.rpartition("/")[2] for path in tables.open(NAME).named()}
 

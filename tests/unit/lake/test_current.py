@@ -1,5 +1,6 @@
 """The current state: the latest row per key of its edge partition, deletes applied, whatever the order of arrival."""
 
+import time
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from aggregator.lake.current import CurrentState
 from aggregator.lake.folder import Folder
+from aggregator.lake.leftovers import sweep
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
@@ -107,7 +109,7 @@ def test_columns_follow_the_table(kind, tmp_path):
 
 @FORMATS
 def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
-    """The other conflicts and leaves nothing behind; an older view never replaces a newer state."""
+    """The other conflicts and leaves nothing that stays; an older view never replaces a newer state."""
     tables = kind("hub", Folder(str(tmp_path)))
     ours, other = CurrentState(tables, tables.folder, NAME), CurrentState(tables, tables.folder, NAME)
     commit(tables, staged(tables, FIRST, 0, 1, events((0, b"a", 0, 1, False))))
@@ -115,15 +117,16 @@ def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
     commit(tables, staged(tables, FIRST, 1, 2, events((0, b"b", 0, 2, False))))
     stage = CurrentState._staged
 
-    def overtaken(self, source, target):
+    def overtaken(self, *arguments):
         if self is ours:
             other.refresh([FIRST], force=True)
-        return stage(self, source, target)
+        return stage(self, *arguments)
 
     monkeypatch.setattr(CurrentState, "_staged", overtaken)
     with pytest.raises(CommitConflict):
         ours.refresh([FIRST], force=True)
     assert len(state(tables, ours)) == 2
+    sweep(tables.folder / ours.table, tables.open(ours.table), now_s=time.time() + 2 * 86_400)
     live = tables.open(ours.table).named()
     assert {path.name for path in (tmp_path / ours.table).glob("*.parquet")} <= live
 

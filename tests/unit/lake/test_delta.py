@@ -30,9 +30,7 @@ def test_compaction_beside_a_commit_costs_a_retry_only(tables):
         commit(tables, staged(tables, FIRST, number, number + 1, ids(number)))
     stale = tables.open(NAME)
     DeltaTable(tables.folder / NAME).optimize.compact()
-    attempt = Commit(tables, NAME, [staged(tables, FIRST, 3, 4, ids(3))])
-    assert attempt.run(stale).version is not None
-    assert attempt.attempts == 2
+    assert Commit(tables, NAME, [staged(tables, FIRST, 3, 4, ids(3))]).run(stale).version == stale.version + 2
     assert read_ids(tables) == [0, 1, 2, 3]
 
 

@@ -1,12 +1,13 @@
 """What Iceberg adds to rule G: properties, field ids by name, promotions, catalogues, and tables altered by hand."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.exceptions import CommitStateUnknownException, ServiceUnavailableError
 from pyiceberg.table import Table
 
 from aggregator.config.model import CatalogConfig
@@ -70,21 +71,28 @@ def test_types_are_promoted_in_place(tables):
     assert sorted(by_hand(tables).scan().to_arrow()["i"].to_pylist()) == [1, 1, 2**40]
 
 
-def test_a_lost_answer_is_no_conflict(tables, monkeypatch):
-    """Whether the catalogue took the commit is told by the next read, so nothing is removed or repeated before it."""
+@pytest.mark.parametrize("again", [False, True], ids=["found", "away"])
+def test_a_lost_answer_is_no_conflict(tables, monkeypatch, again):
+    """The commit is found by its mark; while the catalogue is away, nothing is removed or repeated before it is."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
     outcome, handle = staged(tables, FIRST, 1, 2, ids(2)), tables.open(NAME)
+    version = handle.version
     catalog = type(handle.table.catalog)
     real = catalog.commit_table
 
     def lost(*args, **kwargs):
         real(*args, **kwargs)
+        if again:
+            cut.setattr(catalog, "load_table", away)
         raise CommitStateUnknownException
+
+    def away(*_):
+        raise ServiceUnavailableError
 
     with monkeypatch.context() as cut:
         cut.setattr(catalog, "commit_table", lost)
-        with pytest.raises(TableUnavailable):
-            Commit(tables, NAME, [outcome]).run(handle)
+        with pytest.raises(TableUnavailable) if again else nullcontext():
+            assert Commit(tables, NAME, [outcome]).run(handle).version == version + 1
     assert commit(tables, outcome).version is None
     assert read_ids(tables) == [1, 2]
 

@@ -1,7 +1,6 @@
 """Which topics feed which table, what a drain waits for, and which leftovers go."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -9,7 +8,8 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
-from aggregator.lake.leftovers import leftovers
+from aggregator.lake.folder import Entry
+from aggregator.lake.leftovers import leftovers, working_since
 from aggregator.lake.ranges import Held, Outcome, Reached, Span
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
@@ -28,6 +28,7 @@ CONFIG = HubConfig.model_validate(
     }
 )
 PART = CentralPartition("t", "id", 0)
+NOW_S, DAY_S = 1_800_000_000.0, 86_400.0
 
 
 def test_the_first_rule_whose_pattern_matches_the_whole_name_speaks():
@@ -66,9 +67,26 @@ def test_a_held_partition_does_not_make_cycles_run_without_a_pause():
 
 def test_only_old_files_of_ours_that_no_log_names_go():
     """Young files may wait for their commit; named ones belong to the table; others are not ours."""
-    old, young = timedelta(days=2), timedelta(hours=1)
-    ages = {"hub-a.parquet": old, "hub-b.parquet": young, "hub-c.parquet": old, "part-0.parquet": old, "hub-d.tmp": old}
-    assert leftovers(ages, ["hub-c.parquet"]) == ["hub-a.parquet"]
+    old, young = NOW_S - 2 * DAY_S, NOW_S - 3_600
+    times = {
+        "hub-a.parquet": old,
+        "hub-b.parquet": young,
+        "hub-c.parquet": old,
+        "part-0.parquet": old,
+        "hub-d.tmp": old,
+    }
+    files = [Entry(name, 1, time) for name, time in times.items()]
+    assert leftovers(files, ["hub-c.parquet"], now_s=NOW_S) == ["hub-a.parquet"]
+
+
+def test_what_a_job_staged_since_it_began_waits_while_its_lease_is_renewed():
+    """A rewrite of a table may take days; a lease that nobody renewed for a day is a dead job's."""
+    began_s = NOW_S - 5 * DAY_S
+    staged = [Entry(f"hub-{days}.parquet", 1, NOW_S - days * DAY_S) for days in (2, 4, 6)]
+    lease = Entry(f"hub-since-{int(began_s)}-x.lease", 1, NOW_S - 3_600)
+    assert working_since([*staged, lease], now_s=NOW_S) == began_s
+    assert leftovers([*staged, lease], [], now_s=NOW_S, since_s=began_s) == ["hub-6.parquet"]
+    assert working_since([lease._replace(written_s=NOW_S - 2 * DAY_S)], now_s=NOW_S) is None
 
 
 def test_outcomes_travel_whole():

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from aggregator.lake.files import remove
+from aggregator.lake.leftovers import discard
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Half, Quarantine
 from aggregator.lake.quality.split import Split, marked
@@ -72,7 +72,7 @@ class DrawnGate:
             kept, cut = split.cut(file, {row: ["drawn"] for row in range(file.rows) if self.draw.random() < share})
             stays += kept
             goes += cut
-        remove(split.folder, outcome.files)
+        discard(split.folder, [file.path for file in outcome.files])
         return Half(Outcome(outcome.reached, tuple(stays)), Outcome(outcome.reached, tuple(goes)))
 
 

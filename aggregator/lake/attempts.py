@@ -1,0 +1,46 @@
+"""The one loop around every commit of the lake: from a fresh handle again, as long as other writers come first.
+
+Invariant: what is tried again was refused for certain (`CommitConflict`); whatever has no answer ends the loop, and the
+next cycle looks at the table.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from aggregator.lake.tables.port import CommitConflict
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Done(NamedTuple, Generic[T]):
+    """The end of the attempts, and what they brought."""
+
+    result: T
+
+
+def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 10, pause_s: float = 0.0) -> T:
+    """What the first attempt that ends brings.
+
+    Args:
+        name: The table's.
+        attempt: Opens the table, works out its change and commits it; None where it created or widened the table and
+            has to look again.
+        most: So many are tried.
+        pause_s: Waited before the second; before each later one so much longer.
+
+    Raises:
+        CommitConflict: other writers were faster every time.
+    """
+    for number in range(most):
+        time.sleep(pause_s * number)
+        try:
+            done = attempt()
+        except CommitConflict as conflict:
+            log.info("%s", conflict.message)
+        else:
+            if done is not None:
+                return done.result
+    raise CommitConflict(f"table {name}: other writers were faster {most} times", hint="try again later")
