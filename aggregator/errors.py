@@ -27,6 +27,7 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     TOO_DEEP = "too_deep"
     TOO_LARGE = "too_large"
+    REFUSED_TIMESTAMP = "refused_timestamp"
     BAD_KEY = "bad_key"
     OPERATOR_FAILED = "operator_failed"
     BAD_HEARTBEAT = "bad_heartbeat"

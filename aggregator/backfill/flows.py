@@ -22,10 +22,9 @@ from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.flow import FlowPlan, Hold
-from aggregator.replicate.planning import is_compacted, target
+from aggregator.replicate.limits import Limits
+from aggregator.replicate.planning import target
 from aggregator.replicate.route import Route
-
-_LIMIT_BYTES = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +134,9 @@ def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tu
         fresh=now != entry,
         central=one.central,
         by_key=rule is not None and rule.partition_by == "key",
-        limit_bytes=int(central.get("max.message.bytes", _LIMIT_BYTES)),
+        limits=Limits.of(central),
         until=left[-1].offsets.end,
         skips=True,
-        compacted=is_compacted(central),
         segments=left,
     )
 

@@ -22,7 +22,8 @@ from aggregator.kafka import topics
 from aggregator.kafka.letters import Letter
 from aggregator.kafka.names import HubNames
 from aggregator.lake.sources import lake_sources
-from aggregator.replicate.planning import is_compacted, target
+from aggregator.replicate.limits import is_compacted
+from aggregator.replicate.planning import target
 from aggregator.replicate.retention import deleted_at_once
 
 # What a slot does with room to spare, strip included; with a rate, the rate.

@@ -116,6 +116,9 @@ def transactional_producer(
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 64 * 1024,
+            # A topic that every broker denies for so long is gone: with the default of 30 seconds nobody would say so
+            # before the commit runs out of time.
+            "topic.metadata.propagation.max.ms": 10_000,
         },
         log,
     )

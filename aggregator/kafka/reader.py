@@ -9,35 +9,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.codes import FaultKind, Passing, name_of, when_reading
 from aggregator.kafka.cut import Cut, find_cut
+from aggregator.kafka.damage import readable_from
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.statistics import ClientStatistics
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer, Event
 
-_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's public codes have such names
-_LOST = frozenset(
-    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
-)
-_GONE = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
-)
-_DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-
 
 class Fault(NamedTuple):
-    """Why a partition can not be read on: `position_lost`, `topic_gone` or `denied`."""
+    """Why a partition can not be read on.
+
+    Attributes:
+        at: The partition.
+        kind: What its flow does about it.
+        detail: What the client says, with the code's name.
+    """
 
     at: Partition
-    kind: str
+    kind: FaultKind
     detail: str
 
 
@@ -95,8 +94,8 @@ class EdgeReader:
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
-        self._starts.pop(at, None)
-        self._consumer.incremental_unassign([at])
+        if self._starts.pop(at, None) is not None:
+            self._consumer.incremental_unassign([at])
 
     def poll(self, most: int, wait_s: float) -> Polled:
         """Take what is there, waiting at most `wait_s` seconds for the first record."""
@@ -105,35 +104,34 @@ class EdgeReader:
             self._consumer.close()
             self._consumer = self._connect()
             self._read()
-        try:
-            found = self._consumer.poll(most, wait_s)
-        except KafkaException as failure:
-            polled.faults.append(Fault(("", -1), "failed", failure.args[0].str()))
-            return polled
+        found = self._consumer.poll(most, wait_s)
+        damaged: dict[Partition, int] = {}
         for event in found.events:
-            self._note(event, polled)
+            self._note(event, polled, damaged)
+        for at in damaged:
+            polled.ends.pop(at, None)
         for chunk in found.chunks:
-            self._move((chunk.topic, chunk.partition), chunk.offsets[-1] + 1, chunk.leader_epoch)
-        polled.chunks += found.chunks
+            whole = _before(chunk, damaged.get((chunk.topic, chunk.partition)))
+            if whole is not None:
+                self._move((chunk.topic, chunk.partition), whole.offsets[-1] + 1, whole.leader_epoch)
+                polled.chunks.append(whole)
         return polled
 
     def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
         if at in self._starts:
             self._starts[at] = offset, self._starts[at][1] if leader_epoch is None else leader_epoch
 
-    def _note(self, event: "Event", polled: Polled) -> None:
+    def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
         if event.topic is None:
             return  # a broker's trouble; librdkafka reconnects by itself
-        at = (event.topic, event.partition)
-        if event.code == _EOF:
+        at, meaning = (event.topic, event.partition), when_reading(event.code)
+        if meaning is Passing.END:
             polled.ends[at] = event.offset
             self._move(at, event.offset)
-        elif event.code in _LOST:
-            polled.faults.append(Fault(at, "position_lost", event.text))
-        elif event.code in _GONE:
-            polled.faults.append(Fault(at, "topic_gone", event.text))
-        elif event.code in _DENIED:
-            polled.faults.append(Fault(at, "denied", event.text))
+        elif isinstance(meaning, FaultKind):
+            polled.faults.append(Fault(at, meaning, f"{event.text} ({name_of(event.code)})"))
+            if meaning is FaultKind.DAMAGED:
+                damaged[at] = min(event.offset, damaged.get(at, event.offset))
 
     def log_range(self, at: Partition) -> OffsetRange:
         """What the edge has of a partition: [first offset, high watermark).
@@ -160,6 +158,21 @@ class EdgeReader:
         """
         return find_cut(self._cluster, at, log, leader_epoch)
 
+    def readable_from(self, at: Partition, offset: int) -> int | None:
+        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all.
+
+        Raises:
+            Unreachable: the edge does not answer within fifteen seconds.
+        """
+        return readable_from(self._cluster, at, offset, self.log_range(at).end)
+
     def close(self) -> None:
         """Leave the cluster."""
         self._consumer.close()
+
+
+def _before(chunk: Chunk, damaged: int | None) -> Chunk | None:
+    """What of a chunk comes before a damaged batch, behind which the client reads on as if nothing were missing."""
+    if damaged is None or chunk.offsets[-1] < damaged:
+        return chunk
+    return chunk.within(OffsetRange(0, damaged)) if chunk.offsets[0] < damaged else None

@@ -12,7 +12,10 @@ from confluent_kafka import KafkaError, KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import clients
+from aggregator.kafka.codes import RefusalKind, when_writing
 from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.reports import Failure
+from aggregator.kafka.refusals import Refusal, refusals
 from aggregator.kafka.statistics import ClientStatistics
 
 # Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
@@ -22,6 +25,7 @@ COMMIT_TIMEOUT_S = 30.0
 # soon takes 20 ms where one call takes 20 or 510 by chance.
 _INIT_STEP_S = 0.01
 _INIT_STEP_MOST_S = 1.0
+_WITHOUT_CAUSE = frozenset({KafkaError._FATAL, KafkaError._STATE})  # noqa: SLF001 - librdkafka's public codes
 _FENCED = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - librdkafka's public code has this name
@@ -42,6 +46,8 @@ class TransactionalWriter:
         self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
         )
+        self._why = 0  # the code of the last error
+        self._not_queued: list[Failure] = []
 
     def open(self) -> None:
         """Take the id and fence whoever had it; waits until an open transaction of the predecessor is aborted.
@@ -81,6 +87,7 @@ class TransactionalWriter:
             self._producer.begin_transaction()
         except KafkaException as failure:
             self._refuse(failure)
+        self._not_queued.clear()
 
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record of the open transaction.
@@ -99,7 +106,7 @@ class TransactionalWriter:
         try:
             self._producer.produce(topic, partition, key.encode() if isinstance(key, str) else key, value)
         except KafkaException as failure:
-            self._refuse(failure)
+            self._not_queue(topic, partition, failure)
 
     def produce_all(self, topic: str, partition: int, records: Rows) -> None:
         """Queue many records of one topic; waits while the queue is full.
@@ -115,7 +122,7 @@ class TransactionalWriter:
         try:
             self._producer.produce_all(topic, partition, records)
         except KafkaException as failure:
-            self._refuse(failure)
+            self._not_queue(topic, partition, failure)
 
     def commit(self) -> None:
         """Flush and commit.
@@ -142,6 +149,13 @@ class TransactionalWriter:
         except KafkaException as failure:
             self._refuse(failure)
 
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What central refused for good of the transaction that failed last; nothing where the next one may go well.
+
+        To be asked after `TransactionAborted`, before `abort`.
+        """
+        return refusals(self._cluster, [*self._not_queued, *self._producer.failures()], self._why)
+
     def close(self) -> None:
         """Discard the producer without another word to the brokers; the next owner of the id aborts what is open.
 
@@ -154,13 +168,22 @@ class TransactionalWriter:
     def _is_fenced(error: KafkaError) -> bool:
         return error.code() in _FENCED
 
-    def _refuse(self, failure: KafkaException) -> NoReturn:
+    def _not_queue(self, topic: str, partition: int, failure: KafkaException) -> NoReturn:
+        """A record that the client itself does not take, because it knows what central says of the topic."""
         error = failure.args[0]
+        if isinstance(when_writing(error.code()), RefusalKind):
+            self._not_queued.append(Failure(topic, partition, error.code()))
+            raise TransactionAborted(f"{self._id}: {topic}: {error.str()}") from None
+        self._refuse(failure)
+
+    def _refuse(self, failure: KafkaException) -> NoReturn:
+        error = self._cause(failure.args[0])
+        self._why = error.code()
         raise self._translated(error) from None
 
     def _cause(self, error: KafkaError) -> KafkaError:
-        """`produce` only says that the producer is dead; a transactional call says of what, without asking a broker."""
-        if error.code() != KafkaError._FATAL:  # noqa: SLF001 - librdkafka's public code has this name
+        """`produce` only says that it takes nothing; a transactional call says why, without asking a broker."""
+        if error.code() not in _WITHOUT_CAUSE:
             return error
         try:
             self._producer.begin_transaction()
@@ -169,7 +192,6 @@ class TransactionalWriter:
         return error
 
     def _translated(self, error: KafkaError) -> AggregatorError:
-        error = self._cause(error)
         if self._is_fenced(error):
             return Fenced(f"{self._id}: {error.str()}")
         if error.txn_requires_abort():

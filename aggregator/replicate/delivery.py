@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aggregator.cells import Cells
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
@@ -21,6 +22,7 @@ from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.news import FieldNews
 from aggregator.replicate.ports import Writer
 
@@ -57,7 +59,7 @@ class Delivery:
         self._strips: dict[tuple[str, str], Strip] = {}
         self._news = FieldNews()
 
-    def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None]) -> int:
+    def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None], *, now_ms: int) -> int:
         """Produce a chunk and move the flow's cursor past it.
 
         Args:
@@ -65,6 +67,7 @@ class Delivery:
             flow: Whose records these are.
             chunk: Records in log order.
             begin: Opens the transaction when none is open; called after the strip, which may refuse.
+            now_ms: The present, for a topic that bounds timestamps.
 
         Returns:
             Bytes produced.
@@ -76,9 +79,10 @@ class Delivery:
         source = flow.plan.source
         stripped = self._strip(source).strip(Batch(chunk.keys, chunk.values, chunk.headers))
         self._suppress_cycles(source.topic, chunk, stripped)
-        if flow.plan.compacted:
+        if flow.plan.limits.keyed:
             require_keys(flow.plan.central, chunk.keys, stripped)
         begin()
+        _reject_far(flow.plan.limits, chunk, stripped, now_ms)
         produced = self._produce(writer, flow, chunk, stripped)
         dead = len(stripped.rejected)
         suppressed = len(stripped.suppressed)
@@ -115,10 +119,9 @@ class Delivery:
         if self._plan.backfill:
             stamps.append((BACKFILL_HEADER, Cells.of([self._plan.backfill.encode()] * len(chunk))))
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
-        limit = plan.limit_bytes - RECORD_OVERHEAD_BYTES
+        limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
         limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
-        large = set(np.flatnonzero(sizes > limit).tolist()) - stripped.rejected.keys() - stripped.suppressed
-        stripped.rejected.update(dict.fromkeys(large, Rejection(Reason.TOO_LARGE)))
+        _reject(stripped, sizes > limit, Reason.TOO_LARGE)
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
@@ -162,3 +165,15 @@ class Delivery:
                 "central": flow.plan.central,
             }
         ).encode()
+
+
+def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:
+    """A topic that bounds timestamps takes the others."""
+    if limits.bound:
+        far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
+        _reject(stripped, far, Reason.REFUSED_TIMESTAMP)
+
+
+def _reject(stripped: Stripped, which: NDArray[np.bool_], reason: Reason) -> None:
+    fresh = set(np.flatnonzero(which).tolist()) - stripped.rejected.keys() - stripped.suppressed
+    stripped.rejected.update(dict.fromkeys(fresh, Rejection(reason)))

@@ -14,6 +14,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 
 
@@ -26,11 +27,10 @@ class FlowPlan(NamedTuple):
         fresh: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the first poll.
         central: Central topic.
         by_key: Re-partition by the stripped key instead of keeping the partition number.
-        limit_bytes: Largest record that the central topic accepts.
+        limits: What the central topic takes.
         until: With `--drain`: the offset at which the flow is done.
         skips: A gap does not hold the flow (`on_gap: skip`).
         decision: What a fresh entry goes on without, to be written with it.
-        compacted: The central topic takes no record without a key.
         segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
         backfill: Whose flow it is in the ledger of all backfills.
@@ -41,11 +41,10 @@ class FlowPlan(NamedTuple):
     fresh: bool
     central: str
     by_key: bool
-    limit_bytes: int
+    limits: Limits
     until: int | None = None
     skips: bool = False
     decision: Decision | None = None
-    compacted: bool = False
     segments: tuple[Segment, ...] = ()
     letters: frozenset[int] = frozenset()
     backfill: str = ""

@@ -15,7 +15,8 @@ from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.agreement import LOSES_KEYS, drops_key
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Rejection, Stripped
-from aggregator.replicate.planning import Snapshots, is_compacted, target
+from aggregator.replicate.limits import is_compacted
+from aggregator.replicate.planning import Snapshots, target
 
 
 def keyless(

@@ -12,6 +12,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,8 @@ class TopicTerms:
 
     central: str
     by_key: bool
-    limit_bytes: int
+    limits: Limits
     skips: bool
-    compacted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,10 @@ class PlacedFlows(Collection[FlowPlan]):
                 fresh=source in self.fresh,
                 central=terms.central,
                 by_key=terms.by_key,
-                limit_bytes=terms.limit_bytes,
+                limits=terms.limits,
                 until=until,
                 skips=terms.skips,
                 decision=self.fresh.get(source),
-                compacted=terms.compacted,
             )
 
     def __contains__(self, plan: object) -> bool:

@@ -25,11 +25,11 @@ from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
 from aggregator.kafka.requests import by_flow
 from aggregator.kafka.topics import TopicSpec
-from aggregator.privacy.agreement import COMPACT
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.flow import Hold
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.placed import PlacedFlows, TopicTerms
 from aggregator.replicate.retention import refusal
 
@@ -77,11 +77,6 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
             known = specs.get(name)
             specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings)
     return list(specs.values())
-
-
-def is_compacted(settings: Mapping[str, str]) -> bool:
-    """Whether a topic of these settings takes no record without a key."""
-    return COMPACT in settings.get("cleanup.policy", "")
 
 
 def skips_gaps(config: HubConfig, edge: str, topic: str) -> bool:
@@ -141,9 +136,8 @@ class _Rules:
         terms = TopicTerms(
             name,
             by_key=rule is not None and rule.partition_by == "key",
-            limit_bytes=int(settings.get("max.message.bytes", 1_048_588)),
+            limits=Limits.of(settings),
             skips=skips_gaps(config, edge, topic),
-            compacted=is_compacted(settings),
         )
         return cls(terms, settings, refused.get((edge, topic)))
 

@@ -90,7 +90,7 @@ class SlotWorld(Protocol):
         """Seconds on a clock that only goes forward."""
 
     def clock_ms(self) -> int:
-        """The present in milliseconds since 1970, to be shown and never compared."""
+        """The present in milliseconds since 1970, to be shown, or compared with what records say."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord, flow_key
@@ -236,8 +237,9 @@ class _Turn:
         """Deliver a chunk, or what lies before the first record that can not go on."""
         at = (chunk.topic, chunk.partition)
         try:
-            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin)
-            self._ages_ms[flow.plan.source.edge] = self._world.clock_ms() - chunk.timestamps_ms[-1]
+            now_ms = self._world.clock_ms()
+            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
+            self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
             flow.waiting_since = None
             flow.leader_epoch = chunk.leader_epoch if chunk.leader_epoch is not None else flow.leader_epoch
         except HoldError as error:
@@ -266,7 +268,7 @@ class _Turn:
         flow = self._flows.get(EdgePartition(edge, *fault.at))
         if flow is None or not flow.reading:
             return
-        if fault.kind == "position_lost":
+        if fault.kind is FaultKind.POSITION_LOST:
             try:
                 lost = self._lost(reader, flow, fault.at)
             except RetryError:
@@ -280,7 +282,7 @@ class _Turn:
                     reader.resume(fault.at, flow.next_offset)
             else:
                 flow.stand_still(lost)
-        elif fault.kind == "denied":
+        else:
             reader.release(fault.at)
             self._wait(flow, fault.detail)
 

@@ -82,7 +82,7 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
 
 def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     plan = replace(plan, flows=tuple(plan.flows))  # they are made as they are looked at: once
-    limits = [flow.limit_bytes for flow in plan.flows]
+    limits = [flow.limits.record_bytes for flow in plan.flows]
     terms = plan.terms or Terms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
     world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)

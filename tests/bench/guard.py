@@ -41,6 +41,7 @@ from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.slot import POLL_RECORDS, Slot
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.schema.wire import frame
@@ -193,7 +194,7 @@ class Guarded:
         """One slot's run over so many records, from its start to the end of the drain."""
         source = EdgePartition("eu", TOPIC, 0)
         entry = LedgerRecord(0, "id", 0, 1, 0)
-        flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limit_bytes=1_000_000, until=records)
+        flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=Limits(), until=records)
         plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), Cadence(0.5, 1 << 24), drain=True, patience_s=9.0)
         delivery = Delivery(DeliveryPlan("guard", "dead", frozenset(), None), lambda _: self.strip)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import random
+import time
 import uuid
 from collections import defaultdict
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.cells import Cells
 from aggregator.headers import HeaderTable
+from aggregator.kafka.codes import name_of
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import Producer, Rows
 from tests.trial import wait_for
@@ -52,9 +54,25 @@ def topic(central):
 
 
 @pytest.fixture
+def new_topic(central):
+    """Makes topics of one partition with settings of their own."""
+    admin = AdminClient({"bootstrap.servers": central})
+
+    def make(**settings):
+        name = f"native-{uuid.uuid4().hex[:8]}"
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(30)
+        wait_for(lambda: name in admin.list_topics(timeout=10).topics, timeout=10, what="the topic")
+        return name
+
+    return make
+
+
+@pytest.fixture
 def producer(central):
     """Ours."""
-    options = {"bootstrap.servers": central, "transactional.id": uuid.uuid4().hex, "queue.buffering.max.messages": 500}
+    options = {"bootstrap.servers": central, "transactional.id": uuid.uuid4().hex, "linger.ms": 50}
+    options |= {"queue.buffering.max.messages": 500}
     made = Producer(options, LOG)
     made.init_transactions(30)
     yield made
@@ -194,6 +212,49 @@ def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer)
     assert "out of range" in event.text
     with pytest.raises(KafkaException, match="nonsense"):
         Producer({"bootstrap.servers": central, "nonsense": 1}, LOG)
+
+
+def test_an_abort_does_not_wait_for_reports_that_nobody_takes(topic, producer):
+    """What is queued is reported as failed before the library ends a transaction: taken by the abort itself."""
+    producer.begin_transaction()
+    producer.produce(topic, 0, b"k", b"v")
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    for _ in range(300):
+        producer.produce(topic, 0, b"k", b"v")
+    began = time.monotonic()
+    producer.abort_transaction(30)
+    assert time.monotonic() - began < 5
+    producer.begin_transaction()
+    assert producer.failures() == []
+    producer.commit_transaction(30)
+
+
+def test_what_central_refuses_is_told_with_place_and_code(central, new_topic, producer):
+    """Topic, partition and code of the batch, nothing of its records; other batches of the transaction are purged."""
+    small, timed = new_topic(max_message_bytes="900"), new_topic(message_timestamp_before_max_ms="60000")
+    gone, now_ms = new_topic(), int(time.time() * 1000)
+
+    def refused(*puts):
+        """What is told when these are written: topic, timestamp and size."""
+        producer.begin_transaction()
+        for topic, timestamp_ms, size in puts:
+            values = Cells.of([b"payload-4711" + b"x" * size])
+            producer.produce_all(topic, 0, Rows(Cells.of([b"k"]), values, [timestamp_ms], HeaderTable.empty(1)))
+        with pytest.raises(KafkaException) as raised:
+            producer.commit_transaction(30)
+        assert raised.value.args[0].txn_requires_abort()
+        told = producer.failures()
+        assert "payload" not in repr(told)
+        return {(one.topic, one.partition, name_of(one.code)) for one in told}
+
+    assert refused((small, now_ms, 2000)) == {(small, 0, "MSG_SIZE_TOO_LARGE")}
+    producer.abort_transaction(30)
+    assert refused((timed, 1, 10)) == {(timed, 0, "INVALID_TIMESTAMP")}
+    producer.abort_transaction(30)
+    AdminClient({"bootstrap.servers": central}).delete_topics([gone])[gone].result(30)
+    told = refused((small, now_ms, 10), (gone, now_ms, 10))
+    assert told == {(small, 0, "_PURGE_QUEUE"), (gone, 0, "_PURGE_QUEUE")}
 
 
 def test_lines_and_statistics_arrive_where_it_is_polled(central, caplog):

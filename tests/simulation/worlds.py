@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import OutcomeUnknown, TransactionAborted
 from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
@@ -84,7 +85,7 @@ class SimReader:
         for (topic, partition), offset in list(self._positions.items()):
             log = self._edge.log.partitions[partition]
             if offset < self._edge.log.starts[partition]:
-                polled.faults.append(Fault((topic, partition), "position_lost", ""))
+                polled.faults.append(Fault((topic, partition), FaultKind.POSITION_LOST, ""))
                 continue
             upto = min(len(log), offset + draw.randint(0, min(most, 4)))
             got = [(at, log[at]) for at in range(offset, upto) if log[at] is not None]

@@ -1,7 +1,7 @@
 """A transactional producer that takes whole batches.
 
-Invariant: a record was queued, or its batch's call says that it was not; nothing is queued twice. Failures of delivery
-come out of the commit: librdkafka aborts a transaction of which a record failed.
+Invariant: a record was queued, or its batch's call says that it was not; nothing is queued twice. A record that was not
+delivered makes the commit fail, and is kept with its code until somebody asks for it or the next transaction begins.
 """
 
 import ctypes
@@ -30,10 +30,12 @@ from aggregator.kafka.native.library import (
     milliseconds,
     rd,
 )
+from aggregator.kafka.native.reports import DELIVERY, Failure, failures
 
 _FULL_WAIT_S = 0.05
-_EVENT_DR = 0x1
 _FLUSH_MS = 10
+# A call that runs out of time is one that goes on; the next one takes its answer.
+_ABORT_STEP_S = 0.05
 _NO_FLAGS = np.zeros(0, np.bool_)
 _NO_NUMBERS = np.zeros(0, np.int64)
 _NO_BYTES = np.zeros(1, np.uint8)
@@ -79,12 +81,14 @@ class Producer(Client):
 
     kind = PRODUCER
     # Delivery reports as events, and of failures only: with these a flush ends with the last record and not some time
-    # within ten milliseconds. What failed is polled away; the commit says so.
-    events = _EVENT_DR
+    # within ten milliseconds.
+    events = DELIVERY
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
         super().__init__({**options, "delivery.report.only.error": True}, log)
+        self._queue = rd.queue_get_main(self.handle)
         self._topics: dict[str, int] = {}
+        self._failed: list[Failure] = []
 
     def init_transactions(self, timeout_s: float) -> None:
         """Take the transactional id.
@@ -101,6 +105,7 @@ class Producer(Client):
             KafkaException: the client is in no state for it.
         """
         checked(rd.begin_transaction(self.handle))
+        self._failed.clear()
 
     def commit_transaction(self, timeout_s: float) -> None:
         """Flush and commit.
@@ -111,7 +116,7 @@ class Producer(Client):
         deadline = time.monotonic() + timeout_s
         while rd.outq_len(self.handle) and time.monotonic() < deadline:
             rd.flush(self.handle, _FLUSH_MS)
-            rd.poll(self.handle, 0)  # what failed would count as on its way
+            self.poll(0)  # what failed would count as on its way
         checked(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
 
     def abort_transaction(self, timeout_s: float) -> None:
@@ -120,11 +125,25 @@ class Producer(Client):
         Raises:
             KafkaException: refused, or no answer.
         """
-        checked(rd.abort_transaction(self.handle, milliseconds(timeout_s)))
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self.poll(0)  # it waits for the reports of what was queued, which only come out here
+            step_s = min(_ABORT_STEP_S, max(0.0, deadline - time.monotonic()))
+            try:
+                return checked(rd.abort_transaction(self.handle, milliseconds(step_s)))
+            except KafkaException as failure:
+                error = failure.args[0]
+                if not error.retriable() or time.monotonic() >= deadline:
+                    raise
 
     def poll(self, timeout_s: float) -> None:
-        """Take lines and statistics, waiting for at most so long."""
-        rd.poll(self.handle, milliseconds(timeout_s))
+        """Take lines, statistics and what failed, waiting for at most so long."""
+        self._failed += failures(self._queue, milliseconds(timeout_s))
+
+    def failures(self) -> list[Failure]:
+        """What was not delivered of the transaction that began last."""
+        self.poll(0)
+        return list(self._failed)
 
     def produce(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """Queue one record; arguments and errors as of `produce_all`."""
@@ -189,6 +208,7 @@ class Producer(Client):
         return union
 
     def _leave(self, handle: int) -> None:
+        rd.queue_destroy(self._queue)
         for topic in self._topics.values():
             rd.topic_destroy(topic)
         rd.destroy_flags(handle, 0)

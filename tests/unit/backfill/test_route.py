@@ -10,6 +10,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 from aggregator.replicate.throttle import Throttle
 
@@ -25,7 +26,7 @@ def chunk(offsets) -> Chunk:
 def flow(parts=PARTS) -> Flow:
     entry = LedgerRecord(parts[0].incarnation, "id", parts[0].offsets.start, 1, 0)
     plan = FlowPlan(
-        EdgePartition("eu", "t", 0), entry, fresh=True, central="eu.t", by_key=False, limit_bytes=1, segments=parts,
+        EdgePartition("eu", "t", 0), entry, fresh=True, central="eu.t", by_key=False, limits=Limits(), segments=parts,
         until=parts[-1].offsets.end, skips=True,
     )  # fmt: skip
     return Flow(plan, entry, persisted=True)

@@ -9,6 +9,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
 
 SOURCE = EdgePartition("eu", "orders", 3)
 CENTRAL, LETTERS = "eu.orders", "hub.dead-letters"
@@ -65,7 +66,7 @@ def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequ
     """
     count = len(values)
     entry = LedgerRecord(0, "topic-id", FIRST, 1, 0)
-    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limit_bytes=LIMIT_BYTES)
+    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=Limits(LIMIT_BYTES))
     flow = Flow(plan, entry, persisted=True)
     chunk = Chunk(
         SOURCE.topic,
@@ -78,5 +79,5 @@ def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequ
     )
     produced = Produced(flow, chunk)
     hub = DeliveryPlan("hub", LETTERS, frozenset(), b"a key of thirty-two bytes, exactly")
-    Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None)
+    Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced

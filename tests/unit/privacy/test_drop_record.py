@@ -22,6 +22,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
 from aggregator.schema.wire import frame
 from tests.unit.privacy.conftest import TODAY
 
@@ -311,12 +312,12 @@ def test_conservation_through_delivery(lab, made):
     records = [_record("DE" if n % 3 else None, number=n) for n in range(10)]
     values = [*(lab.value(SCHEMA, record) for record in records), None, b"junk"]
     source = EdgePartition("eu", "orders", 0)
-    plan = FlowPlan(source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limit_bytes=10_000)
+    plan = FlowPlan(source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits(10_000))
     flow, log = Flow(plan, plan.entry, persisted=True), _Log()
     delivery = Delivery(DeliveryPlan("h", "h.dead-letters", frozenset(), None), lambda _: strip)
     size = len(values)
     chunk = Chunk("orders", 0, [b"k"] * size, values, [None] * size, [0] * size, list(range(size)))
-    delivery.deliver(log, flow, chunk, lambda: None)
+    delivery.deliver(log, flow, chunk, lambda: None, now_ms=0)
     delivered, dead, suppressed, _ = flow.counts
     assert (delivered, dead, suppressed) == (5, 5, 2)
     assert (len(log.records), len(log.letters)) == (delivered, dead)

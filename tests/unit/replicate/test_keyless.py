@@ -12,6 +12,7 @@ from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.reference import ReferenceStrip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.unit.replicate.test_planning import CONFIG, FLOW, SETTINGS, SNAPSHOTS, plan_flows
@@ -22,8 +23,7 @@ COMPACTED = FlowPlan(
     fresh=False,
     central="eu.orders",
     by_key=False,
-    limit_bytes=10_000,
-    compacted=True,
+    limits=Limits(10_000, keyed=True),
 )
 POLICY = "policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {key: keep, fields: {'**': keep}}}\n"
 
@@ -43,7 +43,7 @@ class _Log:
         self.reasons.append(json.loads(value)["reason"])
 
 
-def _delivered(plan, tags, keys):
+def _delivered(plan, tags, keys, times=None):
     """Deliver tombstones with these keys, numbers framed under a schema with these tags."""
     edge, central = MemoryRegistry(), MemoryRegistry()
     schema_id = edge.register("orders-key", json.dumps({"type": "int", "confluent:tags": tags}))
@@ -53,10 +53,10 @@ def _delivered(plan, tags, keys):
         edge_registry=edge, central_registry=central, keys={},
     )  # fmt: skip
     size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
-    chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, [0] * size, list(range(size)))
+    chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))
     try:
         Delivery(DeliveryPlan("h", "dead", frozenset(), None), lambda _: strip).deliver(
-            log, flow, chunk, lambda: begun.append(True)
+            log, flow, chunk, lambda: begun.append(True), now_ms=1_700_000_000_000
         )
     except HoldError:
         assert not begun
@@ -68,7 +68,7 @@ def test_a_record_that_came_without_a_key_is_a_dead_letter():
     """One such record would make the broker refuse its slot's whole transaction, again and again."""
     log, flow = _delivered(COMPACTED, [], [1, None, 2])
     assert (len(log.keys), log.reasons, flow.counts[:2]) == (2, ["bad_key"], [2, 1])
-    log, _ = _delivered(COMPACTED._replace(compacted=False), [], [1, None, 2])
+    log, _ = _delivered(COMPACTED._replace(limits=Limits()), [], [1, None, 2])
     assert (len(log.keys), log.reasons) == (3, [])
 
 
@@ -77,7 +77,7 @@ def test_a_key_of_which_its_tags_leave_nothing_holds_the_flow():
     with pytest.raises(HoldError, match=r"eu\.orders is compacted, and nothing is left of a record key") as refusal:
         _delivered(COMPACTED, ["PII"], [1])
     assert "pseudonymize" in refusal.value.hint
-    log, _ = _delivered(COMPACTED._replace(compacted=False), ["PII"], [1])
+    log, _ = _delivered(COMPACTED._replace(limits=Limits()), ["PII"], [1])
     assert log.keys == [None]
 
 
@@ -87,4 +87,4 @@ def test_a_flow_knows_what_central_shows(cleanup, compacted):
     settings = SETTINGS | {"eu.orders": {"cleanup.policy": cleanup}}
     flows = plan_flows(CONFIG, {}, SNAPSHOTS, settings, epoch=0, drain=False, now_ms=0)
     plans = {plan.source: plan for some in flows.by_slot.values() for plan in some}
-    assert plans[FLOW].compacted is compacted
+    assert plans[FLOW].limits.keyed is compacted

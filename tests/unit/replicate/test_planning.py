@@ -84,7 +84,7 @@ def test_plans_cover_every_flow_once_and_know_where_a_drain_ends():
     ]
     by_source = {plan.source: plan for plan in plans}
     assert by_source[FLOW].until == 90
-    assert by_source[FLOW].limit_bytes == 1000
+    assert by_source[FLOW].limits.record_bytes == 1000
     assert all(plan.entry.slot == slot for slot, owned in flows.by_slot.items() for plan in owned)
 
 

@@ -13,6 +13,7 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Polled
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 
@@ -23,7 +24,7 @@ PATIENCE_S = 5.0
 class Delivery:
     """A registry that does not answer."""
 
-    def deliver(self, *_):
+    def deliver(self, *_, now_ms):
         raise Unreachable("the registry does not answer", hint="start it")
 
     def news(self, _now_s, *, last=False):
@@ -86,7 +87,7 @@ class Edge:
 def drained(edge: Edge) -> SlotOutcome:
     """How a drain of its one record ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limit_bytes=1_000_000, until=1)
+    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), until=1)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
     return Slot(plan, edge, Delivery()).run()
 

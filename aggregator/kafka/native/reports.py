@@ -1,0 +1,41 @@
+"""Delivery reports: which batches were not written, and the code of each.
+
+Invariant: nothing of a record comes out. Neither is the library asked for its text about a record that failed: where it
+has none, it hands out the record's value. It does not say either which record of a batch was refused, where it was one.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aggregator.kafka.native.library import Message, rd
+
+DELIVERY = 0x1
+
+
+class Failure(NamedTuple):
+    """One batch of which nothing was written.
+
+    Attributes:
+        topic: Where it was to go.
+        partition: -1 where none was chosen yet.
+        code: Why.
+    """
+
+    topic: str
+    partition: int
+    code: int
+
+
+def failures(queue: int, wait_ms: int) -> Iterator[Failure]:
+    """Batches that failed since the last call; callbacks are called here, too.
+
+    Args:
+        queue: The client's main queue.
+        wait_ms: How long to wait for the first.
+    """
+    while event := rd.queue_poll(queue, wait_ms):
+        wait_ms = 0
+        if rd.event_type(event) == DELIVERY and (at := rd.event_message_next(event)):
+            message = Message.from_address(at)
+            yield Failure(rd.topic_name(message.rkt).decode(), message.partition, rd.event_error(event))
+        rd.event_destroy(event)

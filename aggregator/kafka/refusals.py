@@ -1,0 +1,79 @@
+"""What central refuses for good: topic, partition and code, out of delivery reports or by asking central.
+
+Invariant: a refusal names a topic that central itself refused; what may go well the next time is none. A transaction to
+which central adds no partition any more says only why, not for which topic: then central is asked about each.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka import clients
+from aggregator.kafka.codes import RefusalKind, text_of, when_writing
+from aggregator.kafka.native.reports import Failure
+
+_PATIENCE_S = 5.0
+_ONE_OF_MANY = frozenset({RefusalKind.TOPIC_GONE, RefusalKind.DENIED})
+
+
+class Refusal(NamedTuple):
+    """What central does not take.
+
+    Attributes:
+        topic: Central topic.
+        partition: -1 where it is about all of them.
+        kind: What it is about.
+        why: The code in words.
+    """
+
+    topic: str
+    partition: int
+    kind: RefusalKind
+    why: str
+
+    def __str__(self) -> str:
+        where = self.topic if self.partition < 0 else f"{self.topic} partition {self.partition}"
+        return f"{where}: {self.why}"
+
+
+def refusals(cluster: ClusterConfig, failed: Collection[Failure], code: int) -> tuple[Refusal, ...]:
+    """What was refused of a transaction that has to be aborted; nothing where it may go well the next time.
+
+    Args:
+        cluster: Central.
+        failed: Batches that were not written.
+        code: Why the transaction has to be aborted.
+    """
+    told = tuple(dict.fromkeys(_of(failed)))
+    if told or when_writing(code) not in _ONE_OF_MANY:
+        return told
+    return tuple(_of(_unwritable(cluster, sorted({one.topic for one in failed}))))
+
+
+def _of(failed: Iterable[Failure]) -> Iterable[Refusal]:
+    for topic, partition, code in failed:
+        kind = when_writing(code)
+        if isinstance(kind, RefusalKind):
+            yield Refusal(topic, partition, kind, text_of(code))
+
+
+def _unwritable(cluster: ClusterConfig, names: list[str]) -> Iterable[Failure]:
+    """Topics that are not there, or that our principal may not write."""
+    if not names:
+        return
+    asked = clients.admin(cluster).describe_topics(
+        TopicCollection(names), include_authorized_operations=True, request_timeout=_PATIENCE_S
+    )
+    for name, future in asked.items():
+        try:
+            rights = future.result(_PATIENCE_S + 1).authorized_operations
+        except KafkaException as error:
+            yield Failure(name, -1, error.args[0].code())
+        except TimeoutError:
+            continue
+        else:
+            if rights is not None and AclOperation.WRITE not in rights and AclOperation.ALL not in rights:
+                yield Failure(name, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED)

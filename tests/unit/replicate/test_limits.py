@@ -1,0 +1,40 @@
+"""What a central topic takes, read from its settings, and what becomes of records beyond it."""
+
+import numpy as np
+import pytest
+
+from aggregator.replicate.limits import Limits
+from tests.unit.replicate.test_keyless import COMPACTED, _delivered
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ({}, Limits()),
+        ({"max.message.bytes": "2000", "cleanup.policy": "compact,delete"}, Limits(2000, keyed=True)),
+        ({"message.timestamp.after.max.ms": "3600000"}, Limits(after_ms=3_600_000)),
+        ({"message.timestamp.before.max.ms": "1000"}, Limits(before_ms=1000)),
+        ({"message.timestamp.after.max.ms": str(2**63 - 1)}, Limits()),
+        ({"message.timestamp.before.max.ms": "1000", "message.timestamp.type": "LogAppendTime"}, Limits()),
+    ],
+)
+def test_limits_are_what_the_settings_say(settings, limits):
+    """A topic that stamps by itself bounds no timestamp; the greatest number is no bound."""
+    assert Limits.of(settings) == limits
+
+
+def test_a_bound_holds_on_its_own_side_only():
+    """The bound itself passes; 0 is the time of delivery, and -1 no timestamp."""
+    times = np.array([NOW_MS - 1001, NOW_MS - 1000, 0, -1, -2, NOW_MS + 500, NOW_MS + 501], np.int64)
+    assert Limits(before_ms=1000).beyond(times, NOW_MS).tolist() == [True, False, False, False, True, False, False]
+    assert Limits(after_ms=500).beyond(times, NOW_MS).tolist() == [False] * 6 + [True]
+
+
+def test_a_record_beyond_a_bound_is_a_dead_letter():
+    """One such record would make the broker refuse its slot's whole transaction, again and again."""
+    log, _ = _delivered(COMPACTED._replace(limits=Limits(before_ms=1000)), [], [1, 2], times=[1, NOW_MS])
+    assert (len(log.keys), log.reasons) == (1, ["refused_timestamp"])
+    log, _ = _delivered(COMPACTED._replace(limits=Limits()), [], [1, 2], times=[1, NOW_MS])
+    assert (len(log.keys), log.reasons) == (2, [])
