@@ -138,14 +138,18 @@ class Cluster:
                 )
             time.sleep(0.2)
 
-    def roll(self) -> None:
+    def roll(self, away: Callable[[Broker], None] = lambda _broker: None) -> None:
         """Stop and start each broker in turn by a controlled shutdown, the next when all replicas are in sync again.
+
+        Args:
+            away: Called with each broker while it is stopped.
 
         Raises:
             Failed: a broker does not come up, or a replica not back in sync.
         """
         for broker in self.brokers:
             broker.stop()
+            away(broker)
             broker.start()
             self.wait_in_sync()
 

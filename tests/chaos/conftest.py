@@ -2,8 +2,10 @@
 
 import pytest
 
+from aggregator.sandbox.sandbox import Sandbox
 from tests.chaos.flowing import Arrivals
 from tests.chaos.lines import lined
+from tests.trial import Trial
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +19,27 @@ def lined_clusters(tmp_path_factory):
 def clusters(lined_clusters):
     """Central and two edges, by their own addresses."""
     return lined_clusters[0]
+
+
+@pytest.fixture(scope="module")
+def replicated(tmp_path_factory):
+    """Central and one edge with three brokers each, and an edge with one."""
+    sandbox = Sandbox.up(tmp_path_factory.mktemp("replicated"), ("eu", "us"), brokers={"central": 3, "eu": 3})
+    yield sandbox
+    sandbox.down()
+
+
+@pytest.fixture
+def replicated_trial(replicated, tmp_path):
+    """A hub of its own on clusters of three brokers, all of them there and in sync before and after."""
+    made = Trial(replicated, tmp_path)
+    for edge in replicated.edges:
+        made.create(edge)
+    yield made
+    made.close()
+    for cluster in replicated.clusters:
+        cluster.start()
+        cluster.wait_in_sync()
 
 
 @pytest.fixture
