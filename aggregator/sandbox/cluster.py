@@ -102,6 +102,14 @@ class Cluster:
         node = self._partitions()[topic, partition].leader
         return self.broker(node) if node > 0 else None
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic.
+
+        Raises:
+            Failed: no broker answers.
+        """
+        return sum(name == topic for name, _ in self._partitions())
+
     def controller(self) -> Broker | None:
         """The broker that leads the quorum of controllers; None while there is no leader that runs.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from tests.chaos.flowing import Arrivals
+from tests.chaos.replicas import REPLICATED, kill
 from tests.chaos.supervisor import Supervised
 from tests.chaos.truth import POISON, Truth, Verdict
 from tests.processes import freeze, signal_all
@@ -32,6 +33,7 @@ class Outcome:
 
     Attributes:
         seed: Draws the same faults again.
+        brokers: How many central and each edge had, as `3/1/1`.
         faults: What was injected, in order.
         recovered_s: Seconds from healing until everything acknowledged before was at central, by fault.
         verdict: What was left; None where it did not come to that.
@@ -39,6 +41,7 @@ class Outcome:
     """
 
     seed: int
+    brokers: str
     faults: list[str]
     recovered_s: list[tuple[str, float]] = field(default_factory=list)
     verdict: Verdict | None = None
@@ -139,8 +142,18 @@ class MixedTrial:
         self.truth = Truth(self.trial)
         self.gaps: set[tuple] = set()
         self._widths = dict.fromkeys(EDGES, 3)
+        sandbox = self.trial.sandbox
+        sizes = {cluster.name: len(cluster.brokers) for cluster in sandbox.clusters}
+        self.replicated = next((cluster for cluster in sandbox.clusters if sizes[cluster.name] > 1), None)
+        drawn = self._draw()
+        self.outcome = Outcome(seed, "/".join(str(sizes[name]) for name in ("central", *EDGES)), list(faults) or drawn)
+
+    def _draw(self) -> list[str]:
+        """Three or four faults; where a cluster has three brokers, one of them is of those that only such a one has."""
         drawn = self.rng.sample(sorted(FAULTS), self.rng.choice((3, 4)))
-        self.outcome = Outcome(seed, list(faults) or drawn)
+        if self.replicated is not None:
+            drawn[self.rng.randrange(len(drawn))] = self.rng.choice(sorted(REPLICATED))
+        return drawn
 
     def run(self) -> Outcome:
         """Inject, heal, settle, judge."""
@@ -151,7 +164,7 @@ class MixedTrial:
             wait_for(lambda: all(feed.acknowledged for feed in self.feeds.values()), timeout=60, what="orders")
             self._recover("start")  # a fault that hits before a flow has a position is another trial
             for name in self.outcome.faults:
-                healed = FAULTS[name](self, self.rng.choice(EDGES))
+                healed = (FAULTS | REPLICATED)[name](self, self.rng.choice(EDGES))
                 self.outcome.recovered_s.append((name, self._recover(name, healed)))
             for feed in self.feeds.values():
                 feed.stop()
@@ -161,6 +174,8 @@ class MixedTrial:
             self._await_lake()
         finally:
             self.trial.sandbox.central.thaw()
+            for cluster in self.trial.sandbox.clusters:
+                cluster.start()
             self.lines.heal()
             for feed in self.feeds.values():
                 feed.stop()
@@ -202,14 +217,14 @@ class MixedTrial:
         """SIGKILL of an edge's broker."""
         broker = self.trial.sandbox.edges[edge]
         with self.feeds[edge].paused():
-            _kill(broker)
+            kill(broker)
             time.sleep(self.rng.uniform(0, 3))
             broker.start()
         return time.monotonic()
 
     def kill_central(self, _edge: str) -> float:
         """SIGKILL of the central broker."""
-        _kill(self.trial.sandbox.central)
+        kill(self.trial.sandbox.central)
         time.sleep(self.rng.uniform(0, 2))
         self.trial.sandbox.central.start()
         return time.monotonic()
@@ -312,13 +327,6 @@ class MixedTrial:
         return time.monotonic()
 
 
-def _kill(broker) -> None:
-    pid = broker.pid
-    assert pid is not None
-    broker.kill()
-    assert broker.pid is None
-
-
 FAULTS = {
     "kill hub": MixedTrial.kill_hub,
     "kill edge broker": MixedTrial.kill_edge,
@@ -332,3 +340,9 @@ FAULTS = {
     "add partition": MixedTrial.widen,
     "poison": MixedTrial.poison,
 }
+
+
+def sizes(seed: int) -> dict[str, int]:
+    """The cluster that has three brokers in a trial of this seed; in half of them central or an edge has."""
+    drawn = random.Random(f"brokers {seed}").choice((None, None, "central", EDGES[0]))
+    return {drawn: 3} if drawn else {}

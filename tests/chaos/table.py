@@ -12,10 +12,9 @@ from pathlib import Path
 from tests.chaos.mixed import Outcome
 from tests.chaos.truth import Verdict
 
-HEAD = (
-    "| seed | recovery after each fault | records | dead | in gaps | lost | twice | invented | reordered | lake |",
-    "|---|---|---|---|---|---|---|---|---|---|",
-)
+_COLUMNS = ("seed", "brokers", "recovery after each fault", "records", "dead", "in gaps", "lost", "twice")
+_COLUMNS += ("invented", "reordered", "lake")
+HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 _INTRODUCTION = """\
 {clean} of {trials} trials are clean; {records:,} records in all. Written by
@@ -23,15 +22,17 @@ _INTRODUCTION = """\
 clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake; up
 to ten follow one another on one hub, each on a topic of its own. One machine ran brokers, hub and judge: recovery times
 are upper bounds, and hold the hub's own start where it was killed.
+`brokers` are those of central and of the two edges; before three of them were drawn by the seed, each had one (to 300).
 `lake` counts rows by which table and central differ."""
 
 
 def row(outcome: Outcome) -> str:
     """One line of the table."""
     recovered = ", ".join(f"{name} {seconds} s" for name, seconds in outcome.recovered_s)
+    begin = f"| {outcome.seed} | {outcome.brokers} | {recovered}"
     if outcome.verdict is None:
-        return f"| {outcome.seed} | {recovered} **{outcome.failure.replace('|', ' ')}** |" + " |" * len(fields(Verdict))
-    return f"| {outcome.seed} | {recovered} | {' | '.join(map(str, astuple(outcome.verdict)))} |"
+        return f"{begin} **{outcome.failure.replace('|', ' ')}** |" + " |" * len(fields(Verdict))
+    return f"{begin} | {' | '.join(map(str, astuple(outcome.verdict)))} |"
 
 
 def kept(path: Path) -> dict[int, Outcome]:
@@ -42,10 +43,12 @@ def kept(path: Path) -> dict[int, Outcome]:
 
 
 def _parsed(cells: list[str]) -> Outcome:
-    told, _, failure = cells[1].partition("**")
+    told, _, failure = cells[2].partition("**")
     recovered = [(name, float(seconds)) for name, seconds in re.findall(r"([a-z][a-z ,]+?) ([0-9.]+) s\b", told)]
-    verdict = None if failure else Verdict(*map(int, cells[2:]))
-    return Outcome(int(cells[0]), [name for name, _ in recovered], recovered, verdict, failure.removesuffix("**"))
+    verdict = None if failure else Verdict(*map(int, cells[3:]))
+    return Outcome(
+        int(cells[0]), cells[1], [name for name, _ in recovered], recovered, verdict, failure.removesuffix("**")
+    )
 
 
 def keep(path: Path, outcome: Outcome) -> None:

@@ -1,12 +1,14 @@
 """Mixed faults, drawn by a seed: `make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md`; one trial without these."""
 
+import itertools
 import os
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.mixed import Ground, MixedTrial, Outcome
+from tests.chaos.lines import lined
+from tests.chaos.mixed import EDGES, Ground, MixedTrial, Outcome, sizes
 from tests.chaos.table import HEAD, keep, kept, recoveries, row
 
 PER_HUB = 10
@@ -25,27 +27,42 @@ def test_what_topics_go_through(clusters, lines, tmp_path):
     assert (outcome.verdict.dead, outcome.verdict.gap > 0) == (20, True)
 
 
-def test_mixed_faults(clusters, lines, tmp_path):
+def test_mixed_faults(tmp_path):
     """I1, I2, I4, I6, I8 after any mix of faults; each trial's seed is printed, and replays its draw."""
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**32))
     table = Path(os.environ["TABLE"]) if os.environ.get("TABLE") else None
     done = {seed for seed, outcome in kept(table).items() if outcome.clean} if table else set()
-    waiting = [seed for seed in range(first, first + TRIALS) if seed not in done]
+    waiting = sorted((seed for seed in range(first, first + TRIALS) if seed not in done), key=_order)
     outcomes = []
     for line in HEAD:
         print(line)
-    while waiting:
-        trials, slots = min(PER_HUB, len(waiting)), random.Random(waiting[0]).choice((1, 2))
-        with Ground(clusters, lines, tmp_path / str(waiting[0]), trials=trials, slots=slots) as ground:
-            for _ in range(trials):
-                outcomes.append(_attempt(ground, waiting.pop(0)))
+    for brokers, seeds in itertools.groupby(waiting, sizes):
+        folder = tmp_path / ("-".join(brokers) or "single")
+        with lined(folder / "clusters", EDGES, brokers) as (clusters, lines):
+            for outcome in _campaign(clusters, lines, folder, list(seeds)):
+                outcomes.append(outcome)
                 if table:
-                    keep(table, outcomes[-1])
-                if not outcomes[-1].clean:  # the others are worth running, on a hub that nothing clings to
-                    break
+                    keep(table, outcome)
     for line in recoveries(outcomes):
         print(line)
     assert not [outcome.seed for outcome in outcomes if not outcome.clean]
+
+
+def _order(seed: int) -> tuple[list[str], int]:
+    """One after another what runs on the same clusters."""
+    return sorted(sizes(seed)), seed
+
+
+def _campaign(clusters, lines, folder, waiting: list[int]):
+    """The outcomes of these seeds, on as few hubs as it takes."""
+    while waiting:
+        trials, slots = min(PER_HUB, len(waiting)), random.Random(waiting[0]).choice((1, 2))
+        with Ground(clusters, lines, folder / str(waiting[0]), trials=trials, slots=slots) as ground:
+            for _ in range(trials):
+                outcome = _attempt(ground, waiting.pop(0))
+                yield outcome
+                if not outcome.clean:  # the others are worth running, on a hub that nothing clings to
+                    break
 
 
 def _attempt(ground: Ground, seed: int) -> Outcome:

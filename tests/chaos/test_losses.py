@@ -1,0 +1,129 @@
+"""Brokers of three that are lost: a leader, the coordinator, the controller, most of them."""
+
+import time
+
+import pytest
+
+from tests.chaos.steady import EDGES, Steady
+from tests.chaos.supervisor import supervised
+from tests.chaos.test_rolls import RECOVERY_S, START_S, judged
+from tests.trial import wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+DOWN_S = 26.0
+
+
+def coordinator(cluster, transactional_id: str):
+    """The broker that coordinates an id: the leader of the partition that the id's hash in Java points to."""
+    hashed = 0
+    for character in transactional_id:
+        hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return cluster.leader("__transaction_state", abs(signed) % cluster.partitions("__transaction_state"))
+
+
+def leader_in_the_produce_phase(trial, steady):
+    """The leader of a data partition, frozen until nothing can be committed: a transaction is open when it dies."""
+    broker = trial.sandbox.central.leader(f"eu.{trial.topic}", 0)
+    broker.freeze()
+    time.sleep(1)
+    seen = len(steady.arrived["eu"])
+    time.sleep(1)
+    assert len(steady.arrived["eu"]) == seen, "commits go on without the leader: the fault did not hit"
+    return broker, lambda: trial.sandbox.central.leader(f"eu.{trial.topic}", 0)
+
+
+def coordinator_of_the_slot(trial, _steady):
+    """The broker that coordinates the transactions of the slot."""
+    found = coordinator(trial.sandbox.central, f"{trial.hub}.slot-0")
+    return found, lambda: coordinator(trial.sandbox.central, f"{trial.hub}.slot-0")
+
+
+def active_controller(trial, _steady):
+    """The broker that leads the quorum."""
+    return trial.sandbox.central.controller(), trial.sandbox.central.controller
+
+
+def report(steady, hub, what: str, began: float, ended: float) -> None:
+    """What the fault did, how the hub's lives ended, and how each edge flowed meanwhile."""
+    print(f"{what}; ends {[code for code, _ in hub.ends]}")
+    for edge in EDGES:
+        print(f"  {edge} {steady.spell(edge, began, ended)}")
+
+
+@pytest.mark.parametrize("doomed", [leader_in_the_produce_phase, coordinator_of_the_slot, active_controller])
+def test_a_broker_of_central_is_lost_for_a_while(replicated_trial, doomed):
+    """Fault 30 (I1, I2, I4, I8): kill -9 for longer than a transaction may last; the two others take over."""
+    trial = replicated_trial
+    with supervised(trial) as hub, Steady(trial) as steady:
+        steady.reach(timeout=START_S)
+        began = time.monotonic()
+        broker, successor = doomed(trial, steady)
+        broker.kill()
+        after = wait_for(lambda: (now := successor()) not in {None, broker} and now, timeout=30, what="a successor")
+        moved_s = time.monotonic() - began
+        took = steady.reach(timeout=RECOVERY_S)
+        time.sleep(max(0.0, began + DOWN_S - time.monotonic()))
+        assert trial.sandbox.central.lagging(), "the broker is back: the fault did not hit"
+        broker.start()
+        trial.sandbox.central.wait_in_sync()
+        steady.reach(timeout=RECOVERY_S)
+        ended = time.monotonic()
+        steady.stop()
+        lost = f"{broker.name} lost, {after.name} followed in {moved_s:.1f} s; all there {took} s later"
+        report(steady, hub, lost, began, ended)
+    assert hub.ends == []
+    trial.drain()
+    judged(trial)
+
+
+def test_most_brokers_of_central_are_lost_and_come_back(replicated_trial):
+    """Fault 30 (I1, I2, I4, I8): two of three die; nothing can be written until they are back, and then all is."""
+    trial, central = replicated_trial, replicated_trial.sandbox.central
+    with supervised(trial) as hub, Steady(trial) as steady:
+        steady.reach(timeout=START_S)
+        began = time.monotonic()
+        doomed = central.brokers[:2]
+        for broker in doomed:
+            broker.kill()
+        time.sleep(1)
+        seen = len(steady.arrived["eu"])
+        time.sleep(DOWN_S)
+        assert len(steady.arrived["eu"]) == seen, "commits go on: the fault did not hit"
+        for broker in doomed:
+            broker.spawn()
+        central.wait_ready()
+        healed = time.monotonic()
+        steady.reach(timeout=2 * RECOVERY_S)
+        took = time.monotonic() - healed
+        steady.stop()
+        report(steady, hub, f"two away for {healed - began:.0f} s: all there {took:.1f} s later", began, healed + took)
+    assert {code for code, _ in hub.ends} <= {1}
+    trial.drain()
+    judged(trial)
+
+
+def test_central_refuses_writes_for_want_of_replicas(replicated_trial):
+    """Fault 30 (I1, I2, I4, I8): NOT_ENOUGH_REPLICAS for the data alone, coordinator and ledger are well; it passes."""
+    trial, central = replicated_trial, replicated_trial.sandbox.central
+    with supervised(trial) as hub, Steady(trial) as steady:
+        steady.reach(timeout=START_S)
+        began = time.monotonic()
+        broker = central.leader(f"eu.{trial.topic}", 0)
+        broker.kill()
+        trial.configure("central", f"eu.{trial.topic}", "min.insync.replicas", "3")
+        time.sleep(8)
+        seen = len(steady.arrived["eu"])
+        time.sleep(DOWN_S)
+        assert len(steady.arrived["eu"]) == seen, "commits go on: the fault did not hit"
+        broker.start()
+        central.wait_in_sync()
+        healed = time.monotonic()
+        steady.reach(timeout=2 * RECOVERY_S)
+        took = time.monotonic() - healed
+        steady.stop()
+        report(steady, hub, f"no write for {healed - began:.0f} s: all there {took:.1f} s later", began, healed + took)
+    assert {code for code, _ in hub.ends} <= {1}
+    trial.drain()
+    judged(trial)
