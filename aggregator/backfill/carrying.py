@@ -22,7 +22,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
-from aggregator.replicate.flow import Hold
+from aggregator.replicate.cursor import Hold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,9 +36,9 @@ from aggregator.kafka.requests import read_requests
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
-from aggregator.replicate.flow import Hold
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lead import await_turn, overtaken

@@ -20,8 +20,9 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.assignment import NOWHERE, assign
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic
-from aggregator.replicate.flow import FlowPlan, Hold
+from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
 from aggregator.replicate.route import Route

@@ -5,7 +5,7 @@ Invariant: in log order; its parts are sequences of one length, and may be rows 
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aggregator.coordinates import OffsetRange
 from aggregator.headers import Headers
@@ -15,7 +15,8 @@ from aggregator.headers import Headers
 class Chunk:
     """Records of one partition in log order, as parallel sequences of equal length.
 
-    `leader_epoch` is that of the last record: the edge counts it up whenever a log may have been cut.
+    `leader_epoch` is that of the last record that came with them, which none of them exceeds: the edge counts it up
+    whenever a log may have been cut.
     """
 
     topic: str
@@ -31,7 +32,7 @@ class Chunk:
         return len(self.offsets)
 
     def within(self, offsets: OffsetRange) -> "Chunk":
-        """The records at these offsets; of which leader epoch their last one is, nobody knows."""
+        """The records at these offsets."""
         part = slice(bisect.bisect_left(self.offsets, offsets.start), bisect.bisect_left(self.offsets, offsets.end))
         return Chunk(
             self.topic,
@@ -41,13 +42,10 @@ class Chunk:
             self.headers[part],
             self.timestamps_ms[part],
             self.offsets[part],
+            self.leader_epoch,
         )
 
     def halves(self) -> tuple["Chunk", "Chunk"]:
-        """The records in two parts, in order.
-
-        Both carry the leader epoch of the last record: a log that is cut after this was read has a higher one.
-        """
+        """The records in two parts, in order."""
         start, middle, end = self.offsets[0], self.offsets[len(self) // 2], self.offsets[-1] + 1
-        before, after = self.within(OffsetRange(start, middle)), self.within(OffsetRange(middle, end))
-        return replace(before, leader_epoch=self.leader_epoch), replace(after, leader_epoch=self.leader_epoch)
+        return self.within(OffsetRange(start, middle)), self.within(OffsetRange(middle, end))

@@ -19,10 +19,11 @@ _PATIENCE_S = 10.0
 
 
 class Cut(NamedTuple):
-    """Offset behind the last old record, and offset of the first record that was written later, if there is one."""
+    """Offset behind the last old record; offset and leader epoch of the first newer one, if there is any."""
 
     end: int
     newer: int | None
+    newer_epoch: int | None = None
 
 
 def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
@@ -34,17 +35,18 @@ def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epo
     reader = clients.consumer(cluster, **{"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1})
     deadline = time.monotonic() + _PATIENCE_S
     try:
-        low, high, newer = log.start, log.end, None
+        low, high = log.start, log.end
+        newer: tuple[int, int] | None = None
         while low < high:
             middle = (low + high) // 2
             found = _record_at(reader, at, middle, deadline)
             if found is None:
                 high = middle
             elif found[1] > leader_epoch:
-                high, newer = middle, found[0]
+                high, newer = middle, found
             else:
                 low = found[0] + 1
-        return Cut(low, newer)
+        return Cut(low, *(newer or (None, None)))
     except KafkaException as failure:
         raise _silent(at, failure.args[0].str()) from None
     finally:

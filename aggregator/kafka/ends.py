@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -98,6 +98,25 @@ def stable_end_offsets(
     return _offsets(_listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, timeout_s))
 
 
+class LogEnd(NamedTuple):
+    """High watermark of a partition, and the epoch of the leader that said so, where it tells."""
+
+    offset: int
+    leader_epoch: int | None
+
+
+def log_ends(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, LogEnd]:
+    """End of each partition, open transactions included.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    found = _listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+    return {at: LogEnd(result.offset, result.leader_epoch) for at, result in found.items()}
+
+
 def log_end_offsets(
     cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
 ) -> dict[Partition, int]:
@@ -106,7 +125,23 @@ def log_end_offsets(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return _offsets(_listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s))
+    return {at: end.offset for at, end in log_ends(cluster, partitions, timeout_s=timeout_s).items()}
+
+
+def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
+    """Epoch of a partition's present leader, where the cluster tells; asked once, for callers who try again themselves.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds, or none from the leader.
+    """
+    asked = {TopicPartition(*at): OffsetSpec.latest()}
+    (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
+    try:
+        told: int | None = future.result(timeout_s + 1).leader_epoch
+    except (KafkaException, TimeoutError) as failure:
+        _look_again(cluster, timeout_s)
+        raise Unreachable(f"{at[0]}/{at[1]}: {failure}", hint="check the edge's broker") from None
+    return told
 
 
 def offsets_at(cluster: ClusterConfig, partitions: Collection[Partition], when: datetime) -> dict[Partition, int]:

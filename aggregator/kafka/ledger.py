@@ -28,7 +28,9 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
     `stripped` counts field values that an operator removed or changed. `gap` is why the flow stands still, if the edge
     no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was read: with
-    it the edge can tell whether its log was cut since.
+    it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic begin where
+    the rule's `start` says, as many as it had when its first record was planned; the others begin at their beginning.
+    Records of earlier versions do not say it.
     """
 
     incarnation: int
@@ -44,6 +46,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     gap: Gap | None = None
     leader_epoch: int | None = None
     unread: tuple[Segment, ...] = ()
+    first_partitions: int | None = None
 
     @property
     def position(self) -> Position:

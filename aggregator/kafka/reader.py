@@ -19,11 +19,22 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind, Passing, name_of, when_reading
 from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.damage import readable_from
-from aggregator.kafka.ends import Partition
+from aggregator.kafka.ends import Partition, leader_epoch
 from aggregator.kafka.statistics import ClientStatistics
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer, Event
+
+
+class Start(NamedTuple):
+    """Where a partition is read from: the next offset, and a leader epoch that no record before it exceeds.
+
+    With the epoch the client asks the edge whether its log still reaches to the offset; one that was cut and has grown
+    again looks whole otherwise. None: nobody knows.
+    """
+
+    offset: int
+    leader_epoch: int | None = None
 
 
 class Fault(NamedTuple):
@@ -65,32 +76,25 @@ class EdgeReader:
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
         self._buffer_bytes = buffer_bytes
-        self._starts: dict[Partition, tuple[int, int | None]] = {}
+        self._starts: dict[Partition, Start] = {}
         self.statistics = ClientStatistics()
         self._consumer = self._connect()
 
     def _connect(self) -> "Consumer":
         return clients.bulk_consumer(self._cluster, buffer_bytes=self._buffer_bytes, **self.statistics.options)
 
-    def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
-        """Read from these positions on; drops whatever was prefetched, so it is also the rewind.
-
-        Args:
-            positions: Next offsets.
-            epochs: Leader epochs of the records before them, where known. The client asks the edge whether that log
-                still reaches to the position; one that was cut and has grown again looks whole otherwise.
-        """
-        known = epochs or {}
-        self._starts = {at: (offset, known.get(at)) for at, offset in positions.items()}
+    def assign(self, starts: Mapping[Partition, Start]) -> None:
+        """Read these partitions from there on and no others; drops what was prefetched, so it is also the rewind."""
+        self._starts = dict(starts)
         self._read()
 
     def _read(self) -> None:
         self._consumer.assign([(*at, *start) for at, start in self._starts.items()])
 
-    def resume(self, at: Partition, offset: int) -> None:
-        """Read a released partition again, from `offset`."""
-        self._starts[at] = offset, None
-        self._consumer.incremental_assign([(*at, offset, None)])
+    def start(self, at: Partition, start: Start) -> None:
+        """Read a released partition, too."""
+        self._starts[at] = start
+        self._consumer.incremental_assign([(*at, *start)])
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
@@ -119,7 +123,7 @@ class EdgeReader:
 
     def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
         if at in self._starts:
-            self._starts[at] = offset, self._starts[at][1] if leader_epoch is None else leader_epoch
+            self._starts[at] = Start(offset, self._starts[at].leader_epoch if leader_epoch is None else leader_epoch)
 
     def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
         if event.topic is None:
@@ -144,6 +148,14 @@ class EdgeReader:
         except KafkaException as failure:
             raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
         return OffsetRange(low, high)
+
+    def leader_epoch(self, at: Partition) -> int | None:
+        """That of the partition's present leader, where the edge tells.
+
+        Raises:
+            Unreachable: the edge does not answer within three seconds.
+        """
+        return leader_epoch(self._cluster, at, timeout_s=3.0)
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
         """Where a log was cut that we had read up to a record of `leader_epoch`.

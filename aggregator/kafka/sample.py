@@ -12,7 +12,7 @@ from aggregator.errors import Failed, Unreachable
 from aggregator.headers import Headers
 from aggregator.kafka import ends
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader import EdgeReader, Start
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024
@@ -47,7 +47,7 @@ def _read(
     left = set(starts)
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign(starts)
+        reader.assign({at: Start(offset) for at, offset in starts.items()})
         while left:
             if time.monotonic() > deadline:
                 raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")

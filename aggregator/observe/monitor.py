@@ -34,8 +34,8 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.telemetry import StandStill
 from aggregator.observe.watch import Warnings, standing, troubles, warnings
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import start_of
-from aggregator.replicate.flow import Hold
 
 TICK_S = 0.25
 # A look at thousands of flows takes a while: the monitor never takes more than a fifth of a core.

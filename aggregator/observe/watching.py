@@ -13,7 +13,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
 from aggregator.observe.exposition import MetricsServer, Watcher
 from aggregator.observe.monitor import Monitor
-from aggregator.replicate.flow import Hold
+from aggregator.replicate.cursor import Hold
 
 _LAST_WORD_S = 10.0
 log = logging.getLogger(__name__)

@@ -84,13 +84,8 @@ class Delivery:
         begin()
         _reject_far(flow.plan.limits, chunk, stripped, now_ms)
         produced = self._produce(writer, flow, chunk, stripped)
-        dead = len(stripped.rejected)
-        suppressed = len(stripped.suppressed)
-        flow.counts[0] += len(chunk) - dead - suppressed
-        flow.counts[1] += dead
-        flow.counts[2] += suppressed
-        flow.counts[3] += stripped.counts.total()
-        flow.next_offset = chunk.offsets[-1] + 1
+        dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
+        flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=stripped.counts.total())
         return produced
 
     def news(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
@@ -114,7 +109,7 @@ class Delivery:
 
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
-        origins = Cells.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.incarnation}")
+        origins = Cells.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
         stamps = [(ORIGIN_HEADER, origins)]
         if self._plan.backfill:
             stamps.append((BACKFILL_HEADER, Cells.of([self._plan.backfill.encode()] * len(chunk))))
@@ -125,10 +120,10 @@ class Delivery:
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
-        letters = 0
+        letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
-            writer.produce(self._plan.dead_letters, letter_key(source, chunk.offsets[index], flow.incarnation), letter)
+            writer.produce(self._plan.dead_letters, letter_key(source, chunk.offsets[index], incarnation), letter)
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
@@ -139,8 +134,8 @@ class Delivery:
         for index, offset in enumerate(chunk.offsets):
             if offset in flow.plan.letters and index not in stripped.rejected:
                 outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
-                source, id_ = flow.plan.source, self._plan.backfill
-                said = encode_resolution(source, offset, flow.incarnation, id_, outcome, central=flow.plan.central)
+                source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
+                said = encode_resolution(source, offset, at, id_, outcome, central=flow.plan.central)
                 writer.produce(self._plan.dead_letters, *said)
 
     def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
@@ -155,7 +150,7 @@ class Delivery:
                 "topic": source.topic,
                 "partition": source.partition,
                 "offset": chunk.offsets[index],
-                "incarnation": flow.incarnation,
+                "incarnation": flow.position.incarnation,
                 "timestamp_ms": chunk.timestamps_ms[index],
                 "reason": rejection.reason,
                 "schema_id": rejection.schema_id,

@@ -41,6 +41,7 @@ class EdgeTopic:
         oldest_ms: Timestamp of each partition's first record, None where it is empty.
         settings: Topic settings that central must respect.
         undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
+        leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
     """
 
     name: str
@@ -51,11 +52,17 @@ class EdgeTopic:
     oldest_ms: tuple[int | None, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     undecided: tuple[int, ...] = ()
+    leader_epochs: tuple[int | None, ...] = ()
 
     @property
     def shape(self) -> tuple[str, int]:
         """What makes an epoch end when it changes."""
         return self.topic_id, len(self.starts)
+
+    def epoch_before(self, partition: int, offset: int) -> int | None:
+        """A leader epoch between those of the records before and behind an offset: known where nothing is behind it."""
+        at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
+        return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 
 
 def is_internal(topic: str) -> bool:
@@ -94,7 +101,7 @@ def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -
     settings = topics.settings(cluster, fresh)
     at = {name: [(name, partition) for partition in range(topic.partitions)] for name, topic in fresh.items()}
     every = list(chain.from_iterable(at.values()))
-    starts, marks = ends.start_offsets(cluster, every), ends.log_end_offsets(cluster, every)
+    starts, marks = ends.start_offsets(cluster, every), ends.log_ends(cluster, every)
     stable = ends.stable_end_offsets(cluster, every)  # after the others: what grows meanwhile is not undecided
     oldest = ends.first_timestamps(cluster, every)
     firsts = starts | _later_starts(config, edge, at, stable)
@@ -107,7 +114,8 @@ def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -
             tuple(stable[p] for p in at[name]),
             tuple(oldest.get(p) for p in at[name]),
             {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
-            tuple(max(0, marks[p] - stable[p]) for p in at[name]),
+            tuple(max(0, marks[p].offset - stable[p]) for p in at[name]),
+            tuple(marks[p].leader_epoch for p in at[name]),
         )
         for name, topic in fresh.items()
     }

@@ -28,9 +28,9 @@ from aggregator.kafka import topics
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.beats import HeartbeatEmitter
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
-from aggregator.replicate.flow import Hold
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.warming import Warming

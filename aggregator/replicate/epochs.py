@@ -22,9 +22,10 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.pauses import paused_edges
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
-from aggregator.replicate.flow import FlowPlan, Hold
+from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows

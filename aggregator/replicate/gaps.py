@@ -126,9 +126,7 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
     lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
     unread = grown(entry.unread, passed_over(lost, entry.position))
-    return structs.replace(
-        entry, incarnation=incarnation, next_offset=offset, gap=None, leader_epoch=None, unread=unread
-    )
+    return structs.replace(entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread)
 
 
 def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:

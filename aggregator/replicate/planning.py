@@ -26,8 +26,8 @@ from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
 from aggregator.kafka.requests import by_flow
 from aggregator.kafka.topics import TopicSpec
 from aggregator.replicate.assignment import NOWHERE, assign
+from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, is_internal
-from aggregator.replicate.flow import Hold
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.placed import PlacedFlows, TopicTerms
@@ -90,7 +90,7 @@ def entry_of(
     source: EdgePartition,
     topic: EdgeTopic,
     *,
-    widened: bool,
+    begun: int,
     decisions: tuple[Decision, ...] = (),
 ) -> tuple[LedgerRecord, bool]:
     """Where a flow goes on, and whether that position is new; under which epoch and slot is decided later.
@@ -99,7 +99,7 @@ def entry_of(
         found: Its winning ledger record, if it has one.
         source: The flow.
         topic: What its edge shows.
-        widened: Whether the ledger knows another partition of this life of the topic: this one was added later.
+        begun: How many partitions of the topic begin where its rule says; one that was added later does not.
         decisions: What was decided about its gaps.
     """
     if found is not None and found.topic_id == topic.topic_id:
@@ -107,10 +107,25 @@ def entry_of(
         return moved, moved != found
     if found is not None:
         again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
-        return structs.replace(again, gap=None, leader_epoch=None, unread=()), True
-    offset = (topic.starts if widened else topic.firsts)[source.partition]
+        known = topic.epoch_before(source.partition, 0)
+        return structs.replace(again, gap=None, leader_epoch=known, unread=(), first_partitions=begun), True
+    offset = (topic.firsts if source.partition < begun else topic.starts)[source.partition]
     unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
-    return LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread), True
+    known = topic.epoch_before(source.partition, offset)
+    first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
+    return structs.replace(first, leader_epoch=known, first_partitions=begun), True
+
+
+def _begun(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
+    """How many partitions of a topic begin where its rule says, by the records of those that it has now.
+
+    All of a topic that nobody knows; none of one that was created again: everything in it is new. Records of earlier
+    versions do not say it: what has none beside them counts as added later, and is read from its beginning.
+    """
+    known = [entry for entry in entries if entry is not None]
+    if not known:
+        return len(topic.starts)
+    return max((entry.first_partitions or 0 for entry in known if entry.topic_id == topic.topic_id), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +286,7 @@ def _of_topic(
     if len(going_on) == len(sources) and not asked and not rules.refused:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, rules.terms)
         return []
-    known = any(entry is not None and entry.topic_id == life for entry in entries)
+    begun = _begun(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != life
@@ -281,7 +296,7 @@ def _of_topic(
             continue
         own = _own_decision(source, found, topic, rules.terms, now_ms)
         decisions = decided.get(source, ())
-        entry, fresh = entry_of(found, source, topic, widened=known, decisions=(*decisions, own) if own else decisions)
+        entry, fresh = entry_of(found, source, topic, begun=begun, decisions=(*decisions, own) if own else decisions)
         starts.add(source, entry, end, rules.terms)
         if fresh:
             starts.fresh[source] = own

@@ -12,7 +12,7 @@ from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.native.producer import Rows
-from aggregator.kafka.reader import Polled
+from aggregator.kafka.reader import Polled, Start
 
 
 class Writer(Protocol):
@@ -43,11 +43,11 @@ class Writer(Protocol):
 class Reader(Protocol):
     """Reads assigned partitions of one edge; never waits longer than asked."""
 
-    def assign(self, positions: Mapping[Partition, int], epochs: Mapping[Partition, int] | None = None) -> None:
-        """Read from these positions on, behind records of these leader epochs."""
+    def assign(self, starts: Mapping[Partition, Start]) -> None:
+        """Read these partitions from there on, and no others."""
 
-    def resume(self, at: Partition, offset: int) -> None:
-        """Read a released partition again, from an offset."""
+    def start(self, at: Partition, start: Start) -> None:
+        """Read a released partition, too."""
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition."""
@@ -57,6 +57,9 @@ class Reader(Protocol):
 
     def log_range(self, at: Partition) -> OffsetRange:
         """What the edge has of a partition: [first offset, high watermark)."""
+
+    def leader_epoch(self, at: Partition) -> int | None:
+        """That of the partition's present leader, where the edge tells."""
 
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
         """Where a log was cut that we had read up to a record of `leader_epoch`."""

@@ -9,18 +9,15 @@ producer and goes back to C.
 from collections.abc import Mapping
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Fenced, HoldError, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
+from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord, flow_key
-from aggregator.kafka.reader import Fault, Polled
+from aggregator.kafka.reader import Polled
 from aggregator.kafka.requests import encode
 from aggregator.replicate.delivery import Delivery
-from aggregator.replicate.flow import Flow, Hold
-from aggregator.replicate.gaps import cut_log, gap
-from aggregator.replicate.ports import Reader, SlotWorld, Writer
+from aggregator.replicate.flow import Flow
+from aggregator.replicate.ports import SlotWorld, Writer
+from aggregator.replicate.readers import Readers
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 
@@ -31,7 +28,6 @@ _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _REST_MOST_S = 0.05
-_RETRY_MOST_S = 30.0
 
 
 class Slot:
@@ -88,8 +84,7 @@ class _Turn:
         self._delivery = delivery
         self._writer = writer
         self._flows = flows
-        self._readers: dict[str, Reader] = {}
-        self._heard: dict[str, float] = {}
+        self._readers = Readers(plan, world, flows)
         self._open_since: float | None = None
         self._pending_bytes = 0
         self._last_commit = self._last_look = self._last_told = world.now()
@@ -103,13 +98,10 @@ class _Turn:
     def run(self) -> SlotOutcome:
         self._persist_first_positions()
         try:
-            for edge in sorted({source.edge for source in self._flows}):
-                self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
-            self._assign()
+            self._readers.open()
             return self._loop()
         finally:
-            for reader in self._readers.values():
-                reader.close()
+            self._readers.close()
 
     def _persist_first_positions(self) -> None:
         fresh = [flow for flow in self._flows.values() if flow.plan.fresh and not flow.persisted]
@@ -131,25 +123,12 @@ class _Turn:
         self._writer.produce(
             self._plan.names.ledger,
             flow_key(flow.plan.source, flow.plan.backfill),
-            flow.entry().encode(),
+            flow.cursor.entry.encode(),
             partition=self._plan.slot,
         )
         first = [flow.plan.decision] if flow.plan.decision and not flow.persisted else []
-        for decision in (*first, *flow.decisions):
+        for decision in (*first, *flow.cursor.decisions):
             self._writer.produce(self._plan.names.requests, *encode(decision), partition=0)
-
-    def _assign(self) -> None:
-        """(Re)assign every readable flow at its cursor; the rewind after an abort too."""
-        wanted: dict[str, dict[Partition, int]] = {}
-        epochs: dict[str, dict[Partition, int]] = {}
-        for source, flow in self._flows.items():
-            if flow.reading:
-                wanted.setdefault(source.edge, {})[source.topic, source.partition] = flow.next_offset
-                if flow.leader_epoch is not None:
-                    epochs.setdefault(source.edge, {})[source.topic, source.partition] = flow.leader_epoch
-        for edge, positions in wanted.items():
-            self._readers[edge].assign(positions, epochs.get(edge))
-            self._heard[edge] = self._world.now()  # an edge's silence counts from when it was asked
 
     def _loop(self) -> SlotOutcome:
         while True:
@@ -173,7 +152,7 @@ class _Turn:
             self._last_look = now
         busy = self._round(now)
         self._commit_when_due(busy=busy)
-        self._wake_retries(now)
+        self._readers.wake(now)
         self._tell(now)
         if self._plan.drain and not busy and self._all_drained(now):
             self._commit_if_moved()
@@ -189,12 +168,12 @@ class _Turn:
                 rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
                 self._world.sleep(min(_REST_MOST_S, rest_s))
         busy = self._behind = False
-        if not self._readers:
+        if not len(self._readers):
             self._world.sleep(waiting)
-        for edge, reader in self._readers.items():
+        for edge, reader in self._readers:
             most = self._throttle.most(self._world.now(), POLL_RECORDS)
             if not most:
-                self._heard[edge] = now  # it is we who do not ask
+                self._readers.hear(edge, now)  # it is we who do not ask
                 self._world.sleep(waiting / len(self._readers))
                 continue
             polled = reader.poll(most, waiting / len(self._readers))
@@ -202,103 +181,41 @@ class _Turn:
             self._throttle.spend(count)
             self._behind = self._behind or count >= most
             if polled.chunks or polled.ends:
-                self._heard[edge] = now
+                self._readers.hear(edge, now)
             busy = busy or bool(polled.chunks)
-            self._take(edge, reader, polled)
+            self._take(edge, polled)
         return busy
 
-    def _take(self, edge: str, reader: Reader, polled: Polled) -> None:
+    def _take(self, edge: str, polled: Polled) -> None:
         for chunk in polled.chunks:
             flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
             for piece in flow.pieces(chunk):
                 if not flow.reading:
                     break
-                self._deliver(reader, flow, piece)
+                self._deliver(flow, piece)
                 # Many new schemas in one poll take longer to compile than a transaction may stay open.
                 self._commit_when_due(busy=True)
-            self._reach(reader, flow, chunk.offsets[-1] + 1)
+            self._readers.reach(flow, chunk.offsets[-1] + 1, chunk.leader_epoch)
         for (topic, partition), position in polled.ends.items():
-            self._reach(reader, self._flows[EdgePartition(edge, topic, partition)], position)
+            self._readers.reach(self._flows[EdgePartition(edge, topic, partition)], position)
         for fault in polled.faults:
-            self._fault(edge, reader, fault)
+            self._readers.fault(edge, fault)
 
-    @staticmethod
-    def _reach(reader: Reader, flow: Flow, offset: int) -> None:
-        """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
-        if not flow.reading:
-            return
-        leapt, at = flow.reach(offset), (flow.plan.source.topic, flow.plan.source.partition)
-        if flow.done or leapt:
-            reader.release(at)
-        if leapt and not flow.done:
-            reader.resume(at, flow.next_offset)
-
-    def _deliver(self, reader: Reader, flow: Flow, chunk: Chunk) -> None:
+    def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that can not go on."""
-        at = (chunk.topic, chunk.partition)
         try:
             now_ms = self._world.clock_ms()
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
             self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
-            flow.waiting_since = None
-            flow.leader_epoch = chunk.leader_epoch if chunk.leader_epoch is not None else flow.leader_epoch
         except HoldError as error:
             if len(chunk) > 1:
                 for half in chunk.halves():
                     if flow.reading:
-                        self._deliver(reader, flow, half)
+                        self._deliver(flow, half)
                 return
-            reader.release(at)
-            flow.held = Hold(flow.plan.source, "refused", str(error))
+            self._readers.hold(flow, "refused", str(error))
         except Unreachable as error:
-            reader.release(at)
-            self._wait(flow, str(error))
-
-    def _wait(self, flow: Flow, why: str) -> None:
-        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
-        now = self._world.now()
-        flow.waiting_since = now if flow.waiting_since is None else flow.waiting_since
-        waited_s = now - flow.waiting_since
-        if self._plan.drain and waited_s > self._plan.patience_s:
-            flow.held = Hold(flow.plan.source, "waiting", why)
-        else:
-            flow.retry_at, flow.trouble = now + min(_RETRY_MOST_S, 0.5 + waited_s), why
-
-    def _fault(self, edge: str, reader: Reader, fault: Fault) -> None:
-        flow = self._flows.get(EdgePartition(edge, *fault.at))
-        if flow is None or not flow.reading:
-            return
-        if fault.kind is FaultKind.POSITION_LOST:
-            try:
-                lost = self._lost(reader, flow, fault.at)
-            except RetryError:
-                lost = None
-            reader.release(fault.at)
-            if lost is None:
-                self._wait(flow, fault.detail)
-            elif flow.may_skip(lost):
-                flow.skip(lost)
-                if not flow.done:
-                    reader.resume(fault.at, flow.next_offset)
-            else:
-                flow.stand_still(lost)
-        else:
-            reader.release(fault.at)
-            self._wait(flow, fault.detail)
-
-    def _lost(self, reader: Reader, flow: Flow, at: Partition) -> Gap | None:
-        now_ms, log = self._world.clock_ms(), reader.log_range(at)
-        lost = gap(flow.next_offset, *log, since_ms=now_ms)
-        if flow.leader_epoch is None or (lost is not None and lost.kind is GapKind.TRUNCATED):
-            return lost
-        return cut_log(lost, reader.cut(at, log, flow.leader_epoch), flow.next_offset, since_ms=now_ms)
-
-    def _wake_retries(self, now: float) -> None:
-        for source, flow in self._flows.items():
-            if flow.retry_at is not None and now >= flow.retry_at:
-                flow.retry_at = None
-                self._heard[source.edge] = now  # asked anew
-                self._readers[source.edge].resume((source.topic, source.partition), flow.next_offset)
+            self._readers.wait(flow, str(error))
 
     def _begin(self) -> None:
         if self._open_since is None:
@@ -328,7 +245,7 @@ class _Turn:
                 self._write_entry(flow)
             self._commit()
             for flow in moved:
-                flow.committed, flow.decisions = flow.entry(), []
+                flow.commit()
             self._transactions += 1
             self._aborts = 0
             self._open_since, self._pending_bytes = None, 0
@@ -348,13 +265,11 @@ class _Turn:
         for flow in self._flows.values():
             flow.rewind()
         self._world.sleep(min(5.0, 0.05 * 2**self._aborts))
-        self._assign()
+        self._readers.assign()
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            flow.drained
-            or flow.held is not None
-            or (flow.retry_at is None and now - self._heard[source.edge] > self._plan.patience_s)
+            flow.drained or flow.cursor.hold is not None or (flow.reading and self._readers.silent(source.edge, now))
             for source, flow in self._flows.items()
         )
 
@@ -363,23 +278,24 @@ class _Turn:
         return SlotOutcome(
             self._plan.slot,
             result,
-            tuple(s for s, flow in self._flows.items() if self._plan.drain and not flow.drained and not flow.held),
-            tuple(flow.held for flow in self._flows.values() if flow.held),
+            tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
+            tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
         )
 
     def _tell(self, now: float) -> None:
         if now - self._last_told >= _TELL_EVERY_S:
             self._last_told = now
             self._tell_fields()
+            cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
             self._world.telemetry(
                 {
                     "epoch": self._plan.epoch,
                     "slot": self._plan.slot,
                     "transactions": self._transactions,
                     "ages_ms": self._ages_ms,
-                    "delivered": sum(flow.committed.delivered for flow in self._flows.values()),
-                    "held": {str(at): [f.held.reason, f.held.detail] for at, f in self._flows.items() if f.held},
-                    "waiting": {str(at): f.trouble for at, f in self._flows.items() if f.retry_at is not None},
+                    "delivered": sum(flow.committed.entry.delivered for flow in self._flows.values()),
+                    "held": {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold},
+                    "waiting": {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading},
                 }
             )
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.names import HubNames
 from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.flow import FlowPlan, Hold
+from aggregator.replicate.cursor import Hold
+from aggregator.replicate.flow import FlowPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import Partition, stable_end_offsets, start_offsets
-from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader import EdgeReader, Start
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024
@@ -34,7 +34,7 @@ def read_topic(cluster: ClusterConfig, topic: str) -> Generator[Chunk]:
     left = {at: end for at, end in ends.items() if end > begins[at]}
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: begins[at] for at in left})
+        reader.assign({at: Start(begins[at]) for at in left})
         yield from _until(reader, left, f"{topic} at {cluster.bootstrap_servers}")
     finally:
         reader.close()

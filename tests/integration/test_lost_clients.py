@@ -11,7 +11,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.kafka import beating
 from aggregator.kafka.beating import BeatWriter
 from aggregator.kafka.outlet import Outlet
-from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader import EdgeReader, Start
 from aggregator.kafka.tail import ArrivalTail, LogTail
 from tests.trial import read_all, wait_for
 
@@ -38,7 +38,7 @@ def test_a_reader_goes_on_where_it_was(trial, edge):
         seen.extend((c.partition, offset) for c in reader.poll(1000, 0.1).chunks for offset in c.offsets)
         return len(seen)
 
-    reader.assign({(trial.topic, partition): 0 for partition in range(3)})
+    reader.assign({(trial.topic, partition): Start(0) for partition in range(3)})
     wait_for(lambda: read() == 30, timeout=20, what="the first records")
     reader.release((trial.topic, 2))
     first = reader._consumer

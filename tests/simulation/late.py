@@ -20,8 +20,9 @@ from aggregator.kafka.requests import by_flow
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.slot_plan import Terms
-from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, SETTLED, KeepAll, Schedule, Situation, _config
-from tests.simulation.worlds import EDGE, PARTITIONS, TOPIC, Logs, SimDriverCentral, SimSlotWorld
+from tests.simulation.edge import EDGE, PARTITIONS, TOPIC
+from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, SETTLED, Schedule, Situation, _config
+from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 
 CENTRAL = f"{EDGE}.{TOPIC}"
 SITUATIONS = {
@@ -173,7 +174,8 @@ class LateSchedule(Schedule):
         world = SimSlotWorld(LateLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
         terms = plan.terms
         delivery = Delivery(
-            DeliveryPlan("sim", terms.dead_letters, frozenset(), None, terms.backfill), lambda _: KeepAll()
+            DeliveryPlan("sim", terms.dead_letters, frozenset(), None, terms.backfill),
+            self._strip,
         )
         slot = self.protocol.Slot(plan, world, delivery)
         actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", slot.run)
@@ -190,6 +192,6 @@ class LateSchedule(Schedule):
             assert not twice, f"delivered twice: {twice[:5]}"
             offsets = {int(value.rsplit(b"/", 1)[1]) for value in values}
             log = self.edge.log
-            wanted = {at for at, value in enumerate(log.partitions[partition]) if value is not None}
+            wanted = {at for at, one in enumerate(log.partitions[partition]) if one.value is not None}
             lost = {at for at in wanted - offsets if at >= log.starts[partition]}
             assert not lost, f"lost from {partition}: {sorted(lost)[:5]}"

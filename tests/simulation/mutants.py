@@ -7,6 +7,10 @@ EPOCH = "aggregator.replicate.epoch"
 LOG = "aggregator.kafka.log"
 LEDGER = "aggregator.kafka.ledger"
 PLANNING = "aggregator.replicate.planning"
+GAPS = "aggregator.replicate.gaps"
+CURSOR = "aggregator.replicate.cursor"
+FLOW = "aggregator.replicate.flow"
+READERS = "aggregator.replicate.readers"
 RANGES = "aggregator.lake.ranges"
 LEFTOVERS = "aggregator.lake.leftovers"
 COMMIT = "aggregator.lake.commit"
@@ -126,6 +130,79 @@ MUTANTS = [
             )
         ],
         situation="truncation",
+    ),
+    Mutant(
+        "F: a gap outlives the transaction that found it",
+        [
+            (
+                FLOW,
+                "        self.cursor = self.committed\n\n    def commit",
+                "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.standing(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
+            )
+        ],
+        situation="truncation",
+    ),
+    Mutant(
+        "F: a gap outlives the transaction that found it, in a log that was cut",
+        [
+            (
+                FLOW,
+                "        self.cursor = self.committed\n\n    def commit",
+                "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.standing(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
+            )
+        ],
+        situation="cut logs",
+    ),
+    Mutant(
+        "F: what waits keeps its position over an abort",
+        [
+            (
+                FLOW,
+                "        self.cursor = self.committed\n\n    def commit",
+                "        self.cursor = self.cursor if self.cursor.waiting else self.committed\n\n    def commit",
+            )
+        ],
+        situation="everything at the edge",
+    ),
+    Mutant(
+        "leader epoch: forgotten where a flow that waited is read on",
+        [(READERS, ".start((source.topic, source.partition), flow.cursor.start)", ".start((source.topic, source.partition), Start(flow.cursor.start.offset))")],  # noqa: E501 - one passage
+        situation="everything at the edge",
+    ),
+    Mutant(
+        "leader epoch: forgotten by every assignment",
+        [(CURSOR, "Start(self.entry.next_offset, self.entry.leader_epoch)", "Start(self.entry.next_offset)")],
+        situation="cut logs",
+    ),
+    Mutant(
+        "leader epoch: forgotten with an accepted gap",
+        [(GAPS, "entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread", "entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread, leader_epoch=None")],  # noqa: E501 - one passage
+        situation="cut logs",
+    ),
+    Mutant(
+        "leader epoch: none known at a first position",
+        [(PLANNING, "structs.replace(first, leader_epoch=known, ", "structs.replace(first, ")],
+        situation="latest, cut",
+    ),
+    Mutant(
+        "leader epoch: a log that was found whole is asked about for ever",
+        [(READERS, "            if whole is not None:\n                flow.cursor = flow.cursor.known(whole)\n", "")],
+        situation="cut logs",
+    ),
+    Mutant(
+        "start: whatever has a sibling counts as added later",
+        [(PLANNING, "entry.first_partitions or 0 for entry", "0 for entry")],
+        situation="latest",
+    ),
+    Mutant(
+        "start: a partition added later begins where the rule says",
+        [(PLANNING, "topic.firsts if source.partition < begun else topic.starts", "topic.firsts")],
+        situation="by time, widened",
+    ),
+    Mutant(
+        "start: all of a recreated topic begins where the rule says",
+        [(PLANNING, "if entry.topic_id == topic.topic_id), default=0)", "if entry.topic_id == topic.topic_id), default=9)")],  # noqa: E501 - one passage
+        situation="latest, recreated",
     ),
     Mutant(
         "incarnation: a recreated topic read on at the old offset",

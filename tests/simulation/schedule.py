@@ -1,7 +1,7 @@
 """One schedule: drivers, slots and an edge under drawn faults, then healing, a last drain, and the invariants.
 
-Invariants: I1, every edge record is at central exactly once; I4, in order per edge partition; the ledger's counters say
-what is there; and progress: a last driver without faults reaches the end.
+Invariants: I1, every record that was promised (`promise.py`) is at central exactly once; I4, in order per edge
+partition; the ledger's counters say what is there; and progress: a last driver without faults reaches the end.
 """
 
 from collections import Counter
@@ -11,20 +11,23 @@ from pathlib import Path
 from aggregator.cells import Cells
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.headers import HeaderTable
 from aggregator.kafka.control import Lease
-from aggregator.kafka.gap import Decision
+from aggregator.kafka.gap import Decision, GapKind
 from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from tests.simulation.cluster import Central, Faults
+from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, WIDEST, Edge, EdgeFaults
+from tests.simulation.promise import Promise, Sighting
 from tests.simulation.protocol import Protocol
 from tests.simulation.scheduler import Actor, Scheduler
-from tests.simulation.worlds import EDGE, PARTITIONS, TOPIC, Edge, Logs, SimDriverCentral, SimSlotWorld
+from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 
 NAMES = HubNames("sim")
 LEDGERS = 3
@@ -34,9 +37,13 @@ SETTLED = 5_000
 
 
 class KeepAll:
-    """Keeps every value; what is stripped is not the simulation's question."""
+    """Keeps every value, or says that it can not; what is stripped is not the simulation's question."""
 
     policy = PolicyId("all", 1, "")
+
+    def __init__(self, scheduler: Scheduler, edge: Edge) -> None:
+        self._draw = scheduler.random
+        self._edge = edge
 
     def key_versions(self):
         return {}
@@ -45,32 +52,50 @@ class KeepAll:
         return []
 
     def strip(self, batch):
+        if self._draw.random() < self._edge.faults.no_schema:
+            raise Unreachable("the registry does not answer")
+        if self._draw.random() < self._edge.faults.refused:
+            raise HoldError("the schema is refused")
         return Stripped(Cells.of(batch.keys), Cells.of(batch.values), HeaderTable.empty(len(batch.keys)))
+
+
+_NEVER = EdgeFaults()
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Chances per step of what may go wrong."""
+    """Chances per step of what may go wrong; `start` and `on_gap` are what the rule says."""
 
     start: str = "earliest"
+    on_gap: str = "hold"
     steps: int = 700
     crash: float = 0.003
     freeze: float = 0.002
     time_out: float = 0.001
     recreate: float = 0.0
     truncate: float = 0.0
+    cut: float = 0.0
+    widen: float = 0.0
     second: float = 0.002
     lost: float = 0.02
     refused: float = 0.02
+    edge: EdgeFaults = _NEVER
     afterwards_s: float = 0.2
     one_remains: bool = False
 
 
+_AWAY = EdgeFaults(unreachable=0.2, denied=0.01, no_schema=0.05, refused=0.005)
 SITUATIONS = {
-    "mixed": Situation(),
+    "mixed": Situation(edge=EdgeFaults(unreachable=0.1, denied=0.002, no_schema=0.01)),
     "recreation": Situation(recreate=0.002, second=0.001),
-    "truncation": Situation(truncate=0.01, crash=0.004),
+    "truncation": Situation(truncate=0.01, crash=0.004, refused=0.06),
+    "cut logs": Situation(cut=0.006, refused=0.06),
+    "everything at the edge": Situation(cut=0.004, truncate=0.004, refused=0.04, edge=_AWAY),
+    "gaps are skipped": Situation(on_gap="skip", cut=0.002, truncate=0.008, refused=0.04),
     "latest": Situation(start="latest", crash=0.006),
+    "latest, cut": Situation(start="latest", crash=0.006, cut=0.004),
+    "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
+    "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
     "restarts": Situation(crash=0.03, freeze=0.01, time_out=0.0, second=0.01, lost=0.0, refused=0.0),
@@ -78,6 +103,8 @@ SITUATIONS = {
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
     ),
 }
+# From when on a rule reads that names a time.
+STARTED_S = 0.3
 
 
 class Schedule:
@@ -88,7 +115,8 @@ class Schedule:
         self.situation = situation
         self.protocol = protocol
         self.central = Central(self.scheduler, Faults(situation.lost, situation.refused))
-        self.edge = Edge()
+        self.edge = Edge(self.scheduler, situation.edge)
+        self.promise = Promise(self.edge)
         self.logs = Logs(self.central, NAMES, LEDGERS, protocol)
         self.slots_of: dict[str, list[Actor]] = {}
         self.started = 0
@@ -104,8 +132,8 @@ class Schedule:
         limit = self.situation.steps
         self.scheduler.run(lambda: self.scheduler.steps >= limit, steps=limit * 20)
         self.quiet = True
-        self.central.faults = Faults()
-        for _ in range(8):
+        self.central.faults, self.edge.faults = Faults(), _NEVER
+        for _ in range(10):
             self._accept_gaps()
             last = self._start(drain=True)
             self.scheduler.run(lambda last=last: not last.alive, steps=SETTLED)
@@ -133,7 +161,7 @@ class Schedule:
             return
         draw, odds = self.scheduler.random, self.situation
         if draw.random() < 0.03:
-            self.edge.append(draw.randrange(PARTITIONS))
+            self._append(marker=draw.random() < 0.15)
         if draw.random() < odds.time_out:
             self.central.time_out()
         if draw.random() < odds.recreate:
@@ -141,10 +169,15 @@ class Schedule:
             for partition in range(PARTITIONS):
                 for _ in range(draw.randint(0, 8)):
                     self.edge.append(partition)
-        if odds.truncate and draw.random() < odds.truncate:
-            partition = draw.randrange(PARTITIONS)
+        width = len(self.edge.log.partitions)
+        if width < WIDEST and draw.random() < odds.widen:
+            self.edge.log.widen()
+        if draw.random() < odds.truncate:
+            partition = draw.randrange(width)
             self.edge.truncate(partition, draw.randint(0, len(self.edge.log.partitions[partition])))
-        if odds.truncate and draw.random() < odds.truncate:
+        if draw.random() < odds.cut:
+            self._cut(draw.randrange(width))
+        if draw.random() < odds.truncate + odds.cut:
             self._accept_gaps()
         if draw.random() < odds.freeze and self.scheduler.actors:
             self.scheduler.freeze(draw.choice(self.scheduler.actors), draw.uniform(0, 3))
@@ -153,6 +186,16 @@ class Schedule:
         alive = sum(actor.alive and actor.name.startswith("driver") for actor in self.scheduler.actors)
         if alive == 0 or (alive < 3 and draw.random() < odds.second):
             self._start(drain=False)
+
+    def _append(self, *, marker: bool = False) -> None:
+        self.edge.append(self.scheduler.random.randrange(len(self.edge.log.partitions)), marker=marker)
+
+    def _cut(self, partition: int) -> None:
+        """The log loses its end, or only its leader, and mostly grows at once."""
+        draw, log = self.scheduler.random, self.edge.log
+        self.edge.cut(partition, draw.randint(log.starts[partition], len(log.partitions[partition])))
+        for _ in range(draw.randint(0, 8)):
+            self.edge.append(partition, marker=draw.random() < 0.15)
 
     def _open_gaps(self) -> dict[EdgePartition, LedgerRecord]:
         return {source: entry for source, entry in self.logs.ledger_now(range(LEDGERS)).items() if entry.gap}
@@ -178,13 +221,14 @@ class Schedule:
 
     def _drive(self, name: str, slots: int, *, drain: bool) -> str:
         central = SimDriverCentral(self.logs, slots)
-        beat = 0
+        beat, seen = 0, None
         try:
             central.take_id()
             while True:
                 beat += 1
                 self._publish(central, Lease(name, beat))
-                if self._epoch(central, name, slots, drain=drain):
+                seen = self._seen(seen)
+                if self._epoch(central, name, seen, slots, drain=drain):
                     return "drained"
         except Fenced:
             if "init at every epoch" in self.protocol.switches:
@@ -200,26 +244,30 @@ class Schedule:
             except TransactionAborted:
                 self.scheduler.sleep(0.1)
 
-    def _epoch(self, central: SimDriverCentral, name: str, slots: int, *, drain: bool) -> bool:
-        life = self.edge.log
-        ends = tuple(len(log) for log in life.partitions)
-        starts = tuple(life.starts)
-        firsts = ends if self.situation.start == "latest" else starts
-        shown = EdgeTopic(TOPIC, life.topic_id, starts, firsts, ends, (None,) * PARTITIONS)
-        decisions = self.logs.decisions() if self.situation.truncate else ()
+    def _seen(self, before: Sighting | None) -> Sighting:
+        """What a driver's watch shows: offsets are those of the moment at which it first saw the topic like this."""
+        now = self.promise.sighting(self.situation.start, STARTED_S)
+        return before if before is not None and before.shape == now.shape else now
+
+    def _epoch(self, central: SimDriverCentral, name: str, seen: Sighting, slots: int, *, drain: bool) -> bool:
+        nobody = (None,) * len(seen.ends)
+        epochs = seen.leader_epochs
+        shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
+        decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
         try:
             epoch, ledger = self.protocol.open_epoch(central, slots=slots, driver=name)
         except TransactionAborted:
             return False
+        self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
-            _config(slots), ledger, {EDGE: {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
+            _config(slots, self.situation.on_gap), ledger, {EDGE: {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions,
         )  # fmt: skip
         plans = [
             self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, drain, 1e9)
             for slot in range(slots)
         ]
-        tasks = [self._task(name, plan, life.topic_id) for plan in plans]
+        tasks = [self._task(name, plan, seen.topic_id) for plan in plans]
         until = self.scheduler.now + self.scheduler.random.uniform(0.2, 2.0)
         asked, attempts = False, 0
         while any(task.alive for task in tasks):
@@ -227,8 +275,8 @@ class Schedule:
             for index, task in enumerate(tasks):
                 if task.crashed and attempts < 4:
                     attempts += 1
-                    tasks[index] = self._task(name, plans[index], life.topic_id)
-            due = self.edge.log is not life or (not drain and self.scheduler.now > until)
+                    tasks[index] = self._task(name, plans[index], seen.topic_id)
+            due = self._seen(seen) is not seen or (not drain and self.scheduler.now > until)
             if due and not asked:
                 asked = True
                 self._publish(central, epoch.epoch)
@@ -236,56 +284,75 @@ class Schedule:
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
         world = SimSlotWorld(self.logs, self.edge, life, plan.slot)
-        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, frozenset(), None), lambda _: KeepAll())
+        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, frozenset(), None), self._strip)
         actor = self.scheduler.spawn(
             f"slot-{plan.slot} of {driver}", lambda: self.protocol.Slot(plan, world, delivery).run()
         )
         self.slots_of.setdefault(driver, []).append(actor)
         return actor
 
+    def _strip(self, _source: EdgePartition) -> KeepAll:
+        return KeepAll(self.scheduler, self.edge)
+
     # --- the invariants
 
     def _check(self) -> None:
         ledger = self.logs.ledger_now(range(LEDGERS))
-        for partition in range(PARTITIONS):
+        first = self.promise.first_epochs(entry for p in range(LEDGERS) for entry in self._ledger_log(p))
+        for partition in range(WIDEST):
             seen = self.central.committed((f"{EDGE}.{TOPIC}", partition))
             values = [entry.value for _, entry in seen]
             twice = [value for value, times in Counter(values).items() if times > 1]
             assert not twice, f"delivered twice: {twice[:5]}"
+            order = [tuple(map(int, value.split(b"/")[1:])) for value in values]
+            assert order == sorted(order), f"reordered: {values}"
+            excused = self._excused(partition)
             for life in self.edge.lives:
-                self._check_life(life, partition, values)
+                self._check_life(life, partition, values, first, excused)
             entry = ledger.get(EdgePartition(EDGE, TOPIC, partition))
             assert (entry.delivered if entry else 0) == len(values), "the counters differ from what is there"
 
-    def _check_life(self, life, partition: int, values: list[bytes]) -> None:
-        mark = f"{life.topic_id}/".encode()
-        offsets = [int(value.rsplit(b"/", 1)[1]) for value in values if value.startswith(mark)]
-        assert offsets == sorted(offsets), f"reordered: {offsets}"
-        log = life.partitions[partition]
-        begin = self.edge.polled_from.get(
-            (life.topic_id, partition), 0 if self.situation.start == "earliest" else len(log)
-        )
-        end = len(log) if life is self.edge.log else max(offsets, default=begin - 1) + 1
-        lost = self._accepted(partition)
-        wanted = [offset for offset in range(begin, end) if log[offset] is not None and offset not in lost]
-        assert offsets == wanted, f"lost from {life.topic_id}/{partition}: {sorted(set(wanted) - set(offsets))[:5]}"
+    def _ledger_log(self, partition: int) -> list[LogRecord]:
+        seen = self.central.committed((NAMES.ledger, partition))
+        return [LogRecord(partition, offset, entry.key, entry.value) for offset, entry in seen]
 
-    def _accepted(self, partition: int) -> set[int]:
-        """Offsets that a person let go of; schedules that truncate have one life only."""
-        gaps = [one.gap for one in self.logs.decisions() if one.source.partition == partition and not one.automatic]
-        return {offset for lost in gaps for offset in range(lost.start, lost.end)}
+    def _check_life(self, life, partition: int, values: list[bytes], first, excused: set[bytes]) -> None:
+        mine = {value for value in values if value.startswith(f"{life.topic_id}/".encode())}
+        owed = self.promise.owed(life, partition, first)
+        if life is not self.edge.log:  # its end went with it
+            reached = max((int(value.rsplit(b"/", 1)[1]) for value in mine), default=-1)
+            owed = {value for value in owed if int(value.rsplit(b"/", 1)[1]) <= reached}
+        lost = owed - mine - excused
+        assert not lost, f"lost from {life.topic_id}/{partition}: {sorted(lost)[:5]}"
+        early = {value for value in mine if not self.promise.allows(value, life, partition, first)}
+        assert not early, f"not asked for from {life.topic_id}/{partition}: {sorted(early)[:5]}"
+
+    def _excused(self, partition: int) -> set[bytes]:
+        """What retention deleted and somebody let go of: a person, or the rule if it says so.
+
+        And what it deleted of a log that was cut and grew again: where no offset is missing, nobody can know.
+        """
+        skips = self.situation.on_gap == "skip"
+        gaps = [
+            one.gap
+            for one in self.logs.decisions()
+            if one.source.partition == partition and one.gap.kind is GapKind.TRUNCATED and (skips or not one.automatic)
+        ]
+        let_go = {offset for lost in gaps for offset in range(lost.start, lost.end)}
+        named = {value for value in self.edge.deleted if int(value.rsplit(b"/", 1)[1]) in let_go}
+        return named | (self.edge.deleted & self.edge.grown_again)
 
 
-_CONFIGS: dict[int, HubConfig] = {}
+_CONFIGS: dict[tuple[int, str], HubConfig] = {}
 
 
-def _config(slots: int) -> HubConfig:
-    if slots not in _CONFIGS:
-        _CONFIGS[slots] = HubConfig(
+def _config(slots: int, on_gap: str = "hold") -> HubConfig:
+    if (slots, on_gap) not in _CONFIGS:
+        _CONFIGS[slots, on_gap] = HubConfig(
             hub="sim",
             central={"bootstrap_servers": "central:1"},
             edges={EDGE: {"bootstrap_servers": "edge:1"}},
-            topics=({"match": TOPIC, "policy": Path("policy.yaml")},),
+            topics=({"match": TOPIC, "policy": Path("policy.yaml"), "on_gap": on_gap},),
             replication={"slots": slots},
         )
-    return _CONFIGS[slots]
+    return _CONFIGS[slots, on_gap]

@@ -1,111 +1,21 @@
 """The ports of slots and drivers on the simulated clusters. The protocol code above them is the product's own."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.reader import Fault, Polled
 from aggregator.kafka.requests import encode as encode_decision
 from aggregator.kafka.requests import fold as fold_decisions
 from tests.simulation.cluster import Central, Entry, Transaction
+from tests.simulation.edge import Edge, SimReader
 from tests.simulation.protocol import Protocol
-from tests.simulation.scheduler import Scheduler
 
-EDGE, TOPIC = "eu", "orders"
-PARTITIONS = 2
 BOUND_S = 1000.0
-
-
-@dataclass
-class EdgeLog:
-    """One life of the edge's topic: None in a partition is a marker, or an aborted record."""
-
-    topic_id: str
-    partitions: list[list[bytes | None]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
-    starts: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-
-
-class Edge:
-    """One edge with one topic, which may be deleted and created again."""
-
-    def __init__(self) -> None:
-        self.lives = [EdgeLog("life-0")]
-        self.polled_from: dict[tuple[str, int], int] = {}
-
-    @property
-    def log(self) -> EdgeLog:
-        return self.lives[-1]
-
-    def append(self, partition: int) -> None:
-        log = self.log.partitions[partition]
-        log.append(f"{self.log.topic_id}/{partition}/{len(log)}".encode())
-
-    def truncate(self, partition: int, offset: int) -> None:
-        self.log.starts[partition] = max(offset, self.log.starts[partition])
-
-    def recreate(self) -> None:
-        self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
-
-
-class SimReader:
-    """Reads the edge in chunks of a drawn size; bound to the life of the topic that the driver saw."""
-
-    def __init__(self, scheduler: Scheduler, edge: Edge, life: str) -> None:
-        self._scheduler = scheduler
-        self._edge = edge
-        self._life = life
-        self._positions: dict[tuple[str, int], int] = {}
-
-    def assign(self, positions: Mapping[tuple[str, int], int], epochs: object = None) -> None:
-        self._positions = dict(positions)
-        for (_, partition), offset in positions.items():
-            at = (self._life, partition)
-            self._edge.polled_from[at] = min(offset, self._edge.polled_from.get(at, offset))
-
-    def resume(self, at: tuple[str, int], offset: int) -> None:
-        self._positions[at] = offset
-
-    def release(self, at: tuple[str, int]) -> None:
-        self._positions.pop(at, None)
-
-    def poll(self, most: int, wait_s: float) -> Polled:
-        self._scheduler.sleep(wait_s)
-        polled = Polled()
-        if self._edge.log.topic_id != self._life:
-            return polled
-        draw = self._scheduler.random
-        for (topic, partition), offset in list(self._positions.items()):
-            log = self._edge.log.partitions[partition]
-            if offset < self._edge.log.starts[partition]:
-                polled.faults.append(Fault((topic, partition), FaultKind.POSITION_LOST, ""))
-                continue
-            upto = min(len(log), offset + draw.randint(0, min(most, 4)))
-            got = [(at, log[at]) for at in range(offset, upto) if log[at] is not None]
-            if got:
-                offsets = [at for at, _ in got]
-                none: list = [None] * len(got)
-                polled.chunks.append(
-                    Chunk(topic, partition, none, [value for _, value in got], none, [0] * len(got), offsets)
-                )
-                self._positions[topic, partition] = offsets[-1] + 1
-            elif upto == len(log):
-                polled.ends[topic, partition] = upto
-                self._positions[topic, partition] = upto
-        return polled
-
-    def log_range(self, at: tuple[str, int]) -> OffsetRange:
-        return OffsetRange(self._edge.log.starts[at[1]], len(self._edge.log.partitions[at[1]]))
-
-    def close(self) -> None:
-        self._positions.clear()
 
 
 class SimWriter:

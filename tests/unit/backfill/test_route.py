@@ -9,6 +9,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.reader import Start
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
@@ -59,21 +60,37 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
         before = moving.position
         for piece in moving.pieces(chunk(offsets)):
             taken += piece.offsets
-            moving.next_offset = piece.offsets[-1] + 1
+            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0)
         moving.reach(offsets[-1] + 1)
         assert moving.position >= before
     assert taken == sorted(set(taken))
     assert set(taken) <= set(INSIDE)
-    assert moving.done is (moving.next_offset >= 20)
+    assert moving.done is (moving.position.next_offset >= 20)
 
 
 def test_a_far_part_is_asked_for_and_a_near_one_is_read_up_to():
     """A leap costs a round trip; what lies in the prefetch queue anyway is dropped."""
     near = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 10))))
     assert near.reach(5) is False
-    assert near.next_offset == 9
+    assert near.position.next_offset == 9
     far = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(6 + LEAP_OFFSETS, 10 + LEAP_OFFSETS))))
     assert far.reach(5) is True
+
+
+def test_a_leader_epoch_goes_as_far_as_was_read():
+    """That of a poll holds for every piece of it; before a part that nobody has read up to, none is known."""
+    moving = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 20))))
+    for piece in moving.pieces(chunk(range(4))):
+        assert piece.leader_epoch == 7
+        moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0)
+    moving.reach(4, 7)
+    assert moving.cursor.start == Start(4, 7)
+    moving.reach(6, 7)
+    assert moving.cursor.start == Start(9, None)
+    moving.reach(8, 7)
+    assert moving.cursor.start == Start(9, None), "what was read lies before the position"
+    moving.reach(12, 7)
+    assert moving.cursor.start == Start(12, 7)
 
 
 def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
@@ -82,9 +99,9 @@ def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
     lost = Gap(GapKind.TRUNCATED, 2, 4, 1)
     assert moving.may_skip(lost)
     moving.skip(lost)
-    assert (moving.position, moving.entry().unread) == (Position(0, 4), (Segment(0, OffsetRange(2, 4)),))
+    assert (moving.position, moving.cursor.entry.unread) == (Position(0, 4), (Segment(0, OffsetRange(2, 4)),))
     moving.rewind()
-    assert (moving.position, moving.entry().unread) == (Position(0, 2), ())
+    assert (moving.position, moving.cursor.entry.unread) == (Position(0, 2), ())
     moving.skip(Gap(GapKind.TRUNCATED, 2, 30, 1))
     assert moving.done
     assert not moving.may_skip(Gap(GapKind.SHRUNK, 3, None, 1))

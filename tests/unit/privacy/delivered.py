@@ -55,7 +55,8 @@ class Produced:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Delivered, dead, suppressed, as the ledger will say."""
-        return tuple(self.flow.counts[:3])
+        entry = self.flow.cursor.entry
+        return entry.delivered, entry.dead, entry.suppressed
 
 
 def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequence | None = None) -> Produced:

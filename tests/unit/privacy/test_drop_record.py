@@ -318,7 +318,8 @@ def test_conservation_through_delivery(lab, made):
     size = len(values)
     chunk = Chunk("orders", 0, [b"k"] * size, values, [None] * size, [0] * size, list(range(size)))
     delivery.deliver(log, flow, chunk, lambda: None, now_ms=0)
-    delivered, dead, suppressed, _ = flow.counts
+    entry = flow.cursor.entry
+    delivered, dead, suppressed = entry.delivered, entry.dead, entry.suppressed
     assert (delivered, dead, suppressed) == (5, 5, 2)
     assert (len(log.records), len(log.letters)) == (delivered, dead)
     assert sorted(letter["reason"] for letter in log.letters) == ["undecided"] * 4 + ["wrong_magic"]

@@ -44,7 +44,7 @@ def test_a_record_that_is_wrong(cell, made, caplog, capfd):
         dead = 0 if cell.reason is None else 1
         assert done.counts == (3 - dead, dead, 0)
         assert len(done.central) == 3 - dead
-        assert done.flow.next_offset == FIRST + 3
+        assert done.flow.position.next_offset == FIRST + 3
         told = [(one["edge"], one["topic"], one["partition"], one["offset"], one["reason"]) for one in done.letters]
         assert told == [(*SOURCE, FIRST + 1, cell.reason)] * dead
     said = caplog.text + "".join(capfd.readouterr())

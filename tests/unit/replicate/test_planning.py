@@ -1,7 +1,9 @@
 """Planning an epoch from the ledger and the edges' snapshots."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from aggregator.config.model import HubConfig
@@ -26,21 +28,21 @@ FLOW = EdgePartition("eu", "orders", 0)
 
 def test_a_flow_without_a_record_begins_where_its_rule_says():
     """`start: latest` is resolved once, into a first position that the slot must persist (rule D)."""
-    entry, fresh = entry_of(None, FLOW, ORDERS, widened=False)
+    entry, fresh = entry_of(None, FLOW, ORDERS, begun=2)
     assert (entry.position, fresh) == ((0, 80), True)
 
 
 def test_a_known_flow_goes_on_with_its_counters():
     """The winning record holds; counters are cumulative over epochs."""
     known = LedgerRecord(0, "id-1", 42, epoch=1, slot=0, delivered=40, dead=2)
-    entry, fresh = entry_of(known, FLOW, ORDERS, widened=True)
+    entry, fresh = entry_of(known, FLOW, ORDERS, begun=0)
     assert (entry.position, entry.delivered, entry.dead, fresh) == ((0, 42), 40, 2, False)
 
 
 def test_trap_5_another_topic_id_starts_a_new_incarnation_at_zero():
     """A recreated topic may already be longer than the old position: the id decides, not the offsets."""
     known = LedgerRecord(2, "gone", 1_000_000, epoch=1, slot=0, delivered=7)
-    entry, fresh = entry_of(known, FLOW, ORDERS, widened=False)
+    entry, fresh = entry_of(known, FLOW, ORDERS, begun=0)
     assert (entry.position, entry.topic_id, entry.delivered, fresh) == ((3, 0), "id-1", 7, True)
 
 
@@ -50,6 +52,35 @@ def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
     flows = plan_flows(CONFIG, ledger, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
     (added,) = [one for slot in flows.by_slot.values() for one in slot if one.source == ("eu", "orders", 1)]
     assert (added.entry.position, added.entry.epoch, added.fresh) == ((0, 0), 2, True)
+
+
+@pytest.mark.parametrize(
+    ("sibling", "offset"),
+    [
+        (LedgerRecord(0, "id-1", 85, epoch=1, slot=0, first_partitions=2), 70),
+        (LedgerRecord(0, "id-1", 85, epoch=1, slot=0, first_partitions=1), 0),
+        (LedgerRecord(1, "id-1", 85, epoch=1, slot=0, first_partitions=0), 0),
+        (LedgerRecord(0, "gone", 85, epoch=1, slot=0, first_partitions=2), 0),
+    ],
+)
+def test_a_sibling_s_record_does_not_make_a_partition_a_later_one(sibling, offset):
+    """`start: latest` holds for all partitions of the first plan, whichever were written down before a crash."""
+    flows = plan_flows(CONFIG, {FLOW: sibling}, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
+    own = [one for slot in flows.by_slot.values() for one in slot if one.source.topic == "orders"]
+    (other,) = [one for one in own if one.source != FLOW]
+    assert (other.entry.position, other.fresh) == ((0, offset), True)
+    lives = {one.entry.first_partitions for one in own}
+    assert lives == {sibling.first_partitions if sibling.topic_id == "id-1" else 0}
+
+
+def test_a_first_position_at_the_end_knows_the_leader_s_epoch():
+    """A log that is cut below it before the first record comes is found by that; inside a log none would hold."""
+    seen = replace(ORDERS, leader_epochs=(4, 5))
+    flows = plan_flows(CONFIG, {}, {"eu": {"orders": seen}}, SETTINGS, epoch=0, drain=False, now_ms=0)
+    starts = {one.source.partition: one.entry for slot in flows.by_slot.values() for one in slot}
+    assert [(starts[p].next_offset, starts[p].leader_epoch) for p in (0, 1)] == [(80, None), (70, 5)]
+    undecided = replace(seen, undecided=(0, 3))
+    assert undecided.epoch_before(1, 70) is None
 
 
 def test_central_topics_follow_the_edge():

@@ -40,7 +40,7 @@ class Edge:
     def assign(self, *_):
         self.asked_s = self.time_s
 
-    def resume(self, *_):
+    def start(self, *_):
         self.asked_s = self.time_s
 
     def release(self, *_):

@@ -1,0 +1,126 @@
+"""The cursor: all that a flow knows and has done since its last commit, in one value.
+
+Invariant: frozen and pure. An abort puts the committed cursor back, so that nothing outlives the transaction in which
+it was found: no gap, no hold, no count. No record before the position has a higher leader epoch than the cursor's,
+which is None where nobody has read what lies before.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from msgspec import Struct, structs
+
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.gap import Decision, Gap
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.reader import Start
+from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a flow stands still; `gap` is what the edge no longer has, if that is the reason."""
+
+    source: EdgePartition
+    reason: str
+    detail: str
+    gap: Gap | None = None
+
+
+class Waiting(NamedTuple):
+    """What a flow waits for.
+
+    Attributes:
+        since_s: Since when, over all tries.
+        retry_at_s: When it is tried again; None: it is being tried.
+        why: What did not answer.
+    """
+
+    since_s: float
+    retry_at_s: float | None
+    why: str
+
+
+class Cursor(Struct, frozen=True):
+    """Where the open transaction stands with one flow.
+
+    Attributes:
+        source: The flow.
+        entry: The ledger record that the transaction commits.
+        decisions: What it goes on without, to be written beside the record.
+        hold: Why no record may be taken.
+        waiting: Why none may be taken for a while.
+    """
+
+    source: EdgePartition
+    entry: LedgerRecord
+    decisions: tuple[Decision, ...] = ()
+    hold: Hold | None = None
+    waiting: Waiting | None = None
+
+    @classmethod
+    def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
+        """Where a ledger record puts a flow; one with an open gap stands still."""
+        cursor = cls(source, entry)
+        return cursor if entry.gap is None else cursor.standing(entry.gap)
+
+    @property
+    def start(self) -> Start:
+        """What a reader is told."""
+        return Start(self.entry.next_offset, self.entry.leader_epoch)
+
+    @property
+    def reading(self) -> bool:
+        """Whether records may be taken now."""
+        return self.hold is None and (self.waiting is None or self.waiting.retry_at_s is None)
+
+    def moved(self, position: Position, leader_epoch: int | None) -> Self:
+        """At another position."""
+        incarnation, next_offset = position
+        entry = structs.replace(self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch)
+        return structs.replace(self, entry=entry)
+
+    def past(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int) -> Self:
+        """Behind the records of a chunk, which the transaction holds now."""
+        entry = self.entry
+        known = chunk.leader_epoch
+        entry = structs.replace(
+            entry,
+            next_offset=chunk.offsets[-1] + 1,
+            leader_epoch=entry.leader_epoch if known is None else known,
+            delivered=entry.delivered + len(chunk) - dead - suppressed,
+            dead=entry.dead + dead,
+            suppressed=entry.suppressed + suppressed,
+            stripped=entry.stripped + stripped,
+        )
+        return structs.replace(self, entry=entry, waiting=None)
+
+    def standing(self, lost: Gap) -> Self:
+        """Held until somebody decides about a gap, which the ledger will show."""
+        hold = Hold(self.source, "gap", sentence(lost, self.entry.next_offset), lost)
+        return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold)
+
+    def held(self, reason: str, detail: str) -> Self:
+        """Held until the epoch ends."""
+        return structs.replace(self, hold=Hold(self.source, reason, detail))
+
+    def without(self, lost: Gap) -> Self:
+        """Behind a gap, by the flow's rule, which goes on record."""
+        position = self.entry.position
+        decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
+        entry = structs.replace(self.entry, unread=grown(self.entry.unread, passed_over(lost, position)))
+        passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
+        return passed.moved(after(lost, position), entry.leader_epoch)
+
+    def known(self, leader_epoch: int) -> Self:
+        """The log before the position was found to be whole: nothing there has a higher leader epoch than this."""
+        return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch))
+
+    def waits(self, waiting: Waiting) -> Self:
+        """Tried again later, or now."""
+        return structs.replace(self, waiting=waiting)
+
+    def committed(self) -> Self:
+        """The same, once its transaction is committed."""
+        return structs.replace(self, decisions=())

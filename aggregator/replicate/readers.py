@@ -1,0 +1,161 @@
+"""The readers of a slot: one per edge, and what becomes of a flow that its edge can not be read for.
+
+Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
+offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import RetryError
+from aggregator.kafka.codes import FaultKind
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.gap import Gap, GapKind
+from aggregator.kafka.reader import Fault, Start
+from aggregator.replicate.cursor import Waiting
+from aggregator.replicate.flow import Flow
+from aggregator.replicate.gaps import cut_log, gap
+from aggregator.replicate.ports import Reader, SlotWorld
+from aggregator.replicate.slot_plan import SlotPlan
+
+_RETRY_MOST_S = 30.0
+
+
+class Readers:
+    """Reads the flows of one slot.
+
+    Args:
+        plan: How patient a drain is.
+        world: Where readers come from.
+        flows: All of the slot.
+    """
+
+    def __init__(self, plan: SlotPlan, world: SlotWorld, flows: Mapping[EdgePartition, Flow]) -> None:
+        self._plan = plan
+        self._world = world
+        self._flows = flows
+        self._readers: dict[str, Reader] = {}
+        self._heard: dict[str, float] = {}
+
+    def open(self) -> None:
+        """Connect, and read every flow from where it stands."""
+        for edge in sorted({source.edge for source in self._flows}):
+            self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
+        self.assign()
+
+    def close(self) -> None:
+        """Leave every edge."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __iter__(self) -> Iterator[tuple[str, Reader]]:
+        return iter(self._readers.items())
+
+    def assign(self) -> None:
+        """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
+        starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
+        for source, flow in self._flows.items():
+            if flow.reading:
+                starts[source.edge][source.topic, source.partition] = flow.cursor.start
+        for edge, reader in self._readers.items():
+            reader.assign(starts[edge])
+            self.hear(edge, self._world.now())  # an edge's silence counts from when it was asked
+
+    def hear(self, edge: str, now: float) -> None:
+        """An edge said something, or was not asked."""
+        self._heard[edge] = now
+
+    def silent(self, edge: str, now: float) -> bool:
+        """Whether an edge has said nothing for the patience of a drain."""
+        return now - self._heard[edge] > self._plan.patience_s
+
+    def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
+        """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
+        if not flow.reading:
+            return
+        leapt = flow.reach(offset, leader_epoch)
+        if flow.done or leapt:
+            self._release(flow)
+        if leapt and not flow.done:
+            self._start(flow)
+
+    def hold(self, flow: Flow, reason: str, detail: str) -> None:
+        """Let a flow stand still until the epoch ends."""
+        self._release(flow)
+        flow.cursor = flow.cursor.held(reason, detail)
+
+    def wait(self, flow: Flow, why: str) -> None:
+        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
+        now, before = self._world.now(), flow.cursor.waiting
+        since_s = before.since_s if before else now
+        waited_s = now - since_s
+        if self._plan.drain and waited_s > self._plan.patience_s:
+            self.hold(flow, "waiting", why)
+            return
+        self._release(flow)
+        flow.cursor = flow.cursor.waits(Waiting(since_s, now + min(_RETRY_MOST_S, 0.5 + waited_s), why))
+
+    def wake(self, now: float) -> None:
+        """Try again what has waited long enough."""
+        for source, flow in self._flows.items():
+            waiting = flow.cursor.waiting
+            if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
+                flow.cursor = flow.cursor.waits(waiting._replace(retry_at_s=None))
+                if flow.reading:
+                    self.hear(source.edge, now)  # asked anew
+                    self._start(flow)
+
+    def fault(self, edge: str, fault: Fault) -> None:
+        """A partition can not be read on."""
+        flow = self._flows.get(EdgePartition(edge, *fault.at))
+        if flow is None or not flow.reading:
+            return
+        if fault.kind is FaultKind.POSITION_LOST:
+            self._lose(flow, fault)
+        else:
+            self.wait(flow, fault.detail)
+
+    def _lose(self, flow: Flow, fault: Fault) -> None:
+        try:
+            lost, whole = self._lost(flow, fault.at)
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return
+        if lost is None:
+            if whole is not None:
+                flow.cursor = flow.cursor.known(whole)
+            self.wait(flow, fault.detail)
+        elif flow.may_skip(lost):
+            self._release(flow)
+            flow.skip(lost)
+            if not flow.done:
+                self._start(flow)
+        else:
+            self._release(flow)
+            flow.cursor = flow.cursor.standing(lost)
+
+    def _lost(self, flow: Flow, at: Partition) -> tuple[Gap | None, int | None]:
+        """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
+
+        The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time.
+        """
+        reader, now_ms, entry = self._readers[flow.plan.source.edge], self._world.clock_ms(), flow.cursor.entry
+        leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
+        log = reader.log_range(at)
+        lost = gap(entry.next_offset, *log, since_ms=now_ms)
+        if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.TRUNCATED):
+            return lost, None
+        cut = reader.cut(at, log, entry.leader_epoch)
+        known = leader_epoch if cut.newer is None else cut.newer_epoch
+        return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), known
+
+    def _release(self, flow: Flow) -> None:
+        source = flow.plan.source
+        self._readers[source.edge].release((source.topic, source.partition))
+
+    def _start(self, flow: Flow) -> None:
+        source = flow.plan.source
+        self._readers[source.edge].start((source.topic, source.partition), flow.cursor.start)

@@ -1,0 +1,200 @@
+"""A simulated edge: one topic, whose logs are truncated, cut and grown again, widened and recreated; and its reader.
+
+What it keeps of Kafka: a leader epoch that never falls along a log and is counted up with every cut; an edge that is
+asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
+of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregator.coordinates import OffsetRange
+from aggregator.errors import Unreachable
+from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.codes import FaultKind
+from aggregator.kafka.cut import Cut
+from aggregator.kafka.reader import Fault, Polled, Start
+from tests.simulation.scheduler import Scheduler
+
+EDGE, TOPIC = "eu", "orders"
+PARTITIONS = 2
+WIDEST = 4
+
+
+class Appended(NamedTuple):
+    """One place of a log; `value` None: a marker, or an aborted record. `serial` counts all appends to a partition."""
+
+    value: bytes | None
+    leader_epoch: int
+    serial: int
+    at_s: float
+
+
+@dataclass
+class EdgeLog:
+    """One life of the edge's topic."""
+
+    topic_id: str
+    partitions: list[list[Appended]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    leader_epochs: list[int] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+
+    def widen(self) -> None:
+        self.partitions.append([])
+        self.starts.append(0)
+        self.leader_epochs.append(0)
+        self.peaks.append(0)
+
+    def end_of(self, partition: int, leader_epoch: int) -> int:
+        """Where records of this epoch and of lower ones end; -1: it was never heard of."""
+        if leader_epoch > self.leader_epochs[partition]:
+            return -1
+        log = self.partitions[partition]
+        end = next((at for at, one in enumerate(log) if one.leader_epoch > leader_epoch), len(log))
+        return max(end, self.starts[partition])  # epochs whose records are all deleted are forgotten
+
+
+@dataclass(frozen=True)
+class EdgeFaults:
+    """Chances per question, per poll of a partition, and per batch that is stripped."""
+
+    unreachable: float = 0.0
+    denied: float = 0.0
+    no_schema: float = 0.0
+    refused: float = 0.0
+
+
+class Edge:
+    """One edge with one topic."""
+
+    def __init__(self, scheduler: Scheduler, faults: EdgeFaults) -> None:
+        self._scheduler = scheduler
+        self.faults = faults
+        self.lives: list[EdgeLog] = []
+        self.serials = [0] * WIDEST
+        self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
+        self.grown_again: set[bytes] = set()  # at offsets that the log had had before it was cut
+        self.recreate()
+
+    @property
+    def log(self) -> EdgeLog:
+        return self.lives[-1]
+
+    def append(self, partition: int, *, marker: bool = False) -> None:
+        log, serial = self.log.partitions[partition], self.serials[partition]
+        value = None if marker else f"{self.log.topic_id}/{partition}/{serial}/{len(log)}".encode()
+        if value and len(log) < self.log.peaks[partition]:
+            self.grown_again.add(value)
+        log.append(Appended(value, self.log.leader_epochs[partition], serial, self._scheduler.now))
+        self.serials[partition] += 1
+
+    def truncate(self, partition: int, offset: int) -> None:
+        """What retention does."""
+        before = self.log.starts[partition]
+        self.deleted |= {one.value for one in self.log.partitions[partition][before:offset] if one.value}
+        self.log.starts[partition] = max(offset, before)
+
+    def cut(self, partition: int, offset: int) -> None:
+        """What a leader does that lacks what the last one had; nothing, where `offset` is the end."""
+        self.log.peaks[partition] = max(self.log.peaks[partition], len(self.log.partitions[partition]))
+        del self.log.partitions[partition][offset:]
+        self.log.leader_epochs[partition] += 1
+
+    def recreate(self) -> None:
+        self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
+        for _ in range(PARTITIONS):
+            self.log.widen()
+
+
+@dataclass
+class _Place:
+    """Where a partition is read; `seen` is the leader's epoch when the position was last compared."""
+
+    offset: int
+    leader_epoch: int | None
+    seen: int | None = None
+
+
+class SimReader:
+    """Reads the edge in chunks of a drawn size; bound to the life of the topic that the driver saw."""
+
+    def __init__(self, scheduler: Scheduler, edge: Edge, life: str) -> None:
+        self._scheduler = scheduler
+        self._edge = edge
+        self._life = life
+        self._places: dict[tuple[str, int], _Place] = {}
+
+    def assign(self, starts: Mapping[tuple[str, int], Start]) -> None:
+        self._places = {at: _Place(*start) for at, start in starts.items()}
+
+    def start(self, at: tuple[str, int], start: Start) -> None:
+        self._places[at] = _Place(*start)
+
+    def release(self, at: tuple[str, int]) -> None:
+        self._places.pop(at, None)
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        self._scheduler.sleep(wait_s)
+        polled = Polled()
+        if self._edge.log.topic_id == self._life:
+            for at, place in list(self._places.items()):
+                self._poll(at, place, polled, most)
+        return polled
+
+    def _poll(self, at: tuple[str, int], place: _Place, polled: Polled, most: int) -> None:
+        partition, life, draw = at[1], self._edge.log, self._scheduler.random
+        log = life.partitions[partition]
+        if draw.random() < self._edge.faults.denied:
+            polled.faults.append(Fault(at, FaultKind.DENIED, ""))
+            return
+        if self._lost(place, partition):
+            polled.faults.append(Fault(at, FaultKind.POSITION_LOST, ""))
+            return
+        upto = min(len(log), place.offset + draw.randint(0, min(most, 4)))
+        got = [(offset, log[offset]) for offset in range(place.offset, upto) if log[offset].value is not None]
+        if got:
+            offsets = [offset for offset, _ in got]
+            none: list = [None] * len(got)
+            values = [one.value for _, one in got]
+            leader_epoch = got[-1][1].leader_epoch
+            polled.chunks.append(Chunk(*at, none, values, none, [0] * len(got), offsets, leader_epoch))
+            place.offset, place.leader_epoch = offsets[-1] + 1, leader_epoch
+        else:
+            if upto > place.offset:
+                place.offset, place.leader_epoch = upto, log[upto - 1].leader_epoch
+            if upto == len(log):
+                polled.ends[at] = upto
+
+    def _lost(self, place: _Place, partition: int) -> bool:
+        life = self._edge.log
+        if place.leader_epoch is not None and place.seen != life.leader_epochs[partition]:
+            if life.end_of(partition, place.leader_epoch) < place.offset:
+                return True
+            place.seen = life.leader_epochs[partition]
+        return not life.starts[partition] <= place.offset <= len(life.partitions[partition])
+
+    def _asked(self) -> None:
+        self._scheduler.pause()
+        if self._scheduler.random.random() < self._edge.faults.unreachable or self._edge.log.topic_id != self._life:
+            raise Unreachable("the edge does not answer")
+
+    def log_range(self, at: tuple[str, int]) -> OffsetRange:
+        self._asked()
+        return OffsetRange(self._edge.log.starts[at[1]], len(self._edge.log.partitions[at[1]]))
+
+    def leader_epoch(self, at: tuple[str, int]) -> int:
+        self._asked()
+        return self._edge.log.leader_epochs[at[1]]
+
+    def cut(self, at: tuple[str, int], log: OffsetRange, leader_epoch: int) -> Cut:
+        self._asked()
+        found = list(enumerate(self._edge.log.partitions[at[1]]))[log.start : log.end]
+        records = [(offset, one.leader_epoch) for offset, one in found if one.value is not None]
+        old = [offset for offset, epoch in records if epoch <= leader_epoch]
+        newer = [one for one in records if one[1] > leader_epoch]
+        return Cut(old[-1] + 1 if old else log.start, *(newer[0] if newer else (None, None)))
+
+    def close(self) -> None:
+        self._places.clear()
