@@ -1,8 +1,8 @@
 """Every metric of a hub: its name, kind, unit, labels and meaning. No other module spells one.
 
 Invariant: names follow Prometheus' conventions (base units, `_total` for what only grows); a sample has exactly the
-labels that its measure declares. Whatever counts, counts in records at central, so there is no counter in a process
-that could be lost with it.
+labels that its measure declares. Whatever counts records that were read counts in records at central, so that it is not
+lost with a process; what a process counts says so, and begins anew with it.
 """
 
 from typing import NamedTuple
@@ -280,6 +280,27 @@ LAKE_QUARANTINED = Measure(
     "aggregator_lake_quarantined_rows", "gauge", "rows", ("table",), "Rows that the gate diverted."
 )
 LAKE_PROBLEM = Measure("aggregator_lake_unreadable", "gauge", "", ("table",), "1 while the table can not be read.")
+DAMAGED = Measure(
+    "aggregator_damaged_records_total",
+    "counter",
+    "records",
+    ("topic",),
+    "Records of the hub's own topics that are none of its own, passed over by the monitor since it began.",
+)
+THREAD_UP = Measure(
+    "aggregator_thread_up",
+    "gauge",
+    "",
+    ("thread",),
+    "1 while a thread of the hub does its work; 0 while it hangs, waits to begin again, or has ended with an error.",
+)
+THREAD_RESTARTS = Measure(
+    "aggregator_thread_restarts_total",
+    "counter",
+    "restarts",
+    ("thread",),
+    "How often a thread began again after an error, since the hub started.",
+)
 SNAPSHOT_AGE = Measure(
     "aggregator_snapshot_age_seconds",
     "gauge",

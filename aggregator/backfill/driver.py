@@ -47,6 +47,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+from aggregator.threads import Threads
 
 _TICK_S = 0.1
 _FAILURES_MOST = 5
@@ -104,6 +105,7 @@ class BackfillDriver:
         self._policies = policies
         self._identity = identity
         self._stop = stop
+        self._threads = Threads(stop)
         self._names = HubNames(config.hub).backfills()
         self._flows = {one.source for one in self._plan.writes}
         edges = sorted({source.edge for source in self._flows})
@@ -135,9 +137,9 @@ class BackfillDriver:
         self._newest = central.control().newest
         try:
             central.take_id()
-            keeper.start()
+            keeper.start(self._threads)
             for watch in self._watches:
-                watch.start()
+                watch.start(self._threads)
             outcome = self._epochs(central, keeper, requests)
             keeper.release()
         except (Fenced, OutcomeUnknown) as error:
@@ -207,7 +209,7 @@ class BackfillDriver:
             return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
 
         try:
-            return plan, run_watched(self._spark, work, central, keeper, due=due)
+            return plan, run_watched(self._spark, work, central, keeper, threads=self._threads, due=due)
         finally:
             pacing.close()
 

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from aggregator.backfill.ask import Mode
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, union, without
@@ -18,6 +20,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import requests, topics
+from aggregator.kafka.decoding import Amount, Count, Moment, TypedDecoder
 from aggregator.kafka.ledger import LedgerRecord, ledger_log, winners
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
@@ -162,8 +165,8 @@ class Told:
         for record in records:
             kind, _, id_ = record.key.partition("/")
             try:
-                self._take(f"{kind}/", id_, json.loads(record.value or b"null"))
-            except (ValueError, KeyError, TypeError, AttributeError, Failed):
+                self._take(f"{kind}/", id_, record.value)
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Failed):
                 raise Failed(
                     f"{topic} offset {record.offset}: the request {record.key} is damaged",
                     hint="replace it by a correct record, or by a tombstone, of the same key",
@@ -200,23 +203,44 @@ class Told:
             for id_, (plan, signed, rate) in self.plans.items()
         }
 
-    def _take(self, kind: str, id_: str, body: Any) -> None:
+    def _take(self, kind: str, id_: str, value: bytes | None) -> None:
         match kind:
-            case "cancel/" if body is None:
+            case "cancel/" if value is None:
                 self.cancelled.pop(id_, None)
-            case _ if body is None:
+            case _ if value is None:
                 return
             case "backfill/":
-                self.plans.setdefault(id_, (Plan.of(body["plan"]), Signed(body["by"], body["at_ms"]), body["rate"]))
+                asked = _ASKED.decode(value)
+                self.plans.setdefault(id_, (Plan.of(asked.plan), Signed(asked.by, asked.at_ms), asked.rate))
             case "cancel/":
-                self.cancelled[id_] = Signed(**body)
+                signed = _SIGNED.decode(value)
+                self.cancelled[id_] = Signed(signed.by, signed.at_ms)
             case "end/":
-                lost = {flow: tuple((a, b) for a, b in ranges) for flow, ranges in body["lost"].items()}
-                self.ended[id_] = End(body["at_ms"], lost)
+                ended = _ENDED.decode(value)
+                self.ended[id_] = End(ended.at_ms, {flow: tuple(ranges) for flow, ranges in ended.lost.items()})
             case "removed/":
-                self.removed[id_] = {flow: int(count) for flow, count in body.items()}
+                self.removed[id_] = _COUNTS.decode(value)
             case "policies/":
-                self.policies.setdefault(id_, {str(topic): str(said) for topic, said in body.items()})
+                self.policies.setdefault(id_, _WORDS.decode(value))
+
+
+class _Signed(Struct):
+    by: str
+    at_ms: Moment
+
+
+class _Asked(_Signed):
+    plan: dict[str, Any]
+    rate: Amount | None
+
+
+class _End(Struct):
+    at_ms: Moment
+    lost: dict[str, list[tuple[Count, Count]]]
+
+
+_SIGNED, _ASKED, _ENDED = TypedDecoder(_Signed), TypedDecoder(_Asked), TypedDecoder(_End)
+_COUNTS, _WORDS = TypedDecoder(dict[str, Count]), TypedDecoder(dict[str, str])
 
 
 def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> dict[str, Backfill]:

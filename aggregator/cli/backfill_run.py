@@ -28,6 +28,7 @@ from aggregator.config.model import HubConfig
 from aggregator.engine.session import open_session
 from aggregator.errors import AggregatorError
 from aggregator.kafka.names import HubNames
+from aggregator.threads import Pulse, Threads
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -100,8 +101,11 @@ def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
 def _shown(config: HubConfig, id_: str) -> Iterator[None]:
     """Progress from central's records, beside the work."""
     over = threading.Event()
-    thread = threading.Thread(target=_tell, args=(config, id_, over), name="progress", daemon=True)
-    thread.start()
+
+    def told(pulse: Pulse) -> None:
+        _tell(config, id_, over, pulse)
+
+    thread = Threads().start("progress", told, stop=over, bound_s=None)
     try:
         yield
     finally:
@@ -109,12 +113,13 @@ def _shown(config: HubConfig, id_: str) -> Iterator[None]:
         thread.join()
 
 
-def _tell(config: HubConfig, id_: str, over: threading.Event) -> None:
+def _tell(config: HubConfig, id_: str, over: threading.Event, pulse: Pulse) -> None:
     bar = _bar() if sys.stderr.isatty() else None
     task = bar.add_task(f"backfill {id_}", total=None) if bar else None
     watch, turn = BackfillWatch(config), 0
     try:
         while not over.wait(_EVERY_S):
+            pulse()
             turn += 1
             try:
                 found = next((one for one in watch.look(time.monotonic()) if one.id == id_), None)

@@ -23,8 +23,8 @@ from aggregator.config.fields import listen_address
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.config.units import duration
-from aggregator.errors import AggregatorError
 from aggregator.kafka.names import HubNames
+from aggregator.threads import Pulse, Supervised, Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 EXIT_SOME_EDGES_FAILED = 4
 EXIT_DATA_LOSS = 5
 _LAKE_LEAVES_S = 10.0
+# Beside the pause between two: a cycle of many tables on slow storage.
+_LAKE_CYCLE_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,58 +151,83 @@ def _run(
     catch_up = CatchUp(sys.stderr)
     with_lake = config.lake and options.only != "replicate"
     lake = LakeDriver(config, spark, HubNames(config.hub), told=catch_up) if with_lake else None
-    beside = _LakeThread(lake, stop) if lake and not options.drain else None
+    threads = Threads(stop)
+    beside: Supervised | None = None
     report = Report()
     written = ReportWriter(config, options.report)
-    tellers = (_page(config, policies),) if options.ui else ()
-    watching = Watching(config, stop, wanted=options.only != "lake" and not options.drain, tellers=tellers)
-    clock = threading.Timer(options.for_s or 0.0, stop.set)
-    clock.daemon = True
+    tellers = (_page(config, policies, threads),) if options.ui else ()
+    watching = Watching(config, stop, threads, wanted=options.only != "lake" and not options.drain, tellers=tellers)
 
     def leading() -> None:
-        if options.for_s is not None:
-            clock.start()
-        written.begin()
-        if beside:
-            beside.start()
+        nonlocal beside
+        _end_after(options.for_s, stop)
+        written.begin(threads)
+        if lake and not options.drain:
+            beside = _start_lake(config, lake, threads, stop, vital=options.only == "lake")
         watching.begin()
 
     if options.only == "lake":
         leading()
     if options.only != "lake":
-        identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         driver = Driver(
             config,
             spark,
             policies,
-            identity=identity,
+            identity=_identity(),
             drain=options.drain,
             stop=stop,
+            threads=threads,
             leading=leading,
             refusing=watching.refuse,
         )
         try:
             report = driver.run(standby=options.standby, take_over=options.take_over)
         finally:
-            if beside:
-                beside.leave()
+            if beside:  # what it has staged and not committed is seen by nobody
+                stop.set()
+                beside.join(_LAKE_LEAVES_S)
             watching.finish()
             written.finish()
-    if beside and beside.ident is not None:
-        beside.finish()
+    elif beside:
+        beside.join()
+    threads.check()
     held = lake.drain(stop=stop).held if lake and options.drain else ()
     catch_up.end()
-    totals = _totals(config) if options.drain else ()
-    for line in (*totals, *_sentences(report), *(f"held: the lake: {one.reason}" for one in held)):
+    for line in (*_sentences(config, report, drained=options.drain), *(f"held: the lake: {h.reason}" for h in held)):
         progress(line)
     return exit_code(report, lake_held=bool(held)) if options.drain else 0
 
 
-def _page(config: HubConfig, policies: "Mapping[Path, Policy]") -> "PageServer":
+def _end_after(seconds: float | None, stop: threading.Event) -> None:
+    """Stop the run so long after now, if it is to stop by itself."""
+    if seconds is not None:
+        clock = threading.Timer(seconds, stop.set)
+        clock.daemon = True
+        clock.start()
+
+
+def _identity() -> str:
+    """A name of this process that no other has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def _start_lake(
+    config: HubConfig, lake: "LakeDriver", threads: Threads, stop: threading.Event, *, vital: bool
+) -> Supervised:
+    """The lake beside replication, or alone: then the run ends with what ends it."""
+
+    def cycle(pulse: Pulse) -> None:
+        lake.run(stop, pulse)
+
+    pause_s = config.lake.commit_interval.total_seconds() if config.lake else 0.0
+    return threads.start("lake", cycle, stop=stop, bound_s=pause_s + _LAKE_CYCLE_S, vital=vital)
+
+
+def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads) -> "PageServer":
     """The page, listening before the hub leads."""
     from aggregator.page.server import PageServer  # noqa: PLC0415 - a run without a page needs none of it
 
-    server = PageServer(config, policies)
+    server = PageServer(config, policies, threads)
     progress(f"the page: {server.address}")
     return server
 
@@ -223,7 +250,9 @@ def _totals(config: HubConfig) -> Iterator[str]:
         yield f"{edge}: {counted} since the first start"
 
 
-def _sentences(report: "Report") -> Iterator[str]:
+def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterator[str]:
+    if drained:
+        yield from _totals(config)
     for hold in report.holds:
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
     if any(hold.gap for hold in report.holds):
@@ -246,33 +275,6 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
     return read_policies(config, utc_today())
-
-
-class _LakeThread(threading.Thread):
-    """Runs the lake beside replication; what it raises comes out of `finish`."""
-
-    def __init__(self, lake: "LakeDriver", stop: threading.Event) -> None:
-        super().__init__(name="lake", daemon=True)
-        self._lake = lake
-        self._stop_event = stop
-        self._error: AggregatorError | None = None
-
-    def run(self) -> None:
-        try:
-            self._lake.run(self._stop_event)
-        except AggregatorError as error:
-            self._error = error
-
-    def leave(self) -> None:
-        """Give it time to stop before Spark is taken away; what it has staged and not committed is seen by nobody."""
-        self._stop_event.set()
-        if self.ident is not None:
-            self.join(_LAKE_LEAVES_S)
-
-    def finish(self) -> None:
-        self.join()
-        if self._error:
-            raise self._error
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.observe.amounts import ago, share
+from aggregator.threads import Threads
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
@@ -49,7 +50,7 @@ def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
     """A screen on a terminal; elsewhere one answer per change of a state."""
     screen = sys.stdout.isatty() and output == "text"
     before: list[tuple[str, str]] = []
-    with monitoring(hub) as monitor:
+    with monitoring(hub, Threads()) as monitor:
         number = -1
         while True:
             taken = monitor.after(number, _WAIT_S)
@@ -67,22 +68,27 @@ def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
 
 
 @contextmanager
-def monitoring(hub: HubConfig) -> "Iterator[Monitor]":
+def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
     """A monitor that only reads, while the block lasts.
+
+    Args:
+        hub: Which one.
+        threads: Of this process.
 
     Raises:
         Unreachable: central does not answer.
     """
-    from aggregator.observe.monitor import Monitor  # noqa: PLC0415 - as above
+    from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor  # noqa: PLC0415 - as above
 
     stop = threading.Event()
-    monitor = Monitor(hub, stop, publish=False)
-    monitor.start()
+    monitor = Monitor(hub, stop, threads, publish=False)
+    thread = threads.start("monitor", monitor.run, stop=stop, bound_s=MONITOR_BOUND_S)
     try:
         yield monitor
     finally:
         stop.set()
-        monitor.join()
+        thread.join()
+        monitor.close()
 
 
 def _text(seen: "HubStatus") -> Iterator[str]:
@@ -127,9 +133,24 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         ],
     )
     yield from _waiting_lines(seen)
+    yield from _thread_lines(seen)
     if seen.lake:
         yield ""
         yield from _tables(seen)
+
+
+def _thread_lines(seen: "HubStatus") -> Iterator[str]:
+    """Threads of the hub that are not well, or were not; nothing where there are none."""
+    troubled = [one for one in seen.threads if one.restarts or not one.is_well]
+    if troubled:
+        yield ""
+        yield from table(
+            ("thread of the hub", "is", "for", "restarts", "last error"),
+            [
+                (one.name, one.condition.value, ago(max(0, seen.at_ms - one.since_ms)), one.restarts, one.error)
+                for one in troubled
+            ],
+        )
 
 
 def _tables(seen: "HubStatus") -> list[str]:

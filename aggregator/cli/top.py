@@ -17,6 +17,7 @@ from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.cli.status import monitoring
 from aggregator.config.load import load_config
 from aggregator.observe.amounts import ago
+from aggregator.threads import Threads
 
 if TYPE_CHECKING:
     from aggregator.observe.snapshot import Snapshot
@@ -35,7 +36,7 @@ def top(config: Path, most: int, output: str) -> None:
     """Show what flows now: records a second, lag and what the slots do; the busiest first."""
     screen = sys.stdout.isatty() and output == "text"
     number = -1
-    with monitoring(load_config(config, os.environ)) as monitor:
+    with monitoring(load_config(config, os.environ), Threads()) as monitor:
         while True:
             taken = monitor.after(number, _WAIT_S)
             if taken is None:

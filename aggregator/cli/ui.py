@@ -17,6 +17,7 @@ from aggregator.cli.run import stopping_on_signals
 from aggregator.cli.status import monitoring
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, UiConfig
+from aggregator.threads import Threads
 
 if TYPE_CHECKING:
     from aggregator.privacy.policy import Policy
@@ -35,10 +36,11 @@ def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ..
     hub = with_ui(load_config(config, os.environ), listen=listen, token=token, hosts=hosts)
     from aggregator.page.server import PageServer  # noqa: PLC0415 - a second that `--help` does not need
 
-    server = PageServer(hub, policies_of(hub))
     stop = threading.Event()
+    threads = Threads(stop)
+    server = PageServer(hub, policies_of(hub), threads)
     try:
-        with monitoring(hub) as monitor, stopping_on_signals(stop):
+        with monitoring(hub, threads) as monitor, stopping_on_signals(stop):
             server.serve(monitor)
             click.echo(server.address)
             progress("Ctrl-C ends it; the hub does not notice")

@@ -1,13 +1,18 @@
 """The control topic: which epoch is newest, who holds the lease, and whether an epoch is asked to end.
 
-Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key.
+Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
+damaged record is refused by name; one of a key that nobody knows is passed over.
 """
 
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
+from msgspec import Struct
+
 from aggregator.config.model import ClusterConfig
+from aggregator.errors import Failed
+from aggregator.kafka.decoding import Damaged, TypedDecoder
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
@@ -68,19 +73,40 @@ def encode(entry: Epoch | Lease | Pace | int) -> tuple[str, bytes]:
             return "end", json.dumps({"epoch": entry}).encode()
 
 
-def fold(state: ControlState, records: Iterable[LogRecord]) -> ControlState:
-    """Apply records in log order."""
+class _End(Struct):
+    epoch: int
+
+
+_EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
+
+
+def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
+    """Apply records in log order.
+
+    Args:
+        state: Before them.
+        records: Of the control topic.
+        topic: For the sentence about a damaged one.
+
+    Raises:
+        Failed: a damaged record; names it.
+    """
     for record in records:
-        body = json.loads(record.value or b"{}")
-        match record.key:
-            case "epoch":
-                state = replace(state, epoch=Epoch(**body))
-            case "lease":
-                state = replace(state, lease=Lease(**body))
-            case "end":
-                state = replace(state, ended=max(state.ended, body["epoch"]))
-            case "pace":
-                state = replace(state, pace=Pace(**body))
+        try:
+            match record.key:
+                case "epoch":
+                    state = replace(state, epoch=_EPOCH.decode(record.value))
+                case "lease":
+                    state = replace(state, lease=_LEASE.decode(record.value))
+                case "end":
+                    state = replace(state, ended=max(state.ended, _ENDED.decode(record.value).epoch))
+                case "pace":
+                    state = replace(state, pace=_PACE.decode(record.value))
+        except Damaged:
+            raise Failed(
+                f"{topic} offset {record.offset}: the control record {record.key} is damaged",
+                hint="nothing but the hub's driver may write this topic; find out who did, then start the hub again",
+            ) from None
     return state
 
 
@@ -88,22 +114,27 @@ def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
     """The control topic, read to its end.
 
     Raises:
-        Failed: an end that stays stuck.
+        Failed: a damaged record, or an end that stays stuck.
         Unreachable: central does not answer.
     """
-    return fold(ControlState(), read_to_end(cluster, names.control, [0]))
+    return fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
 
 
 class ControlWatch:
     """Follows the control topic without waiting; a look, not a proof."""
 
     def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
+        self._topic = names.control
         self._tail = LogTail(cluster, names.control)
         self.state = ControlState()
 
     def look(self) -> ControlState:
-        """Fold in what has arrived since; never blocks."""
-        self.state = fold(self.state, self._tail.arrived())
+        """Fold in what has arrived since; never blocks.
+
+        Raises:
+            Failed: a damaged record; names it.
+        """
+        self.state = fold(self.state, self._tail.arrived(), self._topic)
         return self.state
 
     def close(self) -> None:

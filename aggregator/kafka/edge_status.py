@@ -1,26 +1,31 @@
 """The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
 
 Invariant: written by the leading hub only, one record per key, each whole by itself; stamped by central
-(LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one, is passed over: a
-state is told again within seconds, and a lost day of history is time that nobody watched.
+(LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one, is counted and
+passed over: a state is told again within seconds, and a lost day of history is time that nobody watched.
 
-Keys: `pulse`, which moves once a second while a hub watches; `refused`; `state/<edge>`; `day/<edge>/<date>`.
+Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `state/<edge>`; `day/<edge>/<date>`.
 """
 
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
+
+from msgspec import Struct, structs
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import topics
+from aggregator.kafka.decoding import Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
+from aggregator.threads import ThreadStatus
 
 VERSION = 1
-PULSE, REFUSED = "pulse", "refused"
+PULSE, REFUSED, THREADS = "pulse", "refused", "threads"
 # More flows than these are not named; a record stays small.
 _REFUSED_MOST = 500
 _STATE, _DAY = "state/", "day/"
@@ -71,29 +76,37 @@ class Told:
         states: By edge.
         days: Rows [start_ms, end_ms, state, excused] by edge and day.
         refused: Flows that no slot of the newest epoch got, as `edge/topic/partition`, with a word and a sentence why.
+        threads: Of the leading hub; none after its last word.
+        damaged: Records that were none of ours.
     """
 
     pulse_ms: int | None = None
     states: Mapping[str, EdgeState] = field(default_factory=dict)
     days: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    threads: tuple[ThreadStatus, ...] = ()
+    damaged: int = 0
 
     def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
         """What is told after further records of (key, value, stamp), in log order."""
-        pulse_ms = self.pulse_ms
-        states, days, refused = dict(self.states), dict(self.days), self.refused
+        states, days, damaged = dict(self.states), dict(self.days), self.damaged
+        changed: dict[str, Any] = {}
         for key, value, stamp_ms in records:
-            body = _body(value)
-            if key == PULSE and body is not None:
-                pulse_ms = None if body.get("last") else stamp_ms
-            elif key == REFUSED:
-                refused = _refused(body)
-            elif key.startswith(_STATE):
-                _put(states, key.removeprefix(_STATE), _state(body))
-            elif key.startswith(_DAY):
-                edge, _, day = key.removeprefix(_DAY).partition("/")
-                _put(days, (edge, day), body.get("spans") if body else None)
-        return type(self)(pulse_ms, states, days, refused)
+            try:
+                if key == PULSE and value is not None:
+                    changed["pulse_ms"] = None if _PULSE.decode(value).last else stamp_ms
+                elif key == REFUSED:
+                    changed["refused"] = _refused(value)
+                elif key == THREADS:
+                    changed["threads"] = () if value is None else _THREADS.decode(value).threads
+                elif key.startswith(_STATE):
+                    _put(states, key.removeprefix(_STATE), None if value is None else _state(value))
+                elif key.startswith(_DAY):
+                    edge, _, day = key.removeprefix(_DAY).partition("/")
+                    _put(days, (edge, day), None if value is None else _spans(day, value))
+            except Damaged:
+                damaged += 1
+        return replace(self, states=states, days=days, damaged=damaged, **changed)
 
 
 def pulse(*, last: bool = False) -> tuple[str, bytes]:
@@ -104,6 +117,11 @@ def pulse(*, last: bool = False) -> tuple[str, bytes]:
 def refusal(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
     """Key and value of what says which flows no slot got, and why."""
     return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_REFUSED_MOST])})
+
+
+def threads_record(threads: Iterable[ThreadStatus]) -> tuple[str, bytes]:
+    """Key and value of what says how the threads of the leading hub are."""
+    return THREADS, _dump({"threads": [asdict(one) for one in threads]})
 
 
 def state_key(edge: str) -> str:
@@ -162,29 +180,58 @@ def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
         into[key] = value
 
 
-def _refused(body: dict[str, Any] | None) -> dict[str, tuple[str, str]]:
-    try:
-        return {flow: (str(word), str(why)) for flow, (word, why) in body["flows"].items()} if body else {}
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return {}
+class _Pulse(Struct, tag_field="v", tag=VERSION):
+    last: bool = False
 
 
-def _state(body: dict[str, Any] | None) -> EdgeState | None:
+class _Refused(Struct, tag_field="v", tag=VERSION):
+    flows: dict[str, tuple[str, str]]
+
+
+class _Threads(Struct, tag_field="v", tag=VERSION):
+    threads: tuple[ThreadStatus, ...]
+
+
+class _State(Struct, tag_field="v", tag=VERSION):
+    state: str
+    reason: str
+    since_ms: Moment
+    maintenance: bool = False
+    skew_ms: Difference | None = None
+    latency_ms: Difference | None = None
+
+
+class _Day(Struct, tag_field="v", tag=VERSION):
+    spans: list[tuple[Moment, Moment, str, bool]]
+
+
+_PULSE, _REFUSED, _THREADS = TypedDecoder(_Pulse), TypedDecoder(_Refused), TypedDecoder(_Threads)
+_STATES, _DAYS = TypedDecoder(_State), TypedDecoder(_Day)
+
+
+def _refused(value: bytes | None) -> dict[str, tuple[str, str]]:
+    flows = {} if value is None else _REFUSED.decode(value).flows
+    if not all(map(is_flow, flows)):
+        raise Damaged("of no flow")
+    return flows
+
+
+def _state(value: bytes) -> EdgeState:
+    return EdgeState(**structs.asdict(_STATES.decode(value)))
+
+
+def _spans(day: str, value: bytes) -> list[Any]:
+    """Rows of one day, all within it: a span of centuries would be cut into days for ever."""
+    rows: list[Any] = [list(row) for row in _DAYS.decode(value).spans]
     try:
-        return EdgeState(**body) if body else None
-    except TypeError:
-        return None
+        begins = datetime.fromisoformat(day).replace(tzinfo=UTC)
+        start_ms, end_ms = (int(at.timestamp() * 1000) for at in (begins, begins + timedelta(days=1)))
+    except (ValueError, OverflowError):
+        raise Damaged("of no day") from None
+    if any(not start_ms <= first <= last <= end_ms for first, last, _, _ in rows):
+        raise Damaged("of another day")
+    return rows
 
 
 def _dump(body: dict[str, Any]) -> bytes:
     return json.dumps({"v": VERSION} | body, separators=(",", ":")).encode()
-
-
-def _body(value: bytes | None) -> dict[str, Any] | None:
-    try:
-        body = json.loads(value or b"")
-    except ValueError:
-        return None
-    if not isinstance(body, dict) or body.pop("v", None) != VERSION:
-        return None
-    return body

@@ -76,9 +76,13 @@ def decode(record: LogRecord, topic: str) -> LedgerRecord:
     if head == b'{"crc":%d' % zlib.crc32(rest, _BRACE):
         try:
             return _DECODER.decode(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass  # its name and place are what helps
-    raise Failed(
+    raise _damaged(record, topic)
+
+
+def _damaged(record: LogRecord, topic: str) -> Failed:
+    return Failed(
         f"{topic} partition {record.partition} offset {record.offset}: the ledger record of {record.key} is damaged",
         hint="compare edge and central for this flow, then write a corrected record; nothing was read past it",
     )
@@ -105,7 +109,11 @@ def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> 
     for record in records:
         if record.value is None or not record.key.endswith(tail):
             continue
-        flow, entry = EdgePartition.parse(record.key.removesuffix(tail)), decode(record, topic)
+        try:
+            flow = EdgePartition.parse(record.key.removesuffix(tail))
+        except ValueError:
+            raise _damaged(record, topic) from None
+        entry = decode(record, topic)
         known = best.get(flow)
         if known is None or entry.epoch >= known.epoch:
             best[flow] = entry

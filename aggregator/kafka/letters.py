@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed
+from aggregator.errors import Failed, Reason
 from aggregator.kafka import topics
 from aggregator.kafka.committed import read_committed
+from aggregator.kafka.decoding import Damaged, TypedDecoder
 from aggregator.kafka.log import decided_ranges
 
 VERSION = 1
@@ -86,6 +89,30 @@ def encode_resolution(
     return letter_key(source, offset, incarnation), json.dumps(body).encode()
 
 
+class _Died(Struct):
+    edge: str
+    topic: str
+    reason: Reason | None = None
+    resolved_by: str | None = None
+
+
+_DECODER = TypedDecoder(_Died)
+
+
+def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
+    """Edge, topic and reason of a letter, to count by; None where the record is the word that one is resolved.
+
+    Raises:
+        Damaged: it is neither.
+    """
+    body = _DECODER.decode(value)
+    if body.resolved_by is not None:
+        return None
+    if body.reason is None:
+        raise Damaged("of no reason")
+    return body.edge, body.topic, body.reason.value
+
+
 def is_resolution(body: dict[str, Any]) -> bool:
     """Whether a record of the topic is the word that a letter is resolved."""
     return "resolved_by" in body
@@ -112,7 +139,7 @@ def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> 
                 found[at] = _with(found.get(at), body)
             else:
                 found[at] = _letter(body)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             hint = "who else writes this topic? nothing but the hub's own slots should"
             raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
     yield from found.values()

@@ -15,6 +15,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, ends
+from aggregator.kafka.decoding import key_text
 from aggregator.kafka.polls import poll_batch
 
 # A hanging transaction is aborted after its time-out (15 s) plus the broker's sweep interval (10 s).
@@ -157,8 +158,8 @@ def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], dea
                 at = (message.topic(), message.partition())
                 error = message.error()
                 if error is None:
-                    key, value = message.key() or b"", message.value()
-                    records.append(LogRecord(at[1], message.offset(), key.decode(), value, message.timestamp()[1]))
+                    key, value = key_text(message.key()), message.value()
+                    records.append(LogRecord(at[1], message.offset(), key, value, message.timestamp()[1]))
                     reached = message.offset() + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public code has this name
                     reached = message.offset()

@@ -1,15 +1,18 @@
 """Pauses: edges whose flows stand still because somebody asked for it, as records in the requests topic.
 
 Invariant: one record per edge, the newest holds; it says who, when and why, and a resumption does so, too. The driver
-carries it out with its next epoch. A damaged one is refused by name.
+carries it out with its next epoch. A damaged one is named, and the edge rests until somebody says something readable:
+what was said last may have been that.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from aggregator.errors import Failed
+from msgspec import Struct
+
+from aggregator.kafka.decoding import Damaged, Moment, TypedDecoder
 from aggregator.kafka.log import LogRecord
 
 VERSION = 1
@@ -50,30 +53,54 @@ class Pause:
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
-def fold_pauses(records: Iterable[LogRecord], topic: str) -> dict[str, Pause]:
-    """The newest word about each edge.
+class _Pause(Struct, tag_field="v", tag=VERSION):
+    edge: str
+    paused: bool
+    by: str
+    at_ms: Moment
+    reason: str
 
-    Raises:
-        Failed: a damaged request that no later one replaces.
-    """
-    last = {record.key: record for record in records if record.key.startswith(_PAUSES)}
-    found = [_decode(record, topic) for record in last.values() if record.value is not None]
+
+_DECODER = TypedDecoder(_Pause)
+
+
+def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
+    """The newest word about each edge; a damaged one is that it rests."""
+    found = [_decoded(record) or _resting(record) for record in _last(records)]
     return {pause.edge: pause for pause in found}
+
+
+def damaged_pauses(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
+    """Sentences about the newest words that nobody can read."""
+    for record in _last(records):
+        if _decoded(record) is None:
+            edge = record.key.removeprefix(_PAUSES)
+            yield (
+                f"{topic} offset {record.offset}: the request {record.key} is damaged: edge {edge} rests until"
+                " `aggregator edge pause` or `aggregator edge resume` is said again"
+            )
+
+
+def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
+    last = {record.key: record for record in records if record.key.startswith(_PAUSES)}
+    return [record for record in last.values() if record.value is not None]
+
+
+def _decoded(record: LogRecord) -> Pause | None:
+    """A pause, if it is one and of the edge that its key names."""
+    try:
+        body = _DECODER.decode(record.value)
+    except Damaged:
+        return None
+    made = Pause(body.edge, body.paused, body.by, body.at_ms, body.reason)
+    return made if made.key == record.key else None
+
+
+def _resting(record: LogRecord) -> Pause:
+    said = "the request is damaged; say `aggregator edge pause` or `aggregator edge resume` again"
+    return Pause(record.key.removeprefix(_PAUSES), paused=True, by="a damaged request", at_ms=0, reason=said)
 
 
 def paused_edges(pauses: Iterable[Pause]) -> frozenset[str]:
     """Edges that are paused now."""
     return frozenset(pause.edge for pause in pauses if pause.paused)
-
-
-def _decode(record: LogRecord, topic: str) -> Pause:
-    try:
-        body = json.loads(record.value or b"")
-        if body.pop("v") == VERSION:
-            return Pause(**body)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise Failed(
-        f"{topic} offset {record.offset}: the request {record.key} is damaged",
-        hint="say `aggregator edge pause` or `aggregator edge resume` again",
-    )

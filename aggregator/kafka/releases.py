@@ -9,11 +9,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from msgspec import Struct
+
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 
@@ -73,15 +76,25 @@ def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...
     return fold_releases(read_to_end(cluster, names.requests, [0]), names.requests)
 
 
+class _Release(Struct, tag_field="v", tag=VERSION):
+    table: str
+    partition: tuple[str, str, Number]
+    offsets: tuple[Count, Count]
+    by: str
+    at_ms: Moment
+    reason: str
+
+
+_DECODER = TypedDecoder(_Release)
+
+
 def _decode(record: LogRecord, topic: str) -> Release:
     try:
-        body = json.loads(record.value or b"")
-        if body.pop("v") == VERSION:
-            partition, offsets = CentralPartition(*body.pop("partition")), OffsetRange(*body.pop("offsets"))
-            return Release(partition=partition, offsets=offsets, **body)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise Failed(
-        f"{topic} offset {record.offset}: the request {record.key} is damaged",
-        hint="replace it by a tombstone of the same key, then say `aggregator lake release` again",
-    )
+        body = _DECODER.decode(record.value)
+    except Damaged:
+        raise Failed(
+            f"{topic} offset {record.offset}: the request {record.key} is damaged",
+            hint="replace it by a tombstone of the same key, then say `aggregator lake release` again",
+        ) from None
+    at, offsets = CentralPartition(*body.partition), OffsetRange(*body.offsets)
+    return Release(body.table, at, offsets, body.by, body.at_ms, body.reason)

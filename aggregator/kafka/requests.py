@@ -1,22 +1,25 @@
 """The requests topic: what people (and rules, in their stead) have decided, which the driver carries out.
 
 Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by the next
-word about its edge. A damaged request is refused by name. What a rule decides is written by the slot, in the
-transaction that goes on.
+word about its edge. A damaged request is named and not carried out, which loses nothing: its flow stays held, its edge
+rests. What a rule decides is written by the slot, in the transaction that goes on.
 """
 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
+from msgspec import Struct
+
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, topics
-from aggregator.kafka.gap import Decision, Gap
+from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder, is_flow
+from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
-from aggregator.kafka.pauses import Pause, fold_pauses
+from aggregator.kafka.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.kafka.tail import LogTail
 
 VERSION = 1
@@ -32,6 +35,26 @@ def encode(decision: Decision) -> tuple[str, bytes]:
     return decision.key, json.dumps(body, sort_keys=True).encode()
 
 
+class _Gap(Struct):
+    kind: GapKind
+    start: Count
+    end: Count | None
+    since_ms: Moment
+
+
+class _Decision(Struct, tag_field="v", tag=VERSION):
+    source: str
+    position: tuple[Count, Count]
+    gap: _Gap
+    by: str
+    at_ms: Moment
+    reason: str
+    automatic: bool = False
+
+
+_DECISIONS = TypedDecoder(_Decision)
+
+
 def decode(record: LogRecord, topic: str) -> Decision:
     """Read one decision.
 
@@ -39,11 +62,12 @@ def decode(record: LogRecord, topic: str) -> Decision:
         Failed: not a decision of this version; names the record.
     """
     try:
-        body = json.loads(record.value or b"")
-        if body.pop("v") == VERSION:
-            source, position = EdgePartition.parse(body.pop("source")), Position(*body.pop("position"))
-            return Decision(source, position, Gap.of(body.pop("gap")), **body)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        body = _DECISIONS.decode(record.value)
+        if is_flow(body.source):
+            gap = Gap(body.gap.kind, body.gap.start, body.gap.end, body.gap.since_ms)
+            at = EdgePartition.parse(body.source), Position(*body.position)
+            return Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
+    except Damaged:
         pass
     raise Failed(
         f"{topic} offset {record.offset}: the request {record.key} is damaged",
@@ -57,8 +81,12 @@ def fold(records: Iterable[LogRecord], topic: str) -> dict[str, Decision]:
     Raises:
         Failed: a damaged request that no later one replaces.
     """
+    return {record.key: decode(record, topic) for record in _last(records)}
+
+
+def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
     last = {record.key: record for record in records if record.key.startswith(_GAPS)}
-    return {key: decode(record, topic) for key, record in last.items() if record.value is not None}
+    return [record for record in last.values() if record.value is not None]
 
 
 def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decision, ...]]:
@@ -71,17 +99,21 @@ def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decis
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What the topic says: every decision about a gap, and the newest word about each edge that ever was paused."""
+    """What the topic says: every decision about a gap, and the newest word about each edge that ever was paused.
+
+    `damaged` names the requests that nobody can read, in sentences.
+    """
 
     decisions: tuple[Decision, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
 
 
 def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
     """Every request, the topic read to its end; none before the hub's first run.
 
     Raises:
-        Failed: a damaged request, or an end that stays stuck.
+        Failed: an end that stays stuck.
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.requests):
@@ -90,7 +122,13 @@ def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
 
 
 def _requests(records: Collection[LogRecord], topic: str) -> Requests:
-    return Requests(tuple(fold(records, topic).values()), fold_pauses(records, topic))
+    decisions, damaged = list[Decision](), list(damaged_pauses(records, topic))
+    for record in _last(records):
+        try:
+            decisions.append(decode(record, topic))
+        except Failed as error:
+            damaged.append(f"{error.message}: its flow stays held; {error.hint}")
+    return Requests(tuple(decisions), fold_pauses(records), tuple(damaged))
 
 
 def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:
@@ -134,11 +172,7 @@ class RequestWatch:
         self._tail = LogTail(cluster, names.requests)
 
     def look(self) -> Requests:
-        """Requests that arrived since the last look, all of them at the first; never blocks.
-
-        Raises:
-            Failed: a damaged request.
-        """
+        """Requests that arrived since the last look, all of them at the first; never blocks."""
         return _requests(self._tail.arrived(), self._topic)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients, ends
+from aggregator.kafka.decoding import key_text
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.statistics import ClientStatistics
 
@@ -50,7 +51,7 @@ class LogTail:
             LogRecord(
                 message.partition() or 0,
                 message.offset() or 0,
-                (message.key() or b"").decode(),
+                key_text(message.key()),
                 message.value(),
                 message.timestamp()[1],
             )

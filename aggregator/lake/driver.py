@@ -34,6 +34,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
+from aggregator.threads import Pulse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,9 +119,18 @@ class LakeDriver:
         sources = lake_sources(self._config, self._flows())
         return CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
 
-    def run(self, stop: threading.Event) -> None:
-        """Cycle until `stop` is set: at once while there is a backlog, else by the commit interval or its records."""
+    def run(self, stop: threading.Event, pulse: Pulse = lambda: None) -> None:
+        """Cycle until `stop` is set: at once while there is a backlog, else by the commit interval or its records.
+
+        Args:
+            stop: Ends it.
+            pulse: Called with every cycle.
+
+        Raises:
+            Failed: the ledger or a release is damaged.
+        """
         while not stop.is_set():
+            pulse()
             report = CycleReport()
             try:
                 report = self.cycle()

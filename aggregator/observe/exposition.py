@@ -11,17 +11,20 @@ import threading
 import time
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any, Protocol
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from aggregator.errors import ConfigError
 from aggregator.measures import MEASURES, Sample
-from aggregator.observe.metrics import samples
+from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.snapshot import Snapshot
+from aggregator.threads import Pulse, Threads
 
 _PATH = "/metrics"
 _CLIENT_PATIENCE_S = 10.0
+_BOUND_S = 30.0
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -37,23 +40,27 @@ class Exposition:
     """What a scrape gets.
 
     Args:
+        threads: Of this process, told also where nobody watches.
         by_partition: One series per partition instead of per topic.
     """
 
-    def __init__(self, *, by_partition: bool) -> None:
+    def __init__(self, threads: Threads, *, by_partition: bool) -> None:
         self.watcher: Watcher | None = None
+        self._threads = threads
         self._by_partition = by_partition
         self._number, self._since_s = -1, 0.0
 
     def text(self) -> bytes:
-        """The newest snapshot; nothing before the first."""
+        """The newest snapshot, and how the threads are; before the first snapshot these alone."""
         seen = self.watcher.latest() if self.watcher else None
+        threads = of_threads(self._threads.statuses())
         if seen is None:
-            return b""
+            return rendered(threads)
         now_s = time.monotonic()
         if seen.number != self._number:
             self._number, self._since_s = seen.number, now_s
-        return rendered(samples(seen, by_partition=self._by_partition, age_s=now_s - self._since_s))
+        found = samples(seen, by_partition=self._by_partition, age_s=now_s - self._since_s)
+        return rendered(chain(found, threads))
 
 
 def rendered(found: Iterable[Sample]) -> bytes:
@@ -83,22 +90,23 @@ class MetricsServer:
 
     Args:
         listen: `host:port`; port 0 takes a free one.
+        threads: Of this process.
         by_partition: See Exposition.
 
     Raises:
         ConfigError: the address can not be listened on.
     """
 
-    def __init__(self, listen: str, *, by_partition: bool) -> None:
+    def __init__(self, listen: str, threads: Threads, *, by_partition: bool) -> None:
         host, _, port = listen.rpartition(":")
-        self._exposition = Exposition(by_partition=by_partition)
+        self._exposition = Exposition(threads, by_partition=by_partition)
+        self._closing = threading.Event()
         try:
-            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(self._exposition))
+            self._server = _Server((host.strip("[]"), int(port)), _handler(self._exposition))
         except OSError as error:
             hint = "choose another one in `metrics: {listen: …}` or with --metrics"
             raise ConfigError(f"metrics can not be served on {listen}: {error.strerror}", hint=hint) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
+        self._thread = threads.start("metrics", self._serve, stop=self._closing, bound_s=_BOUND_S)
 
     @property
     def port(self) -> int:
@@ -111,9 +119,24 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop listening."""
+        self._closing.set()
         self._server.shutdown()
-        self._server.server_close()
         self._thread.join()
+        self._server.server_close()
+
+    def _serve(self, pulse: Pulse) -> None:
+        self._server.pulse = pulse
+        self._server.serve_forever()
+
+
+class _Server(ThreadingHTTPServer):
+    """Gives a pulse with every turn of its loop, twice a second at least."""
+
+    pulse: Pulse = staticmethod(lambda: None)
+
+    def service_actions(self) -> None:
+        super().service_actions()
+        self.pulse()
 
 
 def _handler(exposition: Exposition) -> type[BaseHTTPRequestHandler]:

@@ -1,21 +1,23 @@
 """Everything that a hub keeps at central, followed record by record: positions, requests, telemetry, letters, beats.
 
 Invariant: reads only and never blocks for long; what arrived is folded in at `look`, and what central did not show yet
-comes with a later one.
+comes with a later one. A record that is none of ours is counted and passed over: whoever watches decides nothing.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat, decode
+from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
 from aggregator.kafka.control import ControlState, ControlWatch
+from aggregator.kafka.decoding import Damaged
 from aggregator.kafka.edge_status import Told, read_told
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
+from aggregator.kafka.letters import reason_of
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames, central_heartbeats
 from aggregator.kafka.pauses import Pause
@@ -54,6 +56,7 @@ class CentralFeeds:
         self.pauses: dict[str, Pause] = {}
         self.control = ControlState()
         self.letters: Counter[tuple[str, str, str]] = Counter()
+        self._damaged: Counter[str] = Counter()
         self._slots, self._backfills, self._fields = SlotFeed(), SlotFeed(), FieldFeed()
         self._control = ControlWatch(central, self._names)
         self._requests = RequestWatch(central, self._names)
@@ -71,7 +74,7 @@ class CentralFeeds:
 
         Raises:
             Unreachable: central does not answer when asked for its topics.
-            Failed: the ledger or a request is damaged.
+            Failed: a control record is damaged.
         """
         if self._discovered_s is None or now_s - self._discovered_s >= _DISCOVER_EVERY_S:
             self._discover()
@@ -80,6 +83,7 @@ class CentralFeeds:
         asked = self._requests.look()
         self.decisions |= {one.key: one for one in asked.decisions}
         self.pauses |= asked.pauses
+        self._damaged[self._names.requests] += len(asked.damaged)
         self._take_positions()
         told = self._arrived(self._names.edge_status)
         self.told = self.told.heard((one.key, one.value, one.timestamp_ms) for one in told)
@@ -88,13 +92,13 @@ class CentralFeeds:
             self._fields.take(word.value)
         for word in self._arrived(self._names.backfills().telemetry):
             self._backfills.take(word.value, now_s)
-        for letter in self._arrived(self._names.dead_letters):
-            self.letters.update(_reason(letter.value))
+        self._take_letters()
         for arrival in self._beats.arrived():
             try:
-                take_beat(self._sources[arrival.topic], decode(arrival.key, arrival.value), arrival.stamp_ms)
+                beat = decode(arrival.key, arrival.value)
             except ValueError:  # a merged topic of that name, or somebody else's records
                 continue
+            take_beat(self._sources[arrival.topic], beat, arrival.stamp_ms)
 
     def slots(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots that run."""
@@ -108,6 +112,13 @@ class CentralFeeds:
         """What is known of the fields of each edge topic."""
         self._fields.settle(_SILENT_MS)
         return self._fields.topics()
+
+    def damaged(self) -> Mapping[str, int]:
+        """Records that were none of ours, by topic."""
+        found = Counter({self._names.telemetry: self._slots.damaged + self._fields.damaged})
+        found[self._names.backfills().telemetry] = self._backfills.damaged
+        found[self._names.edge_status] = self.told.damaged
+        return +(found + self._damaged)
 
     def close(self) -> None:
         """Leave central."""
@@ -146,17 +157,23 @@ class CentralFeeds:
         return tail.arrived() if tail else []
 
     def _take_positions(self) -> None:
-        found = winners(self._arrived(self._names.ledger), self._names.ledger)
-        for source, entry in found.items():
-            known = self.ledger.get(source)
-            if known is None or (entry.epoch, entry.position) >= (known.epoch, known.position):
-                self.ledger[source] = entry
+        for record in self._arrived(self._names.ledger):
+            try:
+                found = winners([record], self._names.ledger)
+            except Failed:  # the driver refuses it by name
+                self._damaged[self._names.ledger] += 1
+                continue
+            for source, entry in found.items():
+                known = self.ledger.get(source)
+                if known is None or (entry.epoch, entry.position) >= (known.epoch, known.position):
+                    self.ledger[source] = entry
 
-
-def _reason(value: bytes | None) -> Mapping[tuple[str, str, str], int]:
-    """Whose dead letter it is, and why; the word that one is resolved counts as none."""
-    try:
-        body = json.loads(value or b"")
-        return {(str(body["edge"]), str(body["topic"]), str(body["reason"])): 1}
-    except (ValueError, KeyError, TypeError):
-        return {}
+    def _take_letters(self) -> None:
+        for letter in self._arrived(self._names.dead_letters):
+            try:
+                found = reason_of(letter.value)
+            except Damaged:
+                self._damaged[self._names.dead_letters] += 1
+                continue
+            if found:
+                self.letters[found] += 1

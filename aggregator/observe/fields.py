@@ -1,14 +1,17 @@
 """What the slots have told of fields, summed: the newest word of every slot's life, over all lives.
 
-Invariants: pure; a record that is none of ours, or half of one, changes nothing. Counters of one life are cumulative
-and replace each other; those of different lives add up.
+Invariants: pure; a record that is none of ours, or half of one, changes nothing, and the former is counted. Counters of
+one life are cumulative and replace each other; those of different lives add up.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
+from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.observe.telemetry import kind_of
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.news import KIND
 
@@ -16,6 +19,23 @@ _COUNTS = ("seen", "null", "transformed", "rejected")
 # In place of a life: all that are over.
 _PAST = ""
 _MARK = f'"{KIND}"'.encode()
+
+
+class _Row(NamedTuple):
+    """A `ReportRow` as it is told: counts that can be added up without end."""
+
+    schema_id: int | None
+    path: str
+    type: str
+    tags: tuple[str, ...]
+    because: str
+    operator: str
+    privacy_class: str
+    seen: Count
+    null: Count
+    transformed: Count
+    rejected: Count
+    unclassified: bool
 
 
 class FieldSum(NamedTuple):
@@ -49,33 +69,51 @@ class _Word:
     parts: dict[int, list[ReportRow]] = field(default_factory=dict)
 
 
+class _Fields(Struct, tag_field="kind", tag=KIND):
+    edge: str
+    topic: str
+    life: str
+    policy: PolicyId
+    keys: dict[str, int]
+    number: Number
+    parts: Number
+    part: Number
+    rows: list[_Row]
+    at_ms: Moment
+
+
+_DECODER = TypedDecoder(_Fields)
+
+
 class FieldFeed:
-    """Takes telemetry records, in order."""
+    """Takes telemetry records, in order.
+
+    Attributes:
+        since_ms: When the oldest of what is known was told.
+        damaged: How many were none of ours.
+    """
 
     def __init__(self) -> None:
         self._whole: dict[tuple[str, str, str], _Word] = {}
         self._half: dict[tuple[str, str, str], _Word] = {}
         self.since_ms: int | None = None
+        self.damaged = 0
 
     def take(self, value: bytes | None) -> None:
         """Take one telemetry record; whatever is not of fields is left alone."""
-        if value is None or _MARK not in value:
+        if value is None or _MARK not in value or kind_of(value) != KIND:
             return
         try:
-            body: Any = json.loads(value)
-            if isinstance(body, dict) and body.get("kind") == KIND:
-                self._add(body)
-        except (ValueError, LookupError, TypeError):
-            return  # another version of the hub wrote it
+            self._add(_DECODER.decode(value))
+        except Damaged:
+            self.damaged += 1
 
-    def _add(self, body: dict[str, Any]) -> None:
-        place = (str(body["edge"]), str(body["topic"]), str(body["life"]))
-        rows = [ReportRow._make((*row[:3], tuple(row[3]), *row[4:])) for row in body["rows"]]
+    def _add(self, said: _Fields) -> None:
+        place = (said.edge, said.topic, said.life)
         word = self._half.get(place)
-        if word is None or word.number != body["number"]:
-            policy = PolicyId(*body["policy"])
-            word = _Word(body["number"], int(body["at_ms"]), policy, dict(body["keys"]), int(body["parts"]))
-        word.parts[int(body["part"])] = rows
+        if word is None or word.number != said.number:
+            word = _Word(said.number, said.at_ms, said.policy, said.keys, said.parts)
+        word.parts[said.part] = [ReportRow._make(row) for row in said.rows]
         self._half[place] = word
         if len(word.parts) == word.count:
             self._whole[place] = word

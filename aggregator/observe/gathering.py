@@ -4,7 +4,6 @@ Invariant: reads only, committed records only, piece by piece; what was once hea
 first hour in its report although telemetry has forgotten it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,8 +12,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import read_committed
+from aggregator.kafka.decoding import Damaged
 from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.letters import is_resolution
+from aggregator.kafka.letters import reason_of
 from aggregator.kafka.names import HubNames
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.report import Report, compose
@@ -88,9 +88,7 @@ class Gathering:
 def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:
     """Whose dead letter it is, and why; a damaged one is told as such."""
     try:
-        letter = json.loads(value or b"")
-        if is_resolution(letter):
-            return {}
-        return {(str(letter["edge"]), str(letter["topic"]), str(letter["reason"])): 1}
-    except (ValueError, KeyError, TypeError):
+        found = reason_of(value)
+    except Damaged:
         return {("?", "?", "unreadable"): 1}
+    return {found: 1} if found else {}

@@ -9,25 +9,40 @@ import threading
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
 from aggregator.lake.status import TableStatus, lake_status
+from aggregator.threads import Pulse, Threads
 
 _EVERY_S = 10.0
+# Slow storage may take minutes for many tables.
+_BOUND_S = 600.0
 log = logging.getLogger(__name__)
 
 
-class LakeLook(threading.Thread):
-    """Looks until `stop` is set; a hub without a lake has no tables."""
+class LakeLook:
+    """Looks again and again; a hub without a lake has no tables."""
 
-    def __init__(self, config: HubConfig, stop: threading.Event) -> None:
-        super().__init__(name="lake-look", daemon=True)
+    def __init__(self, config: HubConfig) -> None:
         self.tables: tuple[TableStatus, ...] = ()
         self._config = config
-        self._ended = stop
 
-    def run(self) -> None:
-        """Look."""
-        while self._config.lake and not self._ended.is_set():
+    def start(self, threads: Threads, over: threading.Event) -> None:
+        """Look in a thread.
+
+        Args:
+            threads: Of the watcher's process.
+            over: Ends it.
+        """
+
+        def run(pulse: Pulse) -> None:
+            self._run(pulse, over)
+
+        if self._config.lake:
+            threads.start("lake-look", run, stop=over, bound_s=_BOUND_S)
+
+    def _run(self, pulse: Pulse, over: threading.Event) -> None:
+        while not over.is_set():
+            pulse()
             try:
                 self.tables = tuple(lake_status(self._config))
             except AggregatorError as error:
                 log.debug("the lake is looked at again: %s", error.message)
-            self._ended.wait(_EVERY_S)
+            over.wait(_EVERY_S)

@@ -16,6 +16,7 @@ from aggregator.measures import Sample
 from aggregator.observe.gaps import GapState
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, known
+from aggregator.threads import ThreadStatus
 
 
 def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sample]:
@@ -36,6 +37,15 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
     yield from _fields(seen)
     yield from _slots(seen)
     yield from _lake(seen)
+    for topic, count in seen.damaged.items():
+        yield m.DAMAGED.of(count, topic)
+
+
+def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:
+    """How the threads of this process are; they are told also where there is no snapshot."""
+    for one in threads:
+        yield m.THREAD_UP.of(one.is_well, one.name)
+        yield m.THREAD_RESTARTS.of(one.restarts, one.name)
 
 
 def _edge(edge: EdgeStatus) -> Iterator[Sample]:

@@ -1,8 +1,8 @@
 """The monitor: watches a hub's edges and its topics at central without a pause, judges, and keeps one frozen snapshot.
 
-Invariants: never stops the hub: what does not answer is looked at again. The monitor of a running hub publishes the
-states that it finds, with their history; every other one shows those while they are told, and its own otherwise. Reads
-only, apart from that topic.
+Invariants: never stops the hub: what does not answer is looked at again, and any other error is its supervisor's. The
+monitor of a running hub publishes the states that it finds, with their history; every other one shows those while they
+are told, and its own otherwise. Reads only, apart from that topic.
 """
 
 import logging
@@ -16,7 +16,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, uptimes
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, RetryError
 from aggregator.kafka.edge_status import EdgeState
 from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord
@@ -33,11 +33,14 @@ from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.telemetry import StandStill
-from aggregator.observe.watch import Warnings, standing, troubles, warnings
+from aggregator.observe.watch import Warnings, foreign, standing, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import start_of
+from aggregator.threads import Pulse, Threads
 
 TICK_S = 0.25
+# Longer than all questions of one look at central together, each with its time-outs.
+MONITOR_BOUND_S = 120.0
 # A look at thousands of flows takes a while: the monitor never takes more than a fifth of a core.
 _REST = 4.0
 _SNAPSHOT_EVERY_S = 1.0
@@ -50,31 +53,36 @@ _CLOCK_S = OLD_NEWS_S + 2.0
 log = logging.getLogger(__name__)
 
 
-class Monitor(threading.Thread):
+class Monitor:
     """Watches until `stop` is set.
 
     Args:
         config: The hub.
         stop: Ends the watching.
+        threads: Of this process; they are part of what the running hub's monitor shows.
         publish: This is the monitor of the running hub: it writes the states, and warns in the log.
+        number: Of its first snapshot.
 
     Raises:
         Unreachable: central does not answer.
         Failed: the ledger is damaged.
     """
 
-    def __init__(self, config: HubConfig, stop: threading.Event, *, publish: bool) -> None:
-        super().__init__(name="monitor", daemon=True)
+    def __init__(
+        self, config: HubConfig, stop: threading.Event, threads: Threads, *, publish: bool, number: int = 0
+    ) -> None:
         self._config = config
         self._ended = stop
+        self._threads = threads
+        self._number = number
         self._feeds = CentralFeeds(config)
         self._clock = CentralClock()
         self._wanted: dict[tuple[str, str], bool] = {}
         self._entries: dict[str, Entries] = {edge: {} for edge in config.edges}
-        self._probes = {edge: EdgeProbe(config, edge, self._entries.__getitem__, stop) for edge in config.edges}
+        self._probes = {edge: EdgeProbe(config, edge, self._entries.__getitem__) for edge in config.edges}
         self._ends_s = dict.fromkeys(config.edges, 0.0)
         self._rates = Rates()
-        self._lake = LakeLook(config, stop)
+        self._lake = LakeLook(config)
         self._backfills, self._seen_backfills = BackfillWatch(config), tuple[Progress, ...]()
         self._fields: Mapping[tuple[str, str], TopicFields] = {}
         self._slow_s = self._snapshot_s = self._rated_s = float("-inf")
@@ -119,20 +127,38 @@ class Monitor(threading.Thread):
         if self._publisher:
             self._publisher.refuse({str(hold.source): (hold.reason, hold.detail) for hold in holds})
 
-    def run(self) -> None:
-        """Watch."""
-        for thread in (*self._probes.values(), self._lake):
-            thread.start()
-        while not self._ended.is_set():
-            began = time.monotonic()
-            try:
-                self._tick()
-            except AggregatorError as error:
-                log.debug("the monitor looks again: %s", error.message)
-            took_s = time.monotonic() - began
-            self._ended.wait(max(TICK_S - took_s, _REST * took_s))
+    def run(self, pulse: Pulse) -> None:
+        """Watch.
+
+        Args:
+            pulse: Called at every look.
+
+        Raises:
+            AggregatorError: but for what comes right by itself.
+        """
+        over = threading.Event()
+        for probe in self._probes.values():
+            probe.start(self._threads, over)
+        self._lake.start(self._threads, over)
+        try:
+            while not self._ended.is_set():
+                pulse()
+                began = time.monotonic()
+                try:
+                    self._tick()
+                except RetryError as error:
+                    log.debug("the monitor looks again: %s", error.message)
+                took_s = time.monotonic() - began
+                self._ended.wait(max(TICK_S - took_s, _REST * took_s))
+            if self._publisher:
+                self._publisher.end(self._accounts, self._feeds.told, self._moment().now_ms)
+        finally:
+            over.set()
+
+    def close(self) -> None:
+        """Leave central."""
         if self._publisher:
-            self._publisher.close(self._accounts, self._feeds.told, self._moment().now_ms)
+            self._publisher.close()
         self._feeds.close()
         self._backfills.close()
 
@@ -228,7 +254,7 @@ class Monitor(threading.Thread):
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
             stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
-            self._warn(gaps, troubled | stands)
+            self._warn(gaps, troubled | stands, feeds.damaged())
             self._written = {edge: told_spans(feeds.told.days, edge) for edge in self._accounts}
         if self._publisher is None and self._is_told(moment):
             for edge, account in self._accounts.items():
@@ -243,10 +269,11 @@ class Monitor(threading.Thread):
             tuple(unsettled(gaps)),
             self._lake.tables,
             self._backfills.unfinished(),
+            self._threads.statuses() if self._publisher else feeds.told.threads,
         )
         answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
         taken = Snapshot(
-            self._latest.number + 1 if self._latest else 0,
+            self._latest.number + 1 if self._latest else self._number,
             moment.now_ms,
             status,
             epoch=feeds.control.newest,
@@ -262,6 +289,7 @@ class Monitor(threading.Thread):
             fields=self._fields,
             gaps=gaps,
             pauses=dict(feeds.pauses),
+            damaged=feeds.damaged(),
             history={edge: account.spans for edge, account in self._accounts.items()},
             watched_ms={
                 edge: moment.now_ms - int((moment.now_s - at_s) * 1000) for edge, at_s in answered.items() if at_s
@@ -275,8 +303,10 @@ class Monitor(threading.Thread):
         """As they are now, or as they last were: what is wrong with them is no reason to lose sight of the edges."""
         try:
             self._seen_backfills = self._backfills.look(now_s)
-        except AggregatorError as error:
+        except RetryError as error:
             log.debug("backfills are looked at again: %s", error.message)
+        except AggregatorError as error:  # a damaged record; the next look goes on behind it
+            log.warning("%s", error)
         return self._seen_backfills
 
     def _refused(self, moment: Moment) -> Mapping[str, tuple[str, str]]:
@@ -324,8 +354,9 @@ class Monitor(threading.Thread):
             beat_age_ms=None if age_s is None else int(age_s * 1000),
         )
 
-    def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str]) -> None:
+    def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str], damaged: Mapping[str, int]) -> None:
         if self._publisher:
             looked = {edge: probe.probed.look for edge, probe in self._probes.items() if probe.probed.look}
             warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
-            self._warned.say(warnings(looked, list(unsettled(gaps)), troubled, warning_ms=warning_ms))
+            found = warnings(looked, list(unsettled(gaps)), troubled, warning_ms=warning_ms)
+            self._warned.say(found | foreign(damaged))

@@ -18,11 +18,14 @@ from aggregator.kafka.gap import Gap
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS
 from aggregator.observe.look import EdgeLook, gap_of, look
+from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0
 LOOK_EVERY_S = 15.0
 # A question that a healthy edge answers in a few ms; three missed beats are to be known in five seconds.
 _QUESTION_S = 2.0
+# Longer than all questions of one look together, each with its time-outs.
+_BOUND_S = 300.0
 Entries = Mapping[EdgePartition, LedgerRecord]
 
 
@@ -53,34 +56,44 @@ class Probed:
     topics: Mapping[str, int] = field(default_factory=dict)
 
 
-class EdgeProbe(threading.Thread):
-    """Probes one edge until `stop` is set.
+class EdgeProbe:
+    """Probes one edge.
 
     Args:
         config: The hub.
         edge: Which one.
         entries: The flows that are wanted of it, with their ledger records.
-        stop: Ends the thread.
     """
 
-    def __init__(self, config: HubConfig, edge: str, entries: Callable[[str], Entries], stop: threading.Event) -> None:
-        super().__init__(name=f"probe-{edge}", daemon=True)
+    def __init__(self, config: HubConfig, edge: str, entries: Callable[[str], Entries]) -> None:
         self.probed = Probed()
         self._config = config
         self._cluster = config.edges[edge]
         self._edge = edge
         self._entries = entries
-        self._ended = stop
 
-    def run(self) -> None:
-        """Probe, at most once a second."""
-        while not self._ended.is_set():
+    def start(self, threads: Threads, over: threading.Event) -> None:
+        """Probe in a thread, at most once a second.
+
+        Args:
+            threads: Of the watcher's process.
+            over: Ends it.
+        """
+
+        def run(pulse: Pulse) -> None:
+            self._run(pulse, over)
+
+        threads.start(f"probe-{self._edge}", run, stop=over, bound_s=_BOUND_S)
+
+    def _run(self, pulse: Pulse, over: threading.Event) -> None:
+        while not over.is_set():
+            pulse()
             began = time.monotonic()
             try:
                 self._probe()
             except AggregatorError as error:
                 self.probed = replace(self.probed, trouble=error.message)
-            self._ended.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
+            over.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
 
     def _probe(self) -> None:
         there = topics.topic_names(self._cluster, timeout_s=_QUESTION_S)

@@ -67,13 +67,16 @@ class StatePublisher:
             self._history_s = moment.now_s
             self._write_history(accounts, told, moment.now_ms)
 
-    def close(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
+    def end(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
         """Write everything once more, and that nobody watches from now on."""
         for edge, account in accounts.items():
             self.tell(edge, account)
         self._write_history(accounts, told, now_ms)
         key, value = pulse(last=True)
         self._outlet.offer(self._topic, value, key=key.encode())
+
+    def close(self) -> None:
+        """Leave central."""
         self._outlet.close()
 
     def _tell_refused(self) -> None:

@@ -15,13 +15,16 @@ from aggregator.errors import AggregatorError, ConfigError
 from aggregator.observe.gathering import Gathering
 from aggregator.observe.report import Report
 from aggregator.observe.report_page import report_page
+from aggregator.threads import Pulse, Supervised, Threads
 
 EVERY_S = 10.0
+# Telemetry of an hour and a million dead letters are read for the first one.
+_BOUND_S = 600.0
 JSON_FILE, PAGE_FILE = "report.json", "report.html"
 log = logging.getLogger(__name__)
 
 
-class ReportWriter(threading.Thread):
+class ReportWriter:
     """Refreshes the report of a run.
 
     Args:
@@ -33,7 +36,6 @@ class ReportWriter(threading.Thread):
     """
 
     def __init__(self, config: HubConfig, folder: Path | None, *, every_s: float = EVERY_S) -> None:
-        super().__init__(name="report", daemon=True)
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -44,27 +46,31 @@ class ReportWriter(threading.Thread):
         self._over = threading.Event()
         self._config = config
         self._gathering: Gathering | None = None
+        self._thread: Supervised | None = None
 
-    def begin(self) -> None:
+    def begin(self, threads: Threads) -> None:
         """The run begins now: what telemetry holds by now is another's.
+
+        Args:
+            threads: Of the run's process.
 
         Raises:
             Unreachable: central does not answer.
         """
         if self._folder is not None:
             self._gathering = Gathering(self._config, only_new=True)
-            self.start()
+            self._thread = threads.start("report", self._keep, stop=self._over, bound_s=_BOUND_S)
 
-    def run(self) -> None:
-        """Write until `finish`."""
+    def _keep(self, pulse: Pulse) -> None:
         while not self._over.wait(self._every_s):
+            pulse()
             self._write()
 
     def finish(self) -> None:
         """Write once more, with everything that is known at the end; nothing, if nothing began."""
         self._over.set()
-        if self._gathering is not None:
-            self.join()
+        if self._thread is not None:
+            self._thread.join()
             self._write()
 
     def _write(self) -> None:

@@ -38,6 +38,7 @@ class Snapshot:
         gaps: Every gap, open or decided.
         pauses: The newest word about each edge that ever was paused.
         history: The states of each edge in the last thirty days.
+        damaged: Records of the hub's own topics that were none of ours, by topic.
         watched_ms: When each edge last answered, by central's clock; an edge that never did is missing.
     """
 
@@ -58,4 +59,5 @@ class Snapshot:
     gaps: tuple[KnownGap, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     history: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    damaged: Mapping[str, int] = field(default_factory=dict)
     watched_ms: Mapping[str, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from aggregator.kafka.edge_status import EdgeState
 from aggregator.kafka.gap import Gap
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
+from aggregator.threads import ThreadStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class HubStatus:
         gaps: Those that hold a flow.
         lake: Its tables.
         backfills: Those that are neither finished nor cancelled.
+        threads: Of the leading hub, as it told them last.
     """
 
     hub: str
@@ -113,13 +115,15 @@ class HubStatus:
     gaps: tuple[KnownGap, ...]
     lake: tuple[TableStatus, ...]
     backfills: tuple[Backfill, ...] = ()
+    threads: tuple[ThreadStatus, ...] = ()
 
     @property
     def healthy(self) -> bool:
-        """Whether a hub watches, every edge is UP, and nothing waits for a person."""
+        """Whether a hub watches, its threads run, every edge is UP, and nothing waits for a person."""
         up = all(edge.state == State.UP for edge in self.edges)
         troubled = any(one.trouble for one in self.flows) or any(table.problem for table in self.lake)
-        return self.watched and up and not self.gaps and not troubled
+        runs = self.watched and all(one.is_well for one in self.threads)
+        return runs and up and not self.gaps and not troubled
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -132,6 +136,7 @@ class HubStatus:
             "gaps": [gap.plain() for gap in self.gaps],
             "lake": [_plain_table(table, self.at_ms) for table in self.lake],
             "backfills": [one.plain() for one in self.backfills],
+            "threads": [asdict(one) for one in self.threads],
         }
 
 

@@ -4,7 +4,9 @@ Invariant: reads only; an edge that does not answer costs its time-out once, bes
 still shown from the ledger. The state of an edge is the one that the running hub told; without a hub, one look's.
 """
 
-from aggregator.backfill.store import State, read_backfills
+from collections.abc import Mapping
+
+from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
@@ -62,9 +64,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         )
         for edge, seen in found.looked.items()
     }
-    # While a hub pulses, central's own stamps tell the time, whatever this machine's clock says.
-    stamps = [*beats.values(), *([told.pulse_ms] if told.pulse_ms else [])]
-    central_ms = max(stamps) if watched else now_ms
+    central_ms = _central_ms(beats, told) if watched else now_ms
     edges = tuple(
         _edge(
             config,
@@ -87,8 +87,18 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         tuple(flow for shown in flows.values() for flow in shown),
         holds,
         tuple(lake_status(config)) if config.lake else (),
-        tuple(one for one in read_backfills(config.central, names).values() if one.state is State.UNFINISHED),
+        _unfinished(config, names),
+        told.threads,
     )
+
+
+def _central_ms(beats: Mapping[str, int], told: Told) -> int:
+    """While a hub pulses, central's own stamps tell the time, whatever this machine's clock says."""
+    return max([*beats.values(), *([told.pulse_ms] if told.pulse_ms else [])])
+
+
+def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
+    return tuple(one for one in read_backfills(config.central, names).values() if one.state is State.UNFINISHED)
 
 
 def _slots(config: HubConfig, names: HubNames) -> tuple[SlotWord, ...]:

@@ -1,13 +1,17 @@
 """What the slots tell once a second: the newest word of each slot that runs.
 
 Invariant: pure; nothing is decided by it. A word of an older epoch, or one that nobody has heard of for a while, is no
-word of a running slot; a record that is none of ours changes nothing.
+word of a running slot; a record that is none of ours changes nothing and is counted.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec import field as struct_field
+
+from aggregator.kafka.decoding import Amount, Count, Damaged, Difference, Number, TypedDecoder, is_flow
 
 _STALE_S = 10.0
 
@@ -46,21 +50,54 @@ class SlotWord:
     clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
+class _Word(Struct):
+    slot: Number
+    epoch: Number
+    transactions: Count
+    held: dict[str, StandStill]
+    waiting: dict[str, str]
+    rss_bytes: Count
+    cpu_s: Amount
+    ages_ms: dict[str, Difference] = struct_field(default_factory=dict)
+    clients: dict[str, dict[str, Amount]] = struct_field(default_factory=dict)
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+_WORDS, _KINDS = TypedDecoder(_Word), TypedDecoder(_Kind)
+
+
+def kind_of(value: bytes | None) -> str:
+    """What a telemetry record tells; empty for a slot's regular word, and for what is no record of ours."""
+    try:
+        return _KINDS.decode(value).kind
+    except Damaged:
+        return ""
+
+
 class SlotFeed:
-    """Takes telemetry records, in order."""
+    """Takes telemetry records, in order.
+
+    Attributes:
+        damaged: How many were none of ours.
+    """
 
     def __init__(self) -> None:
         self._heard: dict[int, tuple[float, SlotWord]] = {}
+        self.damaged = 0
 
     def take(self, value: bytes | None, now_s: float) -> None:
         """Take one telemetry record, heard now; whatever is not a slot's regular word is left alone."""
+        if kind_of(value):
+            return
         try:
-            body = json.loads(value or b"")
-            if isinstance(body, dict) and "kind" not in body:
-                word = _word(body)
-                self._heard[word.slot] = (now_s, word)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return  # another version of the hub wrote it
+            word = _word(value)
+        except Damaged:
+            self.damaged += 1
+        else:
+            self._heard[word.slot] = (now_s, word)
 
     def slots(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots that run, by number."""
@@ -69,15 +106,18 @@ class SlotFeed:
         return tuple(sorted((word for word in fresh if word.epoch == newest), key=lambda word: word.slot))
 
 
-def _word(body: dict[str, Any]) -> SlotWord:
+def _word(value: bytes | None) -> SlotWord:
+    said = _WORDS.decode(value)
+    if not all(map(is_flow, (*said.held, *said.waiting))):
+        raise Damaged("of no flow")
     return SlotWord(
-        int(body["slot"]),
-        int(body["epoch"]),
-        int(body["transactions"]),
-        {source: StandStill(*why) for source, why in body["held"].items()},
-        dict(body["waiting"]),
-        body.get("ages_ms", {}),
-        int(body["rss_bytes"]),
-        float(body["cpu_s"]),
-        body.get("clients", {}),
+        said.slot,
+        said.epoch,
+        said.transactions,
+        said.held,
+        said.waiting,
+        said.ages_ms,
+        said.rss_bytes,
+        said.cpu_s,
+        said.clients,
     )

@@ -52,6 +52,19 @@ def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) 
     return found
 
 
+def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
+    """What to warn of where records of the hub's topics are none of its own; again with every tenfold of them.
+
+    Args:
+        damaged: How many, by topic.
+    """
+    return {
+        f"damaged {topic} {len(str(count))}": f"{topic}: {count} records are none of ours and are passed over:"
+        " who else may write this topic? nothing but the hub should"
+        for topic, count in damaged.items()
+    }
+
+
 def warnings(
     looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
 ) -> dict[str, str]:

@@ -1,22 +1,26 @@
 """Watching beside a running hub: its monitor, and whoever asks for what it finds, from the lease to the last word.
 
-Invariant: whatever goes wrong in here ends the watching and never the hub, apart from an address that can not be
-listened on, which is told before the hub leads.
+Invariants: whatever goes wrong in here begins again and never ends the hub, apart from an address that can not be
+listened on, which is told before the hub leads. A monitor that an error ended is replaced by a new one, which knows
+what central knows; until it has seen something, the last snapshot of the one before it is shown.
 """
 
-import logging
 import threading
 from collections.abc import Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError
+from aggregator.kafka.edge_status import threads_record
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.outlet import Outlet
 from aggregator.observe.exposition import MetricsServer, Watcher
-from aggregator.observe.monitor import Monitor
+from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
+from aggregator.observe.snapshot import Snapshot
 from aggregator.replicate.cursor import Hold
+from aggregator.threads import Pulse, Supervised, Threads, ThreadStatus
 
 _LAST_WORD_S = 10.0
-log = logging.getLogger(__name__)
+_AGAIN_LOOKS = 15
 
 
 class Teller(Protocol):
@@ -37,6 +41,7 @@ class Watching:
     Args:
         config: The hub.
         stop: Ends it.
+        threads: Of the hub's process.
         wanted: False for a run that replicates nothing, or only what is there: nobody watches then.
         tellers: Those who listen already.
 
@@ -45,38 +50,109 @@ class Watching:
     """
 
     def __init__(
-        self, config: HubConfig, stop: threading.Event, *, wanted: bool, tellers: Sequence[Teller] = ()
+        self,
+        config: HubConfig,
+        stop: threading.Event,
+        threads: Threads,
+        *,
+        wanted: bool,
+        tellers: Sequence[Teller] = (),
     ) -> None:
         self._config = config
         self._stop = stop
+        self._threads = threads
         self._wanted = wanted
         self._monitor: Monitor | None = None
+        self._before: Snapshot | None = None
+        self._holds: Sequence[Hold] = ()
+        self._told: ThreadTeller | None = None
+        self._running: tuple[Supervised, ...] = ()
         listen = config.metrics.listen if wanted else None
-        metrics = (MetricsServer(listen, by_partition=config.metrics.partitions),) if listen else ()
+        metrics = (MetricsServer(listen, threads, by_partition=config.metrics.partitions),) if listen else ()
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
 
     def begin(self) -> None:
-        """The hub leads."""
-        if not self._wanted:
-            return
-        try:
-            self._monitor = Monitor(self._config, self._stop, publish=True)
-        except AggregatorError as error:
-            log.warning("nobody watches the edges: %s", error.message)
-            return
-        self._monitor.start()
-        for teller in self._tellers:
-            teller.serve(self._monitor)
+        """The hub leads.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        self._told = ThreadTeller(self._config) if self._wanted else None
+        watching = self._threads.watch(self._stop, self._told or _nobody)
+        if self._wanted:
+            monitor = self._threads.start("monitor", self._watch, stop=self._stop, bound_s=MONITOR_BOUND_S)
+            self._running = (monitor, watching)
+            for teller in self._tellers:
+                teller.serve(self)
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None before the first."""
+        return (self._monitor and self._monitor.latest()) or self._before
 
     def refuse(self, holds: Sequence[Hold]) -> None:
         """An epoch begins, and no slot gets these flows."""
+        self._holds = holds
         if self._monitor:
             self._monitor.refuse(holds)
 
     def finish(self) -> None:
         """The hub has ended: let the monitor say its last word."""
-        if self._monitor:
+        if self._running:
             self._stop.set()
-            self._monitor.join(_LAST_WORD_S)
+        for one in self._running:
+            one.join(_LAST_WORD_S)
+        if self._told:
+            self._told.close()
         for teller in self._tellers:
             teller.close()
+
+    def _watch(self, pulse: Pulse) -> None:
+        number = self._before.number + 1 if self._before else 0
+        monitor = Monitor(self._config, self._stop, self._threads, publish=True, number=number)
+        try:
+            self._monitor = monitor
+            monitor.refuse(self._holds)
+            monitor.run(pulse)
+        finally:
+            self._before, self._monitor = monitor.latest() or self._before, None
+            monitor.close()
+
+
+class ThreadTeller:
+    """Writes how the threads of the leading hub are to the topic of edge states: at every change, and now and then.
+
+    Args:
+        config: The hub.
+    """
+
+    def __init__(self, config: HubConfig) -> None:
+        self._topic = HubNames(config.hub).edge_status
+        self._outlet = Outlet(config.central)
+        self._before: tuple[ThreadStatus, ...] | None = None
+        self._looks = 0
+
+    def __call__(self, found: tuple[ThreadStatus, ...]) -> None:
+        """Take what was found now."""
+        self._looks += 1
+        if self._before is not None and _alike(found, self._before) and self._looks % _AGAIN_LOOKS:
+            return
+        self._before = found
+        key, value = threads_record(found)
+        self._outlet.offer(self._topic, value, key=key.encode())
+
+    def close(self) -> None:
+        """Say that there are none any more."""
+        key, value = threads_record(())
+        self._outlet.offer(self._topic, value, key=key.encode())
+        self._outlet.close()
+
+
+def _alike(one: tuple[ThreadStatus, ...], other: tuple[ThreadStatus, ...]) -> bool:
+    """Whether two say the same; moments differ by the rounding of clocks."""
+    return [(t.name, t.condition, t.restarts, t.error) for t in one] == [
+        (t.name, t.condition, t.restarts, t.error) for t in other
+    ]
+
+
+def _nobody(_: tuple[ThreadStatus, ...]) -> None:
+    """Who watches nothing tells nobody."""

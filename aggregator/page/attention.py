@@ -19,6 +19,7 @@ _WAITS = Look("Waits", "lagging", "warn")
 _GAP = Look("Gap", "losing", "bad")
 _LAKE = Look("Lake", "stalled", "bad")
 _QUALITY = Look("Quality", "losing", "bad")
+_THREAD = Look("Thread", "stalled", "bad")
 
 
 class Need(NamedTuple):
@@ -41,12 +42,18 @@ class Need(NamedTuple):
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
     """Everything that needs somebody."""
-    return (*_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
+    return (*_threads(seen), *_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
 
 
 def needs_somebody(edge: EdgeStatus) -> bool:
     """Whether somebody has to look at an edge; a maintenance window and a pause are known already."""
     return badness(edge.state) > 0 and not edge.maintenance
+
+
+def _threads(seen: Snapshot) -> Iterator[Need]:
+    for one in seen.status.threads:
+        if not one.is_well:
+            yield Need(_THREAD, f"thread {one.name}", f"{one.condition.value}: {one.error}", "aggregator status")
 
 
 def _edges(seen: Snapshot) -> Iterator[Need]:

@@ -1,15 +1,20 @@
-"""Writes heartbeats to every edge, MirrorMaker 2's bytes, from one thread.
+"""Writes heartbeats to every edge, MirrorMaker 2's bytes, one thread per edge.
 
-Invariant: never waits for an edge; a beat that can not be delivered is simply missing, which is the signal.
+Invariant: never waits for an edge; a beat that can not be delivered is simply missing, which is the signal. What ends
+the beats of one edge ends no other's, and they begin again.
 """
 
 import threading
 import time
+from functools import partial
 
 from aggregator.config.model import HubConfig
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.kafka.names import HEARTBEATS
 from aggregator.kafka.outlet import Outlet
+from aggregator.threads import Pulse, Threads
+
+_BOUND_S = 30.0
 
 
 class HeartbeatEmitter:
@@ -17,24 +22,30 @@ class HeartbeatEmitter:
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
+        self._interval_s = config.heartbeats.interval.total_seconds()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._emit, name="heartbeats", daemon=True)
 
-    def start(self) -> None:
-        """Begin to beat, if the configuration says so."""
+    def start(self, threads: Threads) -> None:
+        """Begin to beat, if the configuration says so.
+
+        Args:
+            threads: Of the driver's process.
+        """
         if self._config.heartbeats.emit:
-            self._thread.start()
+            for edge in self._config.edges:
+                bound_s = self._interval_s + _BOUND_S
+                threads.start(f"heartbeats-{edge}", partial(self._emit, edge), stop=self._stop, bound_s=bound_s)
 
     def stop(self) -> None:
         """Stop beating."""
         self._stop.set()
 
-    def _emit(self) -> None:
-        outlets = {edge: Outlet(cluster) for edge, cluster in self._config.edges.items()}
-        interval_s = self._config.heartbeats.interval.total_seconds()
-        while not self._stop.wait(interval_s):
-            for edge, outlet in outlets.items():
+    def _emit(self, edge: str, pulse: Pulse) -> None:
+        outlet = Outlet(self._config.edges[edge])
+        try:
+            while not self._stop.wait(self._interval_s):
+                pulse()
                 beat = Heartbeat(self._config.hub, edge, int(time.time() * 1000))
                 outlet.offer(HEARTBEATS, beat.encode_value(), key=beat.encode_key())
-        for outlet in outlets.values():
+        finally:
             outlet.close(0.2)

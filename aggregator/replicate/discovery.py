@@ -18,6 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.names import HEARTBEATS
+from aggregator.threads import Pulse, Threads
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
@@ -25,6 +26,8 @@ _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes"
 BEATS_AT_AN_EDGE = topics.TopicSpec(
     HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
 )
+# Longer than all questions of one look together, each with its time-outs.
+_BOUND_S = 300.0
 log = logging.getLogger(__name__)
 
 
@@ -152,18 +155,22 @@ class EdgeWatch:
         self._config = config
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"edge-{edge}", daemon=True)
 
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+    def start(self, threads: Threads) -> None:
+        """Begin to look.
+
+        Args:
+            threads: Of the driver's process.
+        """
+        threads.start(f"edge-{self.edge}", self._watch, stop=self._stop, bound_s=_BOUND_S)
 
     def stop(self) -> None:
         """Stop looking; does not wait for an answer that is under way."""
         self._stop.set()
 
-    def _watch(self) -> None:
+    def _watch(self, pulse: Pulse) -> None:
         while not self._stop.is_set():
+            pulse()
             began = time.monotonic()
             try:
                 self._look()

@@ -35,12 +35,15 @@ from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.warming import Warming
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+from aggregator.threads import Pulse, Threads
 
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
 _FAILURES_MOST = 5
 # An epoch that lasted so long is no failure to open one.
 _LASTED_S = 60.0
+# Longer than opening an epoch takes before it is an error, and than slots take to end.
+_BOUND_S = 180.0
 log = logging.getLogger(__name__)
 
 
@@ -71,6 +74,7 @@ class Driver:
         identity: Unique name of this process, shown to whoever starts a second one.
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
+        threads: Of this process.
         leading: Called once when this process has the lease and the id.
         refusing: Called at the begin of every epoch with the flows that no slot gets.
     """
@@ -84,6 +88,7 @@ class Driver:
         identity: str,
         drain: bool,
         stop: threading.Event,
+        threads: Threads,
         leading: Callable[[], None] = lambda: None,
         refusing: Callable[[Sequence[Hold]], None] = lambda _: None,
     ) -> None:
@@ -93,6 +98,7 @@ class Driver:
         self._identity = identity
         self._drain = drain
         self._stop = stop
+        self._threads = threads
         self._leading = leading
         self._refusing = refusing
         self._names = HubNames(config.hub)
@@ -111,7 +117,7 @@ class Driver:
             Failed: slots failed again and again, or the driver lost its id for no visible reason.
             Unreachable: central does not answer.
         """
-        self._warming.start()
+        self._warming.start(self._threads)
         topics.ensure(
             self._config.central,
             internal_topics(self._names, self._config.replication.slots),
@@ -123,11 +129,14 @@ class Driver:
                 hint = "stop it, wait for it with --standby, or replace it with --take-over"
                 what = f"another hub named {self._config.hub}"
                 await_turn(central, what, standby=standby, stop=self._stop, hint=hint)
-            return Report() if self._stop.is_set() else self._lead(central)
+            if self._stop.is_set():
+                return Report()
+            with self._threads.watching("driver", _BOUND_S) as pulse:
+                return self._lead(central, pulse)
         finally:
             central.close()
 
-    def _lead(self, central: KafkaDriverCentral) -> Report:
+    def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
         before = central.control().newest
         keeper = LeaseKeeper(central, self._identity)
         emitter = HeartbeatEmitter(self._config)
@@ -142,13 +151,15 @@ class Driver:
             drain=self._drain,
             stop=self._stop,
             refusing=self._refusing,
+            threads=self._threads,
+            pulse=pulse,
         )
         try:
             central.take_id()
-            keeper.start()
+            keeper.start(self._threads)
             for watch in self._watches:
-                watch.start()
-            emitter.start()
+                watch.start(self._threads)
+            emitter.start(self._threads)
             self._leading()
             result = self._epochs(runner, keeper)
             keeper.release()

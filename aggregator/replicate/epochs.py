@@ -33,6 +33,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.threads import Pulse, Threads
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class EpochRunner:
         drain: bool,
         stop: threading.Event,
         refusing: Callable[[Sequence[Hold]], None],
+        threads: Threads,
+        pulse: Pulse,
     ) -> None:
         self._config = config
         self._spark = spark
@@ -85,6 +88,8 @@ class EpochRunner:
         self._drain = drain
         self._stop = stop
         self._refusing = refusing
+        self._threads = threads
+        self._pulse = pulse
         self._names = HubNames(config.hub)
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
@@ -106,6 +111,8 @@ class EpochRunner:
         now_ms = int(time.time() * 1000)
         requests = self._central.requests()
         paused = paused_edges(requests.pauses.values())
+        for sentence in requests.damaged:
+            log.warning("%s", sentence)
         with resting():
             flows = plan_flows(
                 self._config,
@@ -131,9 +138,12 @@ class EpochRunner:
         shapes = _shapes(snapshots)
 
         def due() -> bool:
+            self._pulse()
             return self._stop.is_set() or self._changed(shapes) or self._asked()
 
-        return EpochResult(tuple(run_watched(self._spark, work, self._central, self._keeper, due=due)), flows.holds)
+        threads = self._threads
+        outcomes = run_watched(self._spark, work, self._central, self._keeper, threads=threads, due=due)
+        return EpochResult(tuple(outcomes), flows.holds)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
@@ -166,6 +176,8 @@ class EpochRunner:
     def _asked(self) -> bool:
         """Whether a person asked for something that the running slots do not know."""
         asked = self._central.asked_since()
+        for sentence in asked.damaged:
+            log.warning("%s", sentence)
         for edge, pause in asked.pauses.items():
             self._outdated |= pause.paused != (edge in self._paused)
         fresh = [one for one in asked.decisions if one.key not in self._known]

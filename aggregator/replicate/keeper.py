@@ -1,14 +1,20 @@
 """The lease keeper: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
 
-Invariant: `lost` is set once and never cleared; an empty transaction tells nothing, so every beat is a real record.
+Invariant: `lost` is set once and never cleared, whatever ended the beating; an empty transaction tells nothing, so
+every beat is a real record.
 """
 
 import threading
+from contextlib import suppress
 
-from aggregator.errors import AggregatorError, TransactionAborted
+from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.control import Lease
 from aggregator.replicate.lease import BEAT_S
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.threads import Pulse, Supervised, Threads
+
+# Longer than any commit takes before it is an error.
+_BOUND_S = 60.0
 
 
 class LeaseKeeper:
@@ -20,16 +26,19 @@ class LeaseKeeper:
         self._driver = driver
         self._beat = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._thread: Supervised | None = None
 
-    def start(self) -> None:
+    def start(self, threads: Threads) -> None:
         """Write the first beat, then keep beating.
+
+        Args:
+            threads: Of the driver's process.
 
         Raises:
             Fenced: another driver was quicker.
         """
         self.beat()
-        self._thread.start()
+        self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, dying=self._lose)
 
     def beat(self, *, released: bool = False) -> None:
         """Move the lease once.
@@ -54,15 +63,18 @@ class LeaseKeeper:
     def stop(self) -> None:
         """Stop beating and leave the lease as it is; waits for a beat under way, because its producer goes next."""
         self._stop.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
-    def _keep(self) -> None:
+    def _keep(self, pulse: Pulse) -> None:
         while not self._stop.wait(BEAT_S):
-            try:
+            pulse()
+            with suppress(TransactionAborted):
                 self.beat()
-            except TransactionAborted:
-                continue
-            except AggregatorError as error:
-                self.lost = error
-                return
+
+    def _lose(self, error: BaseException, said: str) -> None:
+        """A foreign error may have come at any point of a transaction: nobody knows what became of the beat."""
+        if isinstance(error, AggregatorError):
+            self.lost = error
+        else:
+            self.lost = OutcomeUnknown(f"the lease could not be kept: {said}")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from aggregator.engine.archives import forget_archives
+from aggregator.threads import Pulse, Supervised, Threads
 
 # The slot with all it needs, and compiled code out of its cache: seconds, together.
 _LOADED = ("aggregator.replicate.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
@@ -32,18 +33,22 @@ class Warming:
     def __init__(self, spark: SparkSession, slots: int) -> None:
         self._spark = spark
         self._slots = slots
-        self._thread = threading.Thread(target=self._warm, name="warming", daemon=True)
+        self._thread: Supervised | None = None
 
-    def start(self) -> None:
-        """Begin, once."""
-        self._thread.start()
+    def start(self, threads: Threads) -> None:
+        """Begin, once.
+
+        Args:
+            threads: Of the driver's process.
+        """
+        self._thread = threads.start("warming", self._warm, stop=threading.Event(), bound_s=None)
 
     def wait(self, stop: threading.Event) -> None:
         """Until the workers are warm, or `stop` is set: a slot that begins earlier would get a cold worker beside."""
-        while self._thread.is_alive() and not stop.is_set():
+        while self._thread is not None and self._thread.is_alive() and not stop.is_set():
             self._thread.join(_TICK_S)
 
-    def _warm(self) -> None:
+    def _warm(self, _: Pulse) -> None:
         try:
             self._spark.range(0, self._slots, 1, self._slots).mapInArrow(_loaded, "id long").collect()
         except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does

@@ -17,6 +17,7 @@ from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.slot_plan import SlotOutcome
 from aggregator.replicate.task import EpochWork, run_slots
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.threads import Pulse, Threads
 
 _TICK_S = 0.1
 _COUNT_EVERY_S = 1.0
@@ -32,6 +33,7 @@ def run_watched(
     central: KafkaDriverCentral,
     keeper: LeaseKeeper,
     *,
+    threads: Threads,
     due: Callable[[], bool],
 ) -> list[SlotOutcome]:
     """Run the slots of one epoch to their end.
@@ -41,6 +43,7 @@ def run_watched(
         work: Their plans.
         central: The driver's central, which asks them to end.
         keeper: The driver's lease.
+        threads: Of the driver's process.
         due: Whether the epoch should end; asked ten times a second until it says so.
 
     Raises:
@@ -49,15 +52,14 @@ def run_watched(
     outcomes: list[SlotOutcome] = []
     slots = _SlotsJob(spark, work)
 
-    def job() -> None:
+    def job(_: Pulse) -> None:
         try:
             slots.mark()
             outcomes.extend(run_slots(spark, work))
-        except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
+        except BaseException as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
             outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
 
-    thread = threading.Thread(target=job, name="slots", daemon=True)
-    thread.start()
+    thread = threads.start("slots", job, stop=threading.Event(), bound_s=None)
     ending: float | None = None
     while thread.is_alive():
         thread.join(_TICK_S)
@@ -102,7 +104,7 @@ def _ask_to_end(central: KafkaDriverCentral, epoch: int) -> float | None:
     return time.monotonic()
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """What our task said in its last words; a foreign error's text may quote a record and is left out."""
     said = _OURS.findall(str(error))
     return said[-1] if said else f"the Spark job failed ({type(error).__name__})"

@@ -5,11 +5,14 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import Producer
 
 from aggregator.kafka.names import HubNames
 from aggregator.observe.monitor import Monitor
+from aggregator.observe.watching import Watching
 from aggregator.replicate.beats import HeartbeatEmitter
 from aggregator.replicate.discovery import EdgeWatch
+from aggregator.threads import Threads
 from tests.trial import read_all, wait_for
 
 pytestmark = pytest.mark.brokers
@@ -23,22 +26,22 @@ class Watched:
 
     def __init__(self, epochs):
         self._epochs, self._stop = epochs, threading.Event()
+        self.threads = Threads(self._stop)
         for edge in epochs.config.edges:
             EdgeWatch(epochs.config, edge)._ensure_heartbeats()
         self._emitter = HeartbeatEmitter(epochs.config)
-        self._emitter.start()
+        self._emitter.start(self.threads)
         (self._plan,) = epochs.plans(drain=False, beats=True)
         self._slot = epochs.start(self._plan)
-        self.monitor = Monitor(epochs.config, self._stop, publish=True)
-        self.monitor.start()
+        self.monitor = Watching(epochs.config, self._stop, self.threads, wanted=True)
+        self.monitor.begin()
 
     def end(self):
         """End as a hub does: the slot first, the monitor's last word after it."""
         self._epochs.central.publish(self._plan.epoch)
         assert self._slot.outcome().result == "stopped"
         self._emitter.stop()
-        self._stop.set()
-        self.monitor.join(10)
+        self.monitor.finish()
 
     def states(self) -> dict[str, str]:
         """What the monitor says now."""
@@ -82,9 +85,88 @@ def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epoch
     assert seen.slots[0].transactions > 3
     (eu, us) = trial.status()["edges"]
     assert us["availability"]["1h"]["available"] == 1.0 > eu["availability"]["1h"]["available"] > 0
-    again = Monitor(epochs.config, threading.Event(), publish=False)
+    again = Monitor(epochs.config, threading.Event(), Threads(), publish=False)
     assert {edge: kept.availability.state for edge, kept in again._accounts.items()} == {
         "eu": "UNREACHABLE",
         "us": "UP",
     }
-    assert again._accounts["eu"].spans == hub.monitor._accounts["eu"].spans
+    assert again._accounts["eu"].spans[-1].state == "UNREACHABLE"
+    again.close()
+
+
+FORGED = (
+    b"Infinity",
+    b"[" * 50_000 + b"]" * 50_000,
+    b'{"slot":1e400,"epoch":NaN,"transactions":0,"held":{},"waiting":{},"rss_bytes":0,"cpu_s":0}',
+    b'{"slot":0,"epoch":1,"transactions":0,"held":{"x":["gap","y"]},"waiting":{},"rss_bytes":0,"cpu_s":0}',
+    b'{"kind":"fields","edge":"eu","topic":"t","rows":[[7,"a","b",[],"c","d","e",Infinity,0,0,0,false]],"at_ms":1e30}',
+    b"\xff\xfe",
+)
+
+
+def test_forged_records_in_the_hubs_own_topics_end_nothing(epochs, caplog):
+    """A running hub goes on watching, counts what is none of its own, and says so; its threads stay as they were."""
+    trial, hub = epochs.trial, Watched(epochs)
+    wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=30, what="both edges UP")
+    names, bootstrap = HubNames(trial.hub), trial.sandbox.central.bootstrap
+    before = hub.monitor.latest().number
+    day = b'{"v":1,"spans":[[0,9007199254740991,"UP",false]]}'
+    keyed = [(b"state/eu", one) for one in FORGED] + [
+        (b"day/eu/2026-01-01", day),
+        (b"refused", b'{"v":1,"flows":{"x":1}}'),
+    ]
+    forge(bootstrap, names.telemetry, [(None, one) for one in FORGED])
+    forge(bootstrap, names.edge_status, [*keyed, (b"\xff", b"?")])
+    forge(bootstrap, names.dead_letters, [(None, one) for one in FORGED])
+    forge(bootstrap, names.requests, [(b"gap/x", b"Infinity"), (b"gap/\xff", FORGED[1])])
+    forge(bootstrap, "eu.heartbeats", [(b"\xff", b"?"), (None, None)])
+
+    def counted() -> bool:
+        return len(hub.monitor.latest().damaged) == 4
+
+    wait_for(counted, timeout=10, what="the count of forged records")
+    seen = hub.monitor.latest()
+    assert seen.damaged[names.telemetry] == len(FORGED)
+    assert seen.damaged[names.edge_status] == len(keyed)
+    assert seen.damaged[names.dead_letters] == len(FORGED)
+    assert seen.damaged[names.requests] == 2
+    wait_for(lambda: hub.monitor.latest().number > before + 3, timeout=10, what="further snapshots")
+    wait_for(
+        lambda: f"{names.telemetry}: {len(FORGED)} records are none of ours" in caplog.text, timeout=15, what="a word"
+    )
+    assert set(hub.states().values()) == {"UP"}
+    told = {one["name"]: one for one in trial.status()["threads"]}
+    assert {"monitor", "threads", "heartbeats-eu", "probe-eu", "probe-us"} <= told.keys()
+    assert {(one["condition"], one["restarts"]) for one in told.values()} == {("running", 0)}
+    hub.end()
+    assert trial.status()["threads"] == []
+
+
+def test_a_monitor_that_an_error_ends_is_replaced(epochs, monkeypatch):
+    """A foreign error in a look: it is named with its place in `status`, another monitor watches on, numbers grow."""
+    hub = Watched(epochs)
+    wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=30, what="both edges UP")
+    number, look = hub.monitor.latest().number, Monitor._tick
+    broken = iter([True])
+
+    def once(self):
+        if next(broken, False):
+            raise OverflowError("cannot convert float infinity to integer")
+        look(self)
+
+    monkeypatch.setattr(Monitor, "_tick", once)
+    wait_for(lambda: hub.monitor.latest().number > number + 2, timeout=20, what="snapshots of another monitor")
+    wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=20, what="both edges UP")
+    (monitor,) = (one for one in epochs.trial.status()["threads"] if one["name"] == "monitor")
+    assert (monitor["condition"], monitor["restarts"]) == ("running", 1)
+    assert monitor["error"].startswith("OverflowError at ")
+    assert "infinity" not in monitor["error"]
+    hub.end()
+
+
+def forge(bootstrap: str, topic: str, records) -> None:
+    """Write what somebody else might, if there is such a topic."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for key, value in records:
+        producer.produce(topic, value, key, 0)
+    assert producer.flush(10) == 0

@@ -10,6 +10,7 @@ from aggregator.kafka.control import Lease
 from aggregator.replicate import lead
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.threads import Threads
 from tests.trial import wait_for
 
 pytestmark = pytest.mark.brokers
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.brokers
 def driver_of(epochs, identity="second") -> Driver:
     """A driver that has not started anything; it needs no Spark to look at the lease."""
     stop = threading.Event()
-    return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop)
+    return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop, threads=Threads(stop))
 
 
 def awaited(epochs, *, standby: bool) -> None:
@@ -29,7 +30,7 @@ def awaited(epochs, *, standby: bool) -> None:
 def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
     """Lease: read before the id is taken; a lease that moves refuses the second driver, and the first never notices."""
     keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start()
+    keeper.start(Threads())
     with pytest.raises(AnotherHub, match="first") as refused:
         driver_of(epochs).run()
     assert refused.value.exit_code == 6
@@ -60,7 +61,7 @@ def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
     monkeypatch.setattr(lead, "_TAKEN_OVER_S", 1.0)
     keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start()
+    keeper.start(Threads())
     other = epochs.driver()
     fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
     assert isinstance(fenced, Fenced)

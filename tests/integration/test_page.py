@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.page.server import PageServer
+from aggregator.threads import Threads
 from tests.browsing import DESKTOP, PHONE, Visit, chromium
 from tests.unit.observe.hubs import edge
 from tests.unit.page.showing import WORD, Watched, config, troubled
@@ -56,7 +57,7 @@ def browser():
 def served():
     """A page over the troubled hub; what it shows can be replaced."""
     hub = config(ui={"listen": "127.0.0.1:0"})
-    server, watched = PageServer(hub, {}), Watched(troubled())
+    server, watched = PageServer(hub, {}, Threads()), Watched(troubled())
     server.serve(watched)
     yield server, watched
     server.close()
@@ -107,14 +108,14 @@ def test_the_page_stays_current_in_place(visit, served):
 def test_a_silent_server_is_told_and_its_return_too(browser):
     """When the page's server ends, the page says that it is old; when it is back, it goes on by itself."""
     hub = config(ui={"listen": "127.0.0.1:0"})
-    server = PageServer(hub, {})
+    server = PageServer(hub, {}, Threads())
     server.serve(Watched(troubled()))
     port = server.address.rstrip("/").rpartition(":")[2]
     opened = Visit(browser, server.address)
     opened.page.locator("#edge-eu").wait_for()
     server.close()
     opened.page.locator(".lost").wait_for(timeout=5000)
-    again = PageServer(config(ui={"listen": f"127.0.0.1:{port}"}), {})
+    again = PageServer(config(ui={"listen": f"127.0.0.1:{port}"}), {}, Threads())
     again.serve(Watched(renewed(8, state="STALLED", reason="stuck")))
     try:
         opened.wait_for_state("eu", "Stalled", 8)
@@ -192,7 +193,7 @@ def test_whoever_has_the_word_comes_in(browser, tmp_path):
     """Through the door with a keyboard; a wrong word is told at the field, and the stream opens with the session."""
     word = tmp_path / "word"
     word.write_text(WORD)
-    server = PageServer(config(ui={"listen": "127.0.0.1:0", "token": f"file:{word}"}), {})
+    server = PageServer(config(ui={"listen": "127.0.0.1:0", "token": f"file:{word}"}), {}, Threads())
     watched = Watched(troubled())
     server.serve(watched)
     opened = Visit(browser, server.address)

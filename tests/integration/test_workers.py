@@ -12,6 +12,7 @@ from aggregator.config.model import HubConfig
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.session import open_session
 from aggregator.replicate.warming import Warming
+from aggregator.threads import Threads
 
 pytestmark = [
     pytest.mark.spark,
@@ -46,7 +47,7 @@ def test_the_task_after_a_warm_one_has_no_archive_to_read_anew(spark):
     ]
     assert seen[1] > 0, "Spark's workers import from no archive any more: what this is for has gone"
     warming = Warming(spark, 1)
-    warming.start()
+    warming.start(Threads())
     warming.wait(threading.Event())
     assert [row.archives for row in spark.range(0, 1, 1, 1).mapInArrow(_archives, "archives long").collect()] == [0]
 

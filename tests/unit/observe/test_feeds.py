@@ -1,16 +1,15 @@
 """What is followed at central, folded: slots, fields of many lives, rates, requests to pause."""
 
 import json
+from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed
 from aggregator.kafka.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.pauses import Pause, fold_pauses, paused_edges
+from aggregator.kafka.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.kafka.requests import fold
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
@@ -27,7 +26,7 @@ def word(slot=0, epoch=3, **changes) -> bytes:
 
 
 def test_the_newest_word_of_each_running_slot_counts():
-    """Those of an older epoch, and of a slot that fell silent, do not; what is none of ours changes nothing."""
+    """Those of an older epoch, and of a slot that fell silent, do not; what is none of ours is counted and no more."""
     feed = SlotFeed()
     feed.take(word(0, epoch=2), 0.0)
     feed.take(word(1, epoch=2), 0.0)
@@ -35,6 +34,7 @@ def test_the_newest_word_of_each_running_slot_counts():
     for junk in (None, b"?", b"[]", b"{}", json.dumps({"kind": "fields", "slot": 9}).encode()):
         feed.take(junk, 5.0)
     (one,) = feed.slots(6.0)
+    assert feed.damaged == 4
     assert (one.slot, one.epoch, one.transactions, one.held) == (0, 3, 7, {"eu/orders/1": ("gap", "offsets 5 to 9")})
     assert one.clients["central"]["sent_bytes"] == 1.0
     assert feed.slots(16.0) == ()
@@ -80,24 +80,27 @@ PAUSE = Pause("eu", True, "ada@desk", 1_700_000_000_000, "brokers are moved")
 
 
 def test_a_pause_is_the_newest_word_about_its_edge():
-    """Who, when and why survive; a resumption replaces it; other requests are passed over, damaged ones named."""
+    """Who, when and why survive; a resumption replaces it; other requests are passed over; a damaged one is named, and
+    its edge rests.
+    """
     resumed = Pause("us", False, "bob", 3, "")
     records = [
         LogRecord(0, place, *one.encode())
         for place, one in enumerate([PAUSE, Pause("us", True, "x", 1, "y"), resumed, PAUSE])
     ]
     records.append(LogRecord(0, 9, "gap/truncated/eu/orders/0/0/1/2", b"?"))
-    found = fold_pauses(records, "h.requests")
+    found = fold_pauses(records)
     assert found == {"eu": PAUSE, "us": resumed}
     assert paused_edges(found.values()) == {"eu"}
     assert PAUSE.sentence == "by ada@desk since 2023-11-14T22:13:20Z: brokers are moved"
     assert resumed.sentence == ""
     assert fold(records[:-1], "h.requests") == {}
     key, value = PAUSE.encode()
-    for damaged in (b"?", b"{}", value.replace(b'"v": 1', b'"v": 2')):
-        with pytest.raises(Failed, match="offset 4"):
-            fold_pauses([LogRecord(0, 4, key, damaged)], "h.requests")
-    assert fold_pauses([LogRecord(0, 4, key, None)], "h.requests") == {}
+    for damaged in (b"?", b"{}", value.replace(b'"v": 1', b'"v": 2'), value.replace(b"eu", b"us")):
+        record = LogRecord(0, 4, key, damaged)
+        assert paused_edges(fold_pauses([record]).values()) == {"eu"}
+        assert "offset 4" in next(damaged_pauses([record], "h.requests"))
+    assert fold_pauses([LogRecord(0, 4, key, None)]) == {}
 
 
 def test_what_is_told_is_the_newest_record_of_each_key():
@@ -105,13 +108,14 @@ def test_what_is_told_is_the_newest_record_of_each_key():
     state = EdgeState("UP", "heartbeats arrive", 5, skew_ms=-3)
     told = Told().heard([(*pulse(), 10), (*pulse(), 20), (state_key("eu"), state.encode(), 30), ("junk", b"?", 40)])
     assert (told.pulse_ms, told.states) == (20, {"eu": state})
-    assert told.heard([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)]) == told
+    after = told.heard([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)])
+    assert after == replace(told, damaged=2)
     assert told.heard([(*pulse(last=True), 70)]).pulse_ms is None
 
 
 def test_flows_that_no_slot_got_are_told_too():
-    """The driver's newest word replaces the one before, an empty one included; a damaged one says nothing; a gap has a
-    list of its own.
+    """The driver's newest word replaces the one before, an empty one included; a damaged one changes nothing; a gap has
+    a list of its own.
     """
     refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
     told = Told().heard([(*refusal(refused), 10)])
@@ -119,7 +123,8 @@ def test_flows_that_no_slot_got_are_told_too():
     assert standing((), told.refused) == {"eu/a/0", "eu/b/0"}
     assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
     for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
-        assert told.heard([(REFUSED, damaged, 20)]).refused == {}
+        after = told.heard([(REFUSED, damaged, 20)])
+        assert (after.refused, after.damaged) == (refused, 1)
     assert told.heard([(*refusal({}), 20)]).refused == {}
     many = {f"eu/topic-{at}/0": ("retention", "why" * 40) for at in range(20_000)}
     assert len(refusal(many)[1]) < 100_000, "it stays below a broker's default for one record"

@@ -25,9 +25,10 @@ from aggregator.measures import CLIENT_NUMBERS, MEASURES
 from aggregator.observe.exposition import Exposition, MetricsServer, rendered
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
-from aggregator.observe.metrics import samples
+from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.telemetry import SlotWord, StandStill
 from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.threads import Condition, Threads, ThreadStatus
 from tests.programs import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot
 
@@ -50,7 +51,7 @@ class Watched:
 
 def exposed(seen, *, by_partition=False) -> bytes:
     """What a scrape of this snapshot gets."""
-    exposition = Exposition(by_partition=by_partition)
+    exposition = Exposition(Threads(), by_partition=by_partition)
     exposition.watcher = Watched(seen)
     return exposition.text()
 
@@ -93,13 +94,18 @@ def everything():
         gaps=(KnownGap(source, position, lost, GapState.ACCEPTED, decision),),
         lake=(TableStatus("orders", 4, 80, {at: 3}, {at: 9}, 1_699_999_990_000, verdict="pass", gate=gate),),
         epoch=3,
+        damaged={"h.telemetry": 4},
     )
 
 
 def test_every_measure_is_exposed_with_its_value():
     """One snapshot in which everything is known: all measures, and figures that a person can check."""
-    found = values(exposed(everything()))
+    threads = of_threads([ThreadStatus("lake", Condition.HANGING, 0, 2, "no pulse")])
+    found = values(rendered([*samples(everything(), by_partition=False, age_s=0.25), *threads]))
     assert {name for name, _ in found} == {one.name for one in MEASURES}
+    assert found["aggregator_thread_up", ("lake",)] == 0
+    assert found["aggregator_thread_restarts_total", ("lake",)] == 2
+    assert found["aggregator_damaged_records_total", ("h.telemetry",)] == 4
     assert found["aggregator_lake_gate_seconds_total", ("orders",)] == 1.5
     assert found["aggregator_lake_rule_failures_total", ("s/email", "orders")] == 2
     assert found["aggregator_lake_rule_failed_values_total", ("s/email", "orders")] == 7
@@ -203,6 +209,7 @@ def test_measures_are_named_as_prometheus_asks():
         "table",
         "version",
         "hub",
+        "thread",
     }
     for one in MEASURES:
         assert re.fullmatch(r"aggregator_[a-z0-9_]+", one.name)
@@ -224,12 +231,15 @@ def test_a_hundred_edges_of_fifty_topics_are_scraped_in_a_third_of_a_second():
 
 
 def test_it_is_served_and_a_taken_address_is_refused():
-    """On loopback, by the address of the configuration; nothing before the first snapshot; 78 where another listens."""
-    server = MetricsServer("127.0.0.1:0", by_partition=False)
+    """On loopback, where the configuration says; threads alone before the first snapshot; 78 where another listens."""
+    server = MetricsServer("127.0.0.1:0", Threads(), by_partition=False)
     address = f"127.0.0.1:{server.port}"
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
-            assert answer.read() == b""
+            assert values(answer.read()) == {
+                ("aggregator_thread_up", ("metrics",)): 1,
+                ("aggregator_thread_restarts_total", ("metrics",)): 0,
+            }
         server.serve(Watched(snapshot()))
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
             assert b'aggregator_edge_state{edge="eu",state="UP"} 1.0' in answer.read()
@@ -238,7 +248,7 @@ def test_it_is_served_and_a_taken_address_is_refused():
             urllib.request.urlopen(f"http://{address}/", timeout=5)
         missing.value.close()
         with pytest.raises(ConfigError, match=address) as refused:
-            MetricsServer(address, by_partition=False)
+            MetricsServer(address, Threads(), by_partition=False)
         assert refused.value.exit_code == 78
     finally:
         server.close()

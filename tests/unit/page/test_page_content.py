@@ -21,6 +21,7 @@ from aggregator.page.past import changes
 from aggregator.page.picture import SIZE, picture, spokes
 from aggregator.page.rendering import Pages
 from aggregator.page.states import badness, look_of
+from aggregator.threads import Threads
 from tests.unit.observe.hubs import edge, flow, snapshot
 from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, troubled, wide
 
@@ -181,7 +182,7 @@ def test_a_hundred_edges_of_fifty_topics_stay_quick_and_small():
         parts = app._edge_parts(Frame(seen), "edge-7")
         return app._page("edge.html", Frame(seen), parts, changes="/changes", title="edge-7").body
 
-    exposition = Exposition(by_partition=False)
+    exposition = Exposition(Threads(), by_partition=False)
     exposition.watcher = Watched(seen)
     for make in (start, one_edge, exposition.text):
         made, took = zip(*(timed(make) for _ in range(3)), strict=True)

@@ -1,0 +1,294 @@
+"""Threads under supervision: whatever ends one is said, and it begins again; one that gives no pulse is named.
+
+Invariants: no error of a thread is lost, and none ends another thread. What ends a process by design (`ExitError` of a
+thread that it can not live without) ends it, with the exit code of that error. Nothing is ended by force: a thread that
+hangs is named, and named again when it moves. No foreign error's text is kept, because it may quote a record.
+"""
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from aggregator.errors import AggregatorError, ExitError, Failed
+
+Pulse = Callable[[], None]
+Body = Callable[[Pulse], None]
+# Takes an error, and what may be said of it.
+Dying = Callable[[BaseException, str], None]
+
+# A life that lasted so long was no failure to begin.
+_LASTED_S = 60.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
+_FAILURES_MOST = 5
+_LOOK_EVERY_S = 1.0
+_FRAMES_MOST = 3
+log = logging.getLogger(__name__)
+
+
+class Condition(StrEnum):
+    """What a thread is at."""
+
+    RUNNING = "running"
+    HANGING = "hanging"
+    RESTARTING = "restarting"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStatus:
+    """One thread, as it is told.
+
+    Attributes:
+        name: Of what it does.
+        condition: `running`; `hanging`: no pulse for longer than its work can take; `restarting`: an error ended it,
+            and it begins again after a pause; `dead`: an error ended it for good.
+        since_ms: When that began, by this machine's clock; to be shown and never compared.
+        restarts: How often it began again since the process started.
+        error: What ended it last, in one line; empty where nothing ever did.
+    """
+
+    name: str
+    condition: Condition
+    since_ms: int
+    restarts: int = 0
+    error: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.condition is Condition.RUNNING
+
+
+class Supervised:
+    """One thread; made by `Threads`."""
+
+    def __init__(self, name: str, bound_s: float | None) -> None:
+        self.name = name
+        self.bound_s = bound_s
+        self.condition = Condition.RUNNING
+        self.restarts = 0
+        self.error = ""
+        self.since_s = self.pulse_s = time.monotonic()
+        self.thread: threading.Thread | None = None
+
+    def pulse(self) -> None:
+        """Say that the work goes on."""
+        self.pulse_s = time.monotonic()
+
+    def turn(self, condition: Condition) -> None:
+        """Enter another condition."""
+        self.condition, self.since_s = condition, time.monotonic()
+        self.pulse()
+
+    def hangs(self, now_s: float) -> bool:
+        """Whether its work takes longer than it can."""
+        return self.condition is Condition.RUNNING and self.bound_s is not None and now_s - self.pulse_s > self.bound_s
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self.thread is not None and self.thread.is_alive()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for its end; not from within itself."""
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(timeout_s)
+
+
+class Threads:
+    """The threads of one hub in this process.
+
+    Args:
+        stop: Set when a thread ends that the process can not live without.
+    """
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.fatal: AggregatorError | None = None
+        self._stop = stop or threading.Event()
+        self._known: dict[str, Supervised] = {}
+        self._named: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+
+    def start(
+        self,
+        name: str,
+        body: Body,
+        *,
+        stop: threading.Event,
+        bound_s: float | None,
+        vital: bool = False,
+        dying: Dying | None = None,
+    ) -> Supervised:
+        """Start a daemon thread that begins again after every error.
+
+        Args:
+            name: Of what it does; the newest thread of a name is told.
+            body: Its work, which calls the pulse it gets at every turn; returning ends the thread.
+            stop: Set: it does not begin again.
+            bound_s: A turn never takes so many seconds; None where nobody can say.
+            vital: The process can not live without it: an `ExitError`, or five failures in a row, end the process.
+            dying: Takes its first error, instead of a restart: its owner decides what follows.
+        """
+        made = Supervised(name, bound_s)
+        life = _Life(self, made, body, stop, vital=vital, dying=dying)
+        made.thread = threading.Thread(target=life.live, name=name, daemon=True)
+        with self._lock:
+            self._known[name] = made
+        made.thread.start()
+        return made
+
+    @contextmanager
+    def watching(self, name: str, bound_s: float) -> Iterator[Pulse]:
+        """Supervise the calling thread while the block lasts: it is named when it hangs; its errors are its caller's.
+
+        Args:
+            name: Of what it does.
+            bound_s: As for `start`.
+        """
+        made = Supervised(name, bound_s)
+        with self._lock:
+            self._known[name] = made
+        try:
+            yield made.pulse
+        finally:
+            self.forget(made)
+
+    def forget(self, ended: Supervised) -> None:
+        """A thread has ended as it should."""
+        with self._lock:
+            if self._known.get(ended.name) is ended:
+                del self._known[ended.name]
+
+    def statuses(self) -> tuple[ThreadStatus, ...]:
+        """Every thread that should be there, by name."""
+        with self._lock:
+            known = sorted(self._known.items())
+        now_s, now_ms = time.monotonic(), int(time.time() * 1000)
+
+        def told(one: Supervised) -> ThreadStatus:
+            hangs = one.hangs(now_s)
+            since_s = one.pulse_s if hangs else one.since_s
+            condition = Condition.HANGING if hangs else one.condition
+            since_ms = now_ms - int((now_s - since_s) * 1000)
+            error = f"no pulse for over {one.bound_s:.0f} s" if hangs else one.error
+            return ThreadStatus(one.name, condition, since_ms, one.restarts, error)
+
+        return tuple(told(one) for _, one in known)
+
+    def watch(self, stop: threading.Event, told: Callable[[tuple[ThreadStatus, ...]], None]) -> Supervised:
+        """Start the thread that looks at all others: it logs who hangs, and tells all of them, once a second.
+
+        Args:
+            stop: Ends it.
+            told: Takes what it finds.
+        """
+
+        def look(pulse: Pulse) -> None:
+            while not stop.wait(_LOOK_EVERY_S):
+                pulse()
+                found = self.statuses()
+                self._name_hanging(found)
+                told(found)
+
+        return self.start("threads", look, stop=stop, bound_s=60.0)
+
+    def end(self, error: AggregatorError) -> None:
+        """The process can not live on: it stops, and ends with this error."""
+        self.fatal = self.fatal or error
+        self._stop.set()
+
+    def check(self) -> None:
+        """Raise what ended the process, if a thread did.
+
+        Raises:
+            AggregatorError: the first such error.
+        """
+        if self.fatal is not None:
+            raise self.fatal
+
+    def _name_hanging(self, found: tuple[ThreadStatus, ...]) -> None:
+        hanging = {one.name: one.error for one in found if one.condition is Condition.HANGING}
+        for name in hanging.keys() - self._named:
+            log.error("thread %s hangs: %s", name, hanging[name])
+        for name in self._named - hanging.keys():
+            log.warning("thread %s moves again", name)
+        self._named = frozenset(hanging)
+
+
+class _Life:
+    """What runs in a supervised thread: its body, again and again."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        own: Supervised,
+        body: Body,
+        stop: threading.Event,
+        *,
+        vital: bool,
+        dying: Dying | None,
+    ) -> None:
+        self._threads, self._own, self._body, self._stop = threads, own, body, stop
+        self._vital, self._dying = vital, dying
+
+    def live(self) -> None:
+        failures = 0
+        while True:
+            began = time.monotonic()
+            try:
+                self._body(self._own.pulse)
+            except BaseException as error:  # noqa: BLE001 - libraries of Rust raise what is no Exception
+                failures = 1 if time.monotonic() - began > _LASTED_S else failures + 1
+                if not self._goes_on(error, failures):
+                    return
+            else:
+                self._threads.forget(self._own)
+                return
+
+    def _goes_on(self, error: BaseException, failures: int) -> bool:
+        """Say what ended it; whether it begins again, after a pause."""
+        own, said = self._own, told(error)
+        own.error = said
+        if self._ends(error, failures, said):
+            own.turn(Condition.DEAD)
+            log.error("thread %s ended: %s", own.name, said)
+            return False
+        if self._stop.is_set():
+            log.warning("thread %s ended at the stop: %s", own.name, said)
+            self._threads.forget(own)
+            return False
+        own.turn(Condition.RESTARTING)
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10))
+        log.error("thread %s ended and begins again in %.1f s: %s", own.name, pause_s, said)
+        if self._stop.wait(pause_s):
+            return False
+        own.restarts += 1
+        own.turn(Condition.RUNNING)
+        return True
+
+    def _ends(self, error: BaseException, failures: int, said: str) -> bool:
+        if self._dying is not None:
+            self._dying(error, said)
+            return True
+        if self._vital and isinstance(error, ExitError):
+            self._threads.end(error)
+            return True
+        if self._vital and failures >= _FAILURES_MOST:
+            why = f"thread {self._own.name} ended {failures} times in a row: {said}"
+            self._threads.end(Failed(why, hint="look at the log, mend it, start again"))
+            return True
+        return False
+
+
+def told(error: BaseException) -> str:
+    """An error in one line: our own with its words, a foreign one by its name and the places where it was raised."""
+    if isinstance(error, AggregatorError):
+        return error.message
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-_FRAMES_MOST:]]
+    return f"{type(error).__name__} at {' > '.join(places)}"

@@ -1,0 +1,297 @@
+"""Forged and damaged records in the hub's own topics: each is counted or refused by name, and nothing else happens."""
+
+import json
+
+import pytest
+from hypothesis import example, given, note, settings
+from hypothesis import strategies as st
+
+from aggregator.backfill.store import Told as ToldBackfills
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.edges.availability import State
+from aggregator.edges.heartbeats import Heartbeat, decode
+from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
+from aggregator.errors import Failed
+from aggregator.kafka import control, ledger, letters, releases, requests
+from aggregator.kafka.committed import CentralPartition
+from aggregator.kafka.control import ControlState, Epoch, Lease
+from aggregator.kafka.decoding import Damaged, key_text
+from aggregator.kafka.edge_status import EdgeState, Told, day_record, pulse, refusal, state_key, threads_record
+from aggregator.kafka.gap import Decision, Gap, GapKind
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.pauses import Pause, paused_edges
+from aggregator.kafka.releases import Release
+from aggregator.observe.fields import FieldFeed
+from aggregator.observe.gaps import GapState, KnownGap
+from aggregator.observe.history import day_records, lasting, told_spans
+from aggregator.observe.metrics import samples
+from aggregator.observe.telemetry import SlotFeed
+from aggregator.observe.watch import standing, troubles
+from aggregator.page.overview import overview
+from aggregator.threads import Condition, ThreadStatus
+from tests.unit.observe.hubs import edge, snapshot
+
+NOW_MS = 1_700_000_000_000
+SOURCE = EdgePartition("eu", "orders", 0)
+GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
+DECISION = Decision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
+PAUSE = Pause("eu", True, "ada", 9, "moved")
+RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
+ENTRY = LedgerRecord(0, "id", 90, 3, 0, gap=GAP)
+WORD = {
+    "v": 1,
+    "at_ms": 5,
+    "life": "a",
+    "rss_bytes": 9,
+    "cpu_s": 1.5,
+    "epoch": 3,
+    "slot": 0,
+    "transactions": 7,
+    "held": {"eu/orders/1": ["gap", "offsets 5 to 9"]},
+    "waiting": {"eu/orders/2": "the registry does not answer"},
+    "ages_ms": {"eu": -1200},
+    "clients": {"central": {"sent_bytes": 1.0}},
+}
+ROW = [7, "email", "string", ["PII"], "tag", "drop", "removed", 9, 1, 5, 0, False]
+FIELDS = {
+    "kind": "fields",
+    "edge": "eu",
+    "topic": "orders",
+    "policy": ["p", 1, ""],
+    "keys": {"customer": 1},
+    "number": 1,
+    "parts": 1,
+    "part": 0,
+    "rows": [ROW],
+    "life": "a",
+    "at_ms": NOW_MS,
+}
+LETTER = {"v": 1, "edge": "eu", "topic": "orders", "partition": 0, "offset": 4, "reason": "undecodable"}
+DAY = day_record("eu", "2023-11-14", [Span(NOW_MS - 1000, NOW_MS, State.UP)])
+THREADS = threads_record([ThreadStatus("lake", Condition.HANGING, NOW_MS, 2, "no pulse")])
+BACKFILL = ("cancel/aa", json.dumps({"by": "ada", "at_ms": 5}).encode())
+
+
+def slot_words(_, value):
+    """As the monitor uses them: in metrics, on the page, as reasons of flows."""
+    feed = SlotFeed()
+    feed.take(value, 0.0)
+    slots = feed.slots(0.0)
+    held = standing(slots, {})
+    assert {EdgePartition.parse(one).partition >= 0 for one in held} <= {True}
+    troubles(slots, {})
+    seen = snapshot(slots=slots)
+    list(samples(seen, by_partition=True, age_s=0.0))
+    return bool(slots) or feed.damaged == 1
+
+
+def field_words(_, value):
+    """As the page and the metrics use them."""
+    feed = FieldFeed()
+    feed.take(value)
+    feed.settle(1000)
+    seen = snapshot(fields=feed.topics())
+    list(samples(seen, by_partition=True, age_s=0.0))
+    overview(seen)
+    return True
+
+
+def edge_states(key, value):
+    """As the monitor and `status` use them: states, history, refusals, threads."""
+    told = Told().heard([(key, value, NOW_MS)])
+    spans = told_spans(told.days, "eu")
+    assert sum(map(len, by_day(spans).values())) <= 2000
+    lasting(spans, told.states.get("eu"), NOW_MS)
+    uptimes(spans, now_ms=NOW_MS, objective=0.99)
+    list(day_records("eu", spans, {day: rows for (_, day), rows in told.days.items()}, now_ms=NOW_MS))
+    state = told.states.get("eu", EdgeState("UP", "", 0))
+    seen = snapshot([edge(state=state.state, reason=state.reason, latency_ms=state.latency_ms, skew_ms=state.skew_ms)])
+    list(samples(seen, by_partition=True, age_s=0.0))
+    overview(seen)
+    assert {EdgePartition.parse(one).partition >= 0 for one in told.refused} <= {True}
+    json.dumps([one.since_ms + one.restarts for one in told.threads])
+    return True
+
+
+def asked(key, value):
+    """As the driver and the monitor use them; a damaged pause is a pause, a damaged decision is none."""
+    found = requests._requests([LogRecord(0, 4, key, value)], "h.requests")
+    for decision in found.decisions:
+        KnownGap(decision.source, decision.position, decision.gap, GapState.ACCEPTED, decision).plain()
+    paused_edges(found.pauses.values())
+    assert all(one.sentence is not None for one in found.pauses.values())
+    assert value is None or key.startswith("pause/") or bool(found.damaged) != bool(found.decisions)
+    if found.damaged and key.startswith("pause/"):
+        assert paused_edges(found.pauses.values()) == {key.removeprefix("pause/")}
+    return True
+
+
+def refused_by_name(read):
+    """One that is refused: whatever is wrong, it is an error of ours that names where."""
+
+    def use(key, value):
+        try:
+            read(LogRecord(0, 4, key, value))
+        except Failed as error:
+            assert "offset 4" in error.message
+        return True
+
+    return use
+
+
+def counted_letters(_, value):
+    """As the monitor counts them."""
+    try:
+        found = letters.reason_of(value)
+    except Damaged:
+        return True
+    list(samples(snapshot(letters={found: 1} if found else {}), by_partition=True, age_s=0.0))
+    return True
+
+
+def dump(body) -> bytes:
+    return json.dumps(body).encode()
+
+
+KINDS = {
+    "telemetry": (slot_words, "", dump(WORD)),
+    "fields": (field_words, "", dump(FIELDS)),
+    "pulse": (edge_states, *pulse()),
+    "refused": (edge_states, *refusal({"eu/orders/0": ("retention", "too old")})),
+    "state": (edge_states, state_key("eu"), EdgeState("UP", "beats", NOW_MS, skew_ms=-3, latency_ms=5).encode()),
+    "day": (edge_states, *DAY),
+    "threads": (edge_states, *THREADS),
+    "gap": (asked, *requests.encode(DECISION)),
+    "pause": (asked, *PAUSE.encode()),
+    "release": (refused_by_name(lambda one: releases.fold_releases([one], "h.requests")), *RELEASE.encode()),
+    "epoch": (
+        refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
+        *control.encode(Epoch(3, 2, 2, "me")),
+    ),
+    "lease": (
+        refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
+        *control.encode(Lease("me", 5)),
+    ),
+    "end": (refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")), *control.encode(3)),
+    "ledger": (refused_by_name(lambda one: ledger.winners([one], "h.ledger")), str(SOURCE), ENTRY.encode()),
+    "letter": (counted_letters, "", dump(LETTER)),
+    "backfill": (refused_by_name(lambda one: ToldBackfills().take_requests([one], "h.backfill.requests")), *BACKFILL),
+}
+# Tokens that a JSON parser may take, or may choke on.
+HOSTILE = [
+    "Infinity", "-Infinity", "NaN", "1e400", "-1e400", "1e308", "9" * 30, "9" * 5000, "-1", "0.5", "true", "null",
+    '""', '"x"', '"\\ud800"', '"\\u0000"', "[]", "{}", "[[]]", '{"a":{}}', "[" * 3_000 + "]" * 3_000,
+    '{"a":' * 3_000 + "1" + "}" * 3_000, "253402300800000", "9223372036854775808", '"eu/orders/x"', '"\U0001f4a5"',
+]  # fmt: skip
+MARK = "\U00010000"
+
+
+def places(body, path=()):
+    """Every place in a JSON value."""
+    yield path
+    items = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
+    for name, one in items:
+        yield from places(one, (*path, name))
+
+
+def forged(value: bytes, where: int, token: str, *, as_key: bool) -> bytes:
+    """The record with one place replaced by a token, or with a key of that name beside the others."""
+    body = json.loads(value)
+    found = list(places(body))
+    path = found[where % len(found)]
+    holder = {"": body}
+    at, name = holder, ""
+    for step in path:
+        at, name = at[name], step
+    if as_key and isinstance(at[name], dict):
+        at[name] = {MARK: next(iter(at[name].values()), 1)} | at[name]
+        return json.dumps(holder[""], ensure_ascii=False).replace(MARK, "".join(token[:50].split('"'))).encode()
+    at[name] = MARK
+    text = json.dumps(holder[""], ensure_ascii=False).replace(f'"{MARK}"', token)
+    return text.encode(errors="surrogatepass")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=80, print_blob=True)
+@given(where=st.integers(0, 60), token=st.sampled_from(HOSTILE), as_key=st.booleans())
+@example(where=1, token="Infinity", as_key=False)
+@example(where=0, token="[" * 3_000 + "]" * 3_000, as_key=False)
+def test_a_forged_record_ends_nothing(kind, where, token, as_key):
+    """A number without end, nesting without end, another type or name anywhere in a record of the hub's topics."""
+    use, key, value = KINDS[kind]
+    note(f"{kind}, place {where}, token {token[:40]}")
+    assert use(key, forged(value, where, token, as_key=as_key))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40, print_blob=True)
+@given(value=st.one_of(st.none(), st.binary(max_size=60)), key=st.binary(max_size=20))
+def test_bytes_that_are_none_of_ours_end_nothing(kind, value, key):
+    """Any bytes as a value, and as a key."""
+    use, known, _ = KINDS[kind]
+    assert use(known, value)
+    if kind not in ("pause", "gap"):
+        assert use(key_text(key), value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_hub_writes_itself_is_taken(kind):
+    """The table above is of real records: none of them is refused or counted."""
+    use, key, value = KINDS[kind]
+    assert use(key, value)
+    match kind:
+        case "telemetry":
+            feed = SlotFeed()
+            feed.take(value, 0.0)
+            assert [one.ages_ms for one in feed.slots(0.0)] == [{"eu": -1200}]
+        case "fields":
+            feed = FieldFeed()
+            feed.take(value)
+            assert list(feed.topics()) == [("eu", "orders")]
+        case "pulse" | "refused" | "state" | "day" | "threads":
+            told = Told().heard([(key, value, NOW_MS)])
+            assert told != Told()
+            assert told.damaged == 0
+        case "gap" | "pause":
+            found = requests._requests([LogRecord(0, 4, key, value)], "h.requests")
+            assert (found.decisions, found.pauses) == (((DECISION,), {}) if kind == "gap" else ((), {"eu": PAUSE}))
+            assert not found.damaged
+        case "release":
+            assert len(releases.fold_releases([LogRecord(0, 4, key, value)], "h.requests")) == 1
+        case "epoch" | "lease" | "end":
+            assert control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control") != ControlState()
+        case "ledger":
+            assert ledger.winners([LogRecord(0, 4, key, value)], "h.ledger") == {SOURCE: ENTRY}
+        case "letter":
+            assert letters.reason_of(value) == ("eu", "orders", "undecodable")
+        case "backfill":
+            told = ToldBackfills()
+            told.take_requests([LogRecord(0, 4, key, value)], "h.backfill.requests")
+            assert told.cancelled["aa"].by == "ada"
+
+
+def test_a_history_of_centuries_is_not_cut_into_days():
+    """A day's record speaks of its own day; a span without end would keep its reader busy for ever."""
+    key, _ = DAY
+    for span in (
+        [0, 2**50, "UP", False],
+        [NOW_MS, NOW_MS + 2 * DAY_MS, "UP", False],
+        [NOW_MS, NOW_MS - 1, "UP", False],
+    ):
+        told = Told().heard([(key, json.dumps({"v": 1, "spans": [span]}).encode(), NOW_MS)])
+        assert (told.days, told.damaged) == ({}, 1)
+    told = Told().heard([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
+    assert told.damaged == 1
+
+
+@settings(max_examples=200, print_blob=True)
+@given(key=st.one_of(st.none(), st.binary(max_size=40)), value=st.one_of(st.none(), st.binary(max_size=12)))
+@example(key=Heartbeat("h", "eu", 1).encode_key(), value=b"\x00\x00" + b"\x7f" * 8)
+def test_any_bytes_are_a_heartbeat_or_none(key, value):
+    """A beat is exactly one, or `ValueError`."""
+    try:
+        beat = decode(key, value)
+    except ValueError:
+        return
+    assert (beat.encode_key(), beat.encode_value()) == (key, value)
