@@ -279,6 +279,13 @@ LAKE_RULE_VALUES = Measure(
 LAKE_QUARANTINED = Measure(
     "aggregator_lake_quarantined_rows", "gauge", "rows", ("table",), "Rows that the gate diverted."
 )
+LAKE_OUT_OF_RANGE = Measure(
+    "aggregator_lake_out_of_range_rows",
+    "gauge",
+    "rows",
+    ("table",),
+    "Rows with a number that their column can not hold: null there, and told in `_out_of_range`.",
+)
 LAKE_PROBLEM = Measure("aggregator_lake_unreadable", "gauge", "", ("table",), "1 while the table can not be read.")
 DAMAGED = Measure(
     "aggregator_damaged_records_total",

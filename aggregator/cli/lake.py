@@ -127,6 +127,7 @@ def _plain(one: "TableStatus") -> dict[str, object]:
         "files": one.files,
         "small_files": one.small_files,
         "bytes": one.size_bytes,
+        "out_of_range": one.out_of_range,
         "committed_ms": one.committed_ms,
         "problem": one.problem,
     }
@@ -134,7 +135,18 @@ def _plain(one: "TableStatus") -> dict[str, object]:
 
 def _text(found: "Iterable[TableStatus]", now_ms: int) -> Iterator[str]:
     yield from table(
-        ("table", "version", "rows", "lag records", "files", "to compact", "MB", "committed", "problem"),
+        (
+            "table",
+            "version",
+            "rows",
+            "lag records",
+            "files",
+            "to compact",
+            "MB",
+            "out of range",
+            "committed",
+            "problem",
+        ),
         [
             (
                 one.table,
@@ -144,6 +156,7 @@ def _text(found: "Iterable[TableStatus]", now_ms: int) -> Iterator[str]:
                 one.files,
                 one.small_files,
                 round(one.size_bytes / 1e6, 1),
+                one.out_of_range,
                 None if one.committed_ms is None else f"{(now_ms - one.committed_ms) // 1000} s ago",
                 one.problem,
             )

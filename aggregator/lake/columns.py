@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from aggregator.errors import HoldError
 from aggregator.lake.lift import arrow_type, named_parts
+from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.plain import holds_union
 from aggregator.lake.shape import Record, Shape, read_shape
 
@@ -30,7 +31,7 @@ FIXED_COLUMNS = pa.schema(
     ]
 )
 DAY_COLUMN = "_day"  # of a table that is divided by day: the UTC date of `_timestamp`
-_FIXED_NAMES = frozenset(name.casefold() for name in FIXED_COLUMNS.names)
+_RESERVED = frozenset(name.casefold() for name in (*FIXED_COLUMNS.names, COLUMN))
 # Avro's own promotions, and what decoded values of the narrower type may be written as.
 _WIDER = {
     (pa.int32(), pa.int64()),
@@ -70,7 +71,7 @@ def columns_of(record: Record) -> tuple[Column, ...]:
 
 
 def _column_name(name: str) -> str:
-    return f"f_{name}" if name.casefold() in _FIXED_NAMES else name
+    return f"f_{name}" if name.casefold() in _RESERVED else name
 
 
 def decoder_for(schema: str) -> str:

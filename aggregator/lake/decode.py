@@ -3,18 +3,20 @@
 Records of one schema share their five frame bytes (magic, schema id). A group is decoded as one Avro block in which
 each body is followed by the *next* record's frame, read as a last field of the record: where a body is too long or too
 short for its schema, the frame is not where it must be, and the group is refused instead of shifted.
-Invariant: both decoders give the same table. Refuses a record that does not decode, by its coordinates alone.
+Invariant: both decoders give the same table, and a number that its column can not hold costs its own value only (see
+`out_of_range`). Refuses a record that does not decode, by its coordinates alone.
 """
 
 import io
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import fastavro
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,10 +25,13 @@ from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.lift import lift
+from aggregator.lake.out_of_range import COLUMN, Note, Place, bare_decimals, flags, noted, with_notes, within
 from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
-from aggregator.lake.shape import Nothing, Record, read_shape
+from aggregator.lake.shape import RECORD_TIMES, Nothing, Record, Shape, read_shape
 from aggregator.schema.wire import HEADER_BYTES
 
+_TIMESTAMP = "_timestamp"
+_MS, _US = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
 _SYNC = bytes(range(16))
 _ORIGIN_PARTS = 6
 
@@ -66,16 +71,27 @@ class Decoder:
 
         Raises:
             Undecodable: one of them is not of this schema, or holds what its column can not.
+
+        Returns:
+            Its columns, and `_out_of_range` where one of the values has a number that its column can not hold.
         """
         frame = values[0][:HEADER_BYTES]
         data = b"".join([values[0][HEADER_BYTES:], *values[1:], frame])
-        plain = (self._by_polars if self.engine == "polars" else self._by_fastavro)(data, len(values), frame)
-        parts = [(index, f.shape) for index, f in enumerate(self.record.fields) if not isinstance(f.shape, Nothing)]
+        top = Place("", partial(np.arange, len(values)))
+        read = self._by_polars if self.engine == "polars" else self._by_fastavro
+        plain = read(data, len(values), frame, top.notes)
         try:
-            lifted = [lift(shape, plain[numbered(index)]) for index, shape in parts]
+            lifted = [lift(shape, plain[at], top.inside(name)) for at, name, shape in self._parts]
         except (pa.ArrowException, ValueError):
             raise Undecodable from None
-        return pa.table(lifted, names=[column.name for column in columns_of(self.record)])
+        table = pa.table(lifted, names=[name for _, name, _ in self._parts])
+        return table.append_column(COLUMN, flags(top.notes, len(values))) if top.notes else table
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, str, Shape]]:
+        """Plain name, column and shape of every field that holds something."""
+        kept = [numbered(index) for index, one in enumerate(self.record.fields) if not isinstance(one.shape, Nothing)]
+        return [(at, *column) for at, column in zip(kept, columns_of(self.record), strict=True)]
 
     @cached_property
     def _plain(self) -> dict[str, Any]:
@@ -95,13 +111,17 @@ class Decoder:
     def _unwrap(self) -> Callable[[Any], Any]:
         return unwrapped(self.record)
 
-    def _by_polars(self, data: bytes, count: int, frame: bytes) -> dict[str, Any]:
+    @cached_property
+    def _bare(self) -> Any:
+        return fastavro.parse_schema(plain_schema(self.record, bare=True))
+
+    def _by_polars(self, data: bytes, count: int, frame: bytes, notes: list[Note]) -> dict[str, Any]:
         block = b"".join((self._header, _long(count), _long(len(data)), data, _SYNC))
         try:
             read = pl.read_avro(io.BytesIO(block)).to_arrow()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             # A Rust panic is a BaseException; the values may still be right (a decimal padded beyond 16 bytes).
-            return self._by_fastavro(data, count, frame)
+            return self._by_fastavro(data, count, frame, notes)
         if (
             read.num_rows != count
             or not pc.all(pc.equal(read[FRAME_FIELD], pa.scalar(frame, pa.large_binary()))).as_py()
@@ -109,24 +129,44 @@ class Decoder:
             raise Undecodable
         return {name: read.column(name).combine_chunks() for name in read.column_names}
 
-    def _by_fastavro(self, data: bytes, count: int, frame: bytes) -> dict[str, Any]:
-        source = io.BytesIO(data)
+    def _by_fastavro(self, data: bytes, count: int, frame: bytes, notes: list[Note]) -> dict[str, Any]:
         try:
-            rows = [
-                fastavro.schemaless_reader(
-                    source, self._parsed, None, return_record_name=True, return_record_name_override=True
-                )
-                for _ in range(count)
-            ]
-        except Exception:  # noqa: BLE001 - fastavro raises what its C code meets: IndexError, EOFError, UnicodeError, …
-            raise Undecodable from None
-        if source.tell() != len(data) or any(row.pop(FRAME_FIELD) != frame for row in rows):
-            raise Undecodable
+            struct = self._struct(_rows(data, count, frame, self._parsed))
+        except Undecodable:  # a decimal, perhaps, of more digits than its schema says
+            rows = map(self._unwrap, _rows(data, count, frame, self._bare))
+            struct = self._struct([self._bounded(at, row, notes) for at, row in enumerate(rows)], unwrap=False)
+        return {struct.type.field(index).name: struct.field(index) for index in range(struct.type.num_fields)}
+
+    def _bounded(self, at: int, row: Mapping[str, Any], notes: list[Note]) -> dict[str, Any]:
+        def note(path: str, number: int) -> None:
+            notes.append(noted(at, path, number))
+
+        return {plain: bare_decimals(shape, row[plain], name, note) for plain, name, shape in self._parts}
+
+    def _struct(self, rows: list[Any], *, unwrap: bool = True) -> Any:
         try:
-            struct = pa.array(map(self._unwrap, rows), type=wire_arrow(self.record), size=count)
+            return pa.array(map(self._unwrap, rows) if unwrap else rows, type=wire_arrow(self.record), size=len(rows))
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             raise Undecodable from None
-        return {struct.type.field(index).name: struct.field(index) for index in range(struct.type.num_fields)}
+
+
+def _rows(data: bytes, count: int, frame: bytes, schema: Any) -> list[Any]:
+    """What fastavro makes of so many bodies, each followed by the next one's frame.
+
+    Raises:
+        Undecodable: they are not of this schema.
+    """
+    source = io.BytesIO(data)
+    try:
+        rows = [
+            fastavro.schemaless_reader(source, schema, None, return_record_name=True, return_record_name_override=True)
+            for _ in range(count)
+        ]
+    except Exception:  # noqa: BLE001 - fastavro raises what its C code meets: IndexError, EOFError, UnicodeError, …
+        raise Undecodable from None
+    if source.tell() != len(data) or any(row.pop(FRAME_FIELD) != frame for row in rows):
+        raise Undecodable
+    return rows
 
 
 @dataclass
@@ -141,14 +181,17 @@ class Decoding:
     decoders: dict[bytes, Decoder] = field(default_factory=dict)
 
     def table(self, batch: Committed) -> pa.Table:
-        """Rows of a batch: the fixed columns, then the fields of all its schemas.
+        """Rows of a batch: the fixed columns, then the fields of all its schemas, then what is out of range of them.
 
         Raises:
             RecordHeld: a record does not decode; names topic, partition and offset.
             HoldError: its schemas do not fit side by side; says what differs.
             RetryError: the registry does not answer.
         """
-        fixed = _fixed_columns(batch)
+        times = Place(_TIMESTAMP, partial(np.arange, len(batch)))
+        return with_notes(self._table(batch, _fixed_columns(batch, times)), times.notes)
+
+    def _table(self, batch: Committed, fixed: pa.Table) -> pa.Table:
         columns = self._alike(batch)
         if columns is not None:
             return pa.table([*fixed.columns, *columns.columns], names=[*fixed.column_names, *columns.column_names])
@@ -261,7 +304,7 @@ def _first_bad(decoder: Decoder, values: Sequence[bytes], indices: Sequence[int]
     return indices[0]
 
 
-def _fixed_columns(batch: Committed) -> pa.Table:
+def _fixed_columns(batch: Committed, times: Place) -> pa.Table:
     """The fixed columns; without a readable `hub.origin` the origin's columns are null."""
     count = len(batch)
     edge, topic, partition, offset, incarnation = origin_columns(batch.origins)
@@ -271,7 +314,7 @@ def _fixed_columns(batch: Committed) -> pa.Table:
         partition,
         offset,
         incarnation,
-        pa.array(batch.timestamps_ms, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        within(pa.array(batch.timestamps_ms, pa.int64()), RECORD_TIMES, times).cast(_MS).cast(_US),
         pa.array(batch.keys, pa.binary()),
         pa.array([value is None for value in batch.values]) if None in batch.values else pa.repeat(False, count),
         pa.repeat(batch.topic, count),

@@ -23,9 +23,11 @@ from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current import SUFFIX as CURRENT
 from aggregator.lake.current import CurrentStates
+from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job
 from aggregator.lake.leftovers import KEEP, discard, sweep, sweep_scratch
+from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
@@ -315,6 +317,8 @@ def _report(
     for one in held[len(todo.held) :]:
         log.warning("table %s is held: %s", name, one.reason)
     rows = sum(file.rows for file in files)
+    if outside := sum(map(out_of_range, files)):
+        log.warning("table %s: %d of %d new records have a number out of range, see %s", name, outside, rows, COLUMN)
     return TableReport(
         name,
         rows,

@@ -18,6 +18,7 @@ from aggregator.lake.division import Part, divided, with_day
 from aggregator.lake.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import PREFIX, SUFFIX, Lease, discard
+from aggregator.lake.out_of_range import COLUMN
 
 _FILE_BYTES = 256 * 1024 * 1024
 _GROUP_BYTES = 16 * 1024 * 1024  # as Arrow counts them
@@ -169,6 +170,12 @@ class Stage:
         self._folder.sync(name)
         schema = self._schema.serialize().to_pybytes()
         self._staged.append(StagedFile(name, size, footers[0].num_rows, statistics(footers[0]), schema, part))
+
+
+def out_of_range(file: StagedFile) -> int:
+    """Its records with a number that their column can not hold, by its statistics."""
+    nulls = json.loads(file.stats).get("nullCount", {}).get(COLUMN)
+    return 0 if nulls is None else file.rows - int(nulls)
 
 
 def statistics(footer: Any) -> str:

@@ -1,12 +1,14 @@
 """From the plain columns that a decoder delivers to the native columns that a table holds.
 
-Invariant: a value changes its type, never its meaning; one that the type can not hold raises instead of wrapping round.
+Invariant: a value changes its type, never its meaning; one that the type can not hold is null and noted, or raises
+instead of wrapping round.
 """
 
 from typing import Any
 
 import pyarrow as pa
 
+from aggregator.lake.out_of_range import Place, within
 from aggregator.lake.plain import kept_branches
 from aggregator.lake.shape import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
 
@@ -37,18 +39,20 @@ def named_parts(shape: Union | Record) -> list[tuple[str, Shape]]:
     return [(field.name, field.shape) for field in shape.fields if not isinstance(field.shape, Nothing)]
 
 
-def lift(shape: Shape, array: Any) -> Any:
+def lift(shape: Shape, array: Any, place: Place) -> Any:
     """The native array of a plain one.
 
     Args:
         shape: What the values are.
         array: Arrow array of type `plain.wire_arrow(shape)`, without an offset.
+        place: Where the values lie, and what takes those that are out of range.
 
     Raises:
         pyarrow.ArrowInvalid: a value is outside its native type. Its text may hold the value: never log it.
     """
     match shape:
-        case Leaf(casts=casts):
+        case Leaf(casts=casts, bounds=bounds):
+            array = array if bounds is None else within(array, bounds, place)
             for step in casts:
                 array = array.cast(step)
             return array
@@ -56,18 +60,22 @@ def lift(shape: Shape, array: Any) -> Any:
             indices = array.cast(pa.int32())
             return pa.DictionaryArray.from_arrays(indices, pa.array(symbols, pa.string())).cast(pa.string())
         case Nullable(item):
-            return lift(item, array)
+            return lift(item, array, place)
         case Array(item):
-            values = lift(item, array.values)
+            values = lift(item, array.values, place.items("[]", array))
             return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, mask=_nulls(array))
         case Map(value):
             entries = array.values
-            keys, values = entries.field(0).cast(pa.string()), lift(value, entries.field(1))
+            keys = entries.field(0).cast(pa.string())
+            values = lift(value, entries.field(1), place.items("{}", array))
             return pa.MapArray.from_arrays(array.offsets.cast(pa.int32()), keys, values, mask=_nulls(array))
         case Union() | Record():
             parts = named_parts(shape)
             # Flattened: below a null record a decoder may leave an empty value, which a fixed's cast refuses.
-            children = [lift(inner, child) for (_, inner), child in zip(parts, array.flatten(), strict=True)]
+            children = [
+                lift(inner, child, place.inside(name))
+                for (name, inner), child in zip(parts, array.flatten(), strict=True)
+            ]
             return pa.StructArray.from_arrays(children, names=[name for name, _ in parts], mask=_nulls(array))
         case Nothing():
             raise AssertionError("nothing has no column")

@@ -7,6 +7,7 @@ Invariant: encoded values are byte for byte the same under both schemas (Avro 1.
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,12 +30,35 @@ from aggregator.schema.wire import HEADER_BYTES
 FRAME_FIELD = "frame"  # the last field: a shape's own fields are numbered, so no name collides
 
 
-def plain_schema(record: Record) -> dict[str, Any]:
-    """The plain schema of `record`, followed by the next record's five frame bytes (see `decode`)."""
+def plain_schema(record: Record, *, bare: bool = False) -> dict[str, Any]:
+    """The plain schema of `record`, followed by the next record's five frame bytes (see `decode`).
+
+    Args:
+        record: The shape.
+        bare: Decimals are read as the bytes that they are: a decoder rounds one of more digits than its schema says.
+    """
     names = (f"t{number}" for number in itertools.count())
-    plain: dict[str, Any] = _plain(record, names)
+    plain: dict[str, Any] = _plain(_bare(record) if bare else record, names)
     frame = {"type": "fixed", "name": next(names), "size": HEADER_BYTES}
     return plain | {"fields": [*plain["fields"], {"name": FRAME_FIELD, "type": frame}]}
+
+
+def _bare(shape: Shape) -> Shape:  # noqa: PLR0911 - one per shape
+    match shape:
+        case Leaf(wire=tuple() as wire):
+            return replace(shape, wire=tuple(one for one in wire if one[0] in ("type", "size")))
+        case Nullable(item, null_first):
+            return Nullable(_bare(item), null_first)
+        case Array(item):
+            return Array(_bare(item))
+        case Map(value):
+            return Map(_bare(value))
+        case Union(branches):
+            return Union(tuple(Branch(one.name, _bare(one.shape)) for one in branches))
+        case Record(fields):
+            return Record(tuple(Field(one.name, _bare(one.shape)) for one in fields))
+        case _:
+            return shape
 
 
 def numbered(index: int) -> str:

@@ -15,6 +15,13 @@ from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 MAXIMUM_DECIMAL_DIGITS = 38
 
 
+class Bounds(NamedTuple):
+    """The lowest and the highest number, as it lies on the wire, that its column and every reader of it can hold."""
+
+    low: int
+    high: int
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """One value.
@@ -23,11 +30,13 @@ class Leaf:
         wire: The bare Avro type, or the attributes of a fixed or a decimal.
         wire_arrow: What a decoder delivers for it.
         casts: Checked casts, in order, that lead to the type that a table holds.
+        bounds: Of a time, a date, or the digits of a decimal; none for what holds whatever its wire type holds.
     """
 
     wire: str | tuple[tuple[str, Any], ...]
     wire_arrow: pa.DataType
     casts: tuple[pa.DataType, ...] = ()
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +115,21 @@ _PRIMITIVES = {
     "bytes": Leaf("bytes", pa.large_binary(), (pa.binary(),)),
 }
 # Logical types that are numbers on the wire, read as numbers: polars makes null of a time that is out of range.
-# timestamp-nanos stays a long, because tables hold microseconds.
+# timestamp-nanos stays a long, because tables hold microseconds. Times and dates are those of the years 1 to 9999.
+_DAYS = Bounds(-719_162, 2_932_896)
+_DAY_MS = 86_400_000
+_MILLIS = Bounds(_DAYS.low * _DAY_MS, (_DAYS.high + 1) * _DAY_MS - 1)
+_MICROS = Bounds(_MILLIS.low * 1000, (_MILLIS.high + 1) * 1000 - 1)
 _LOGICAL = {
-    ("int", "date"): (*_INT, pa.date32()),
-    ("int", "time-millis"): (*_INT, pa.time32("ms"), pa.time64("us")),
-    ("long", "time-micros"): (pa.time64("us"),),
-    ("long", "timestamp-millis"): (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),
-    ("long", "timestamp-micros"): (pa.timestamp("us", "UTC"),),
-    ("long", "local-timestamp-millis"): (pa.timestamp("ms"), pa.timestamp("us")),
-    ("long", "local-timestamp-micros"): (pa.timestamp("us"),),
+    ("int", "date"): ((*_INT, pa.date32()), _DAYS),
+    ("int", "time-millis"): ((*_INT, pa.time32("ms"), pa.time64("us")), Bounds(0, _DAY_MS - 1)),
+    ("long", "time-micros"): ((pa.time64("us"),), Bounds(0, _DAY_MS * 1000 - 1)),
+    ("long", "timestamp-millis"): ((pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")), _MILLIS),
+    ("long", "timestamp-micros"): ((pa.timestamp("us", "UTC"),), _MICROS),
+    ("long", "local-timestamp-millis"): ((pa.timestamp("ms"), pa.timestamp("us")), _MILLIS),
+    ("long", "local-timestamp-micros"): ((pa.timestamp("us"),), _MICROS),
 }
+RECORD_TIMES = _MILLIS  # a record's own timestamp is milliseconds
 
 
 def read_shape(text: str) -> Record:
@@ -193,11 +207,12 @@ def _leaf(node: Node, place: str) -> Leaf:
             raise _refused(place, f"a decimal of {digits} digits; tables hold {MAXIMUM_DECIMAL_DIGITS}")
         if 0 <= scale <= digits and digits:  # else it is bytes, as the specification says of an invalid logical type
             attributes = (*wire, ("logicalType", logical), ("precision", digits), ("scale", scale))
-            return Leaf(attributes, pa.decimal128(digits, scale))
+            return Leaf(attributes, pa.decimal128(digits, scale), bounds=Bounds(1 - 10**digits, 10**digits - 1))
     if node.kind is Kind.FIXED:
         return Leaf(wire, pa.large_binary(), (pa.binary(), pa.binary(node.size)))
     plain = _PRIMITIVES[node.kind]
-    return Leaf(plain.wire, plain.wire_arrow, _LOGICAL.get((str(node.kind), logical), plain.casts))
+    casts, bounds = _LOGICAL.get((str(node.kind), logical), (plain.casts, None))
+    return Leaf(plain.wire, plain.wire_arrow, casts, bounds)
 
 
 def _refused(place: str, reason: str) -> HoldError:

@@ -38,6 +38,7 @@ class TableStatus:
         audited_ms: When that was.
         gate: Sums over the audits of that day (UTC).
         quarantined: Records in `<table>__quarantine`.
+        out_of_range: Records with a number that their column can not hold; see docs/lake.md.
     """
 
     table: str
@@ -54,6 +55,7 @@ class TableStatus:
     audited_ms: int | None = None
     gate: Totals | None = None
     quarantined: int = 0
+    out_of_range: int = 0
 
     @property
     def lag_records(self) -> int:
@@ -105,6 +107,7 @@ def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]
             audited_ms=audited[-1].at_ms if audited else None,
             gate=totals(audited) if audited else None,
             quarantined=apart.rows() if apart else 0,
+            out_of_range=handle.out_of_range(),
         )
     except AggregatorError as error:
         return TableStatus(name, next_offsets=firsts, end_offsets=ends, problem=error.message)

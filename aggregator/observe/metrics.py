@@ -160,6 +160,7 @@ def _lake(seen: Snapshot) -> Iterator[Sample]:
             yield m.LAKE_FILES.of(table.files, table.table)
             yield m.LAKE_BYTES.of(table.size_bytes, table.table)
             yield m.LAKE_QUARANTINED.of(table.quarantined, table.table)
+            yield m.LAKE_OUT_OF_RANGE.of(table.out_of_range, table.table)
         if table.verdict:
             yield m.LAKE_QUALITY.of(1, table.table, table.verdict)
         if table.gate:

@@ -155,6 +155,7 @@ def _plain_table(table: TableStatus, at_ms: int) -> dict[str, Any]:
         "verdict": table.verdict,
         "audited_ms": table.audited_ms,
         "quarantined": table.quarantined,
+        "out_of_range": table.out_of_range,
         "problem": table.problem,
         "positions": [
             {

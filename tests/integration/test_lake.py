@@ -5,6 +5,7 @@ import json
 import os
 import random
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
+from aggregator.lake.leftovers import sweep
 from aggregator.lake.status import lake_status
 from aggregator.lake.tables.formats import open_tables
 from aggregator.schema.registry import open_registry
@@ -288,6 +290,8 @@ def test_two_drivers_deliver_once(hub, spark, monkeypatch):
         later = first.cycle()
     assert (report.rows, later.rows) == (0, 0)
     assert_agrees(hub, lake_rows(hub))
+    tables = open_tables(hub.config)
+    sweep(tables.folder / hub.folder.name, tables.open(hub.folder.name), now_s=time.time() + 2 * 86_400)
     assert len(list(hub.folder.glob("*.parquet"))) == len(hub.files())
 
 

@@ -26,6 +26,7 @@ from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import sending
+from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,
@@ -214,6 +215,15 @@ class DeltaHandle:
         """Its records, by the files' statistics."""
         counts = self._adds().column("num_records").to_pylist()
         return sum(count or 0 for count in counts)
+
+    def out_of_range(self) -> int:
+        """Its records with a number that their column can not hold, by the files' statistics."""
+        adds = self._adds()
+        name = f"null_count.{COLUMN}"
+        if name not in adds.column_names:
+            return 0
+        pairs = zip(adds.column("num_records").to_pylist(), adds.column(name).to_pylist(), strict=True)
+        return sum(rows - nulls for rows, nulls in pairs if rows is not None and nulls is not None)
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970, by the writer's clock."""

@@ -25,6 +25,7 @@ from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import sending
+from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.iceberg_errors import told
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 
@@ -123,6 +124,16 @@ class IcebergHandle:
         """Its records, by the snapshot's summary."""
         head = self.table.current_snapshot()
         return 0 if head is None else int(_summary(head).get("total-records", 0))
+
+    def out_of_range(self) -> int:
+        """Its records with a number that their column can not hold, by the files' statistics."""
+        columns = {one.name: one.field_id for one in self.table.schema().fields}
+        if COLUMN not in columns:
+            return 0
+        with told(self.table.location()):
+            files = [task.file for task in self.table.scan().plan_files()]
+        nulls = [(one.record_count, (one.null_value_counts or {}).get(columns[COLUMN])) for one in files]
+        return sum(rows - null for rows, null in nulls if null is not None)
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970, by the writer's clock."""

@@ -72,6 +72,9 @@ class TableHandle(Protocol):
     def rows(self) -> int:
         """Its records, by the files' statistics."""
 
+    def out_of_range(self) -> int:
+        """Its records with a number that their column can not hold, by the files' statistics."""
+
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970."""
 

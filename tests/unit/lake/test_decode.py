@@ -12,6 +12,7 @@ from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, decoder_for
 from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable, origin_columns
+from aggregator.lake.out_of_range import COLUMN
 from tests.unit.lake.avro_samples import framed, framed_values
 
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}]}
@@ -158,8 +159,8 @@ def test_what_does_not_decode_is_named_without_its_content(bad):
     assert batch(values).before(12).offsets == [10]
 
 
-def test_a_value_outside_its_native_type_is_held():
-    """A timestamp that microseconds can not hold is a named record, not a wrapped number."""
+def test_a_value_outside_its_native_type_is_null_and_told():
+    """A timestamp that microseconds can not hold stops nothing: its record stays, and so does the number."""
     text = json.dumps(
         {
             "type": "record",
@@ -168,8 +169,9 @@ def test_a_value_outside_its_native_type_is_held():
         }
     )
     plain = json.dumps({"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]})
-    with pytest.raises(RecordHeld, match="offset 10"):
-        Decoding({7: text}.__getitem__).table(batch([framed(plain, {"at": 2**62})]))
+    table = Decoding({7: text}.__getitem__).table(batch([framed(plain, {"at": at}) for at in (0, 2**62)]))
+    assert table["at"].to_pylist() == [dt.datetime(1970, 1, 1, tzinfo=dt.UTC), None]
+    assert table[COLUMN].to_pylist() == [None, json.dumps({"at": 2**62})]
 
 
 parts = st.sampled_from(["hub", "eu", "orders", "0", "7", "12", "", "x", "-1", "99999999999"])

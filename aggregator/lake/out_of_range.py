@@ -1,0 +1,171 @@
+"""Numbers that their column can not hold: a time beyond the years 1 to 9999, a decimal of more digits than it has.
+
+Invariant: such a number stops no table. Its column has null in that row, and the row's `_out_of_range` has the number
+as it came, under the name of its field; a table has that column from the first such row on.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aggregator.lake.plain import numbered
+from aggregator.lake.shape import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
+
+COLUMN = "_out_of_range"
+_LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
+Rows = Callable[[], npt.NDArray[np.int64]]
+
+
+class Note(NamedTuple):
+    """One number: its row, the path of its field, and itself; None where it is too long to be told."""
+
+    row: int
+    path: str
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the records an array's values lie.
+
+    Args:
+        path: Field path; items of an array are `[]`, values of a map `{}`.
+        rows: The row of every value, worked out only when one is noted.
+        notes: Takes what is out of range.
+    """
+
+    path: str
+    rows: Rows
+    notes: list[Note] = field(default_factory=list)
+
+    def inside(self, name: str) -> "Place":
+        """Of a struct's field."""
+        return Place(f"{self.path}.{name}" if self.path else name, self.rows, self.notes)
+
+    def items(self, mark: str, lists: Any) -> "Place":
+        """Of the items of lists that have no offset."""
+
+        def rows() -> npt.NDArray[np.int64]:
+            return np.repeat(self.rows(), np.diff(lists.offsets.to_numpy()))
+
+        return Place(f"{self.path}{mark}", rows, self.notes)
+
+
+def within(array: Any, bounds: Bounds, place: Place) -> Any:
+    """The array with null where a number is out of its bounds, which is noted.
+
+    Args:
+        array: Whole numbers, or decimals, whose bounds are those of their digits.
+        bounds: Of the numbers.
+        place: Where they lie.
+    """
+    low, high = _as(bounds.low, array.type), _as(bounds.high, array.type)
+    found = pc.min_max(array).as_py()
+    if found["min"] is None or (found["min"] >= low and found["max"] <= high):
+        return array
+    wide = _widest(array)
+    outside = pc.fill_null(pc.or_(pc.less(wide, pa.scalar(low)), pc.greater(wide, pa.scalar(high))), fill_value=False)
+    rows = place.rows()[np.flatnonzero(outside.to_numpy(zero_copy_only=False))]
+    for row, number in zip(rows.tolist(), array.filter(outside).to_pylist(), strict=True):
+        place.notes.append(noted(row, place.path, _digits(number)))
+    return pc.if_else(outside, pa.scalar(None, array.type), array)
+
+
+def noted(row: int, path: str, number: int) -> Note:
+    """A note of a number, unless that is too long."""
+    return Note(row, path, number if abs(number) < _LONGEST else None)
+
+
+def flags(notes: Iterable[Note], count: int) -> pa.Array:
+    """The column: for every row with a note a JSON object of its numbers by field path, a list where one path has more.
+
+    Args:
+        notes: In any order.
+        count: How many rows there are.
+    """
+    by_row: dict[int, dict[str, list[int | None]]] = {}
+    for row, path, number in notes:
+        by_row.setdefault(row, {}).setdefault(path, []).append(number)
+    told: list[str | None] = [None] * count
+    for row, numbers in by_row.items():
+        told[row] = json.dumps({path: some if len(some) > 1 else some[0] for path, some in numbers.items()})
+    return pa.array(told, pa.string())
+
+
+def with_notes(rows: pa.Table, notes: list[Note]) -> pa.Table:
+    """Rows with more of them noted, beside what their column says already.
+
+    Args:
+        rows: With or without the column.
+        notes: Of other fields.
+    """
+    if not notes:
+        return rows
+    more = flags(notes, rows.num_rows)
+    if COLUMN not in rows.column_names:
+        return rows.append_column(COLUMN, more)
+    pairs = zip(rows.column(COLUMN).to_pylist(), more.to_pylist(), strict=True)
+    both = [json.dumps(json.loads(one) | json.loads(other)) if one and other else one or other for one, other in pairs]
+    return rows.set_column(rows.column_names.index(COLUMN), COLUMN, pa.array(both, pa.string()))
+
+
+def bare_decimals(shape: Shape, value: Any, path: str, note: Callable[[str, int], None]) -> Any:  # noqa: PLR0911 - one per shape
+    """A decoded value whose decimals are bytes, with decimals; null where one has too many digits, which is noted.
+
+    Args:
+        shape: What it is.
+        value: As `plain.unwrapped` gives it.
+        path: Of its field.
+        note: Takes the path and the digits.
+    """
+    if value is None:
+        return None
+    match shape:
+        case Leaf(bounds=bounds) if bounds and pa.types.is_decimal(shape.wire_arrow):
+            number = int.from_bytes(value, "big", signed=True)
+            if bounds.low <= number <= bounds.high:
+                return _as(number, shape.wire_arrow)
+            note(path, number)
+            return None
+        case Nullable(item):
+            return bare_decimals(item, value, path, note)
+        case Array(item):
+            return [bare_decimals(item, one, f"{path}[]", note) for one in value]
+        case Map(inner):
+            return [one | {"f1": bare_decimals(inner, one["f1"], f"{path}{{}}", note)} for one in value]
+        case Record(parts) | Union(parts):
+            kept = [(numbered(at), name, inner) for at, (name, inner) in enumerate(parts)]
+            return {
+                at: bare_decimals(inner, value[at], f"{path}.{name}", note) for at, name, inner in kept if at in value
+            }
+        case _:
+            return value
+
+
+def _as(number: int, kind: pa.DataType) -> Any:
+    """A whole number as a value of the type, whatever the decimal context is."""
+    if not pa.types.is_decimal(kind):
+        return number
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -kind.scale))
+
+
+def _digits(number: Any) -> int:
+    if not isinstance(number, Decimal):
+        return int(number)
+    sign, digits, _ = number.as_tuple()
+    return int("".join(map(str, digits))) * (-1 if sign else 1)
+
+
+def _widest(array: Any) -> Any:
+    """Decimals under a type that all their digits fit; comparisons of Arrow trust the declared one."""
+    if not pa.types.is_decimal(array.type):
+        return array
+    kind = pa.decimal128(38, array.type.scale)
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), array.null_count, array.offset)
