@@ -84,24 +84,25 @@ class Epochs:
             for slot in range(count)
         ]
 
-    def slot(self, plan: SlotPlan, world=KafkaSlotWorld):
-        """A slot ready to run, with its world; the caller closes the world."""
+    def slot(self, plan: SlotPlan, world=KafkaSlotWorld, behind=lambda strip: strip):
+        """A slot ready to run, with its world; the caller closes the world. `behind` puts something before a strip."""
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
-        work = EpochWork(self.config, self.policies, (plan,), self.written)
-        delivery = Delivery(DeliveryPlan(self.names.hub, self.names.dead_letters, self.written, None), strips(work))
+        of = strips(EpochWork(self.config, self.policies, (plan,), self.written))
+        hub = DeliveryPlan(self.names.hub, self.names.dead_letters, self.written, None)
+        delivery = Delivery(hub, lambda source: behind(of(source)))
         return Slot(plan, made, delivery), made
 
-    def run(self, plan: SlotPlan, world=KafkaSlotWorld):
+    def run(self, plan: SlotPlan, world=KafkaSlotWorld, **more):
         """Run one slot to its end, here."""
-        slot, made = self.slot(plan, world)
+        slot, made = self.slot(plan, world, **more)
         try:
             return slot.run()
         finally:
             made.close()
 
-    def start(self, plan: SlotPlan, world=KafkaSlotWorld) -> "Running":
+    def start(self, plan: SlotPlan, world=KafkaSlotWorld, **more) -> "Running":
         """Run one slot in a thread."""
-        running = Running(self, plan, world)
+        running = Running(self, plan, world, **more)
         running.start()
         return running
 
@@ -120,9 +121,9 @@ class Epochs:
 class Running(threading.Thread):
     """A slot in a thread; `outcome()` waits for its end."""
 
-    def __init__(self, epochs: Epochs, plan: SlotPlan, world):
+    def __init__(self, epochs: Epochs, plan: SlotPlan, world, **more):
         super().__init__(daemon=True)
-        self._run_slot = lambda: epochs.run(plan, world)
+        self._run_slot = lambda: epochs.run(plan, world, **more)
         self._outcome = None
         self._error = None
 

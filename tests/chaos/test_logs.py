@@ -2,11 +2,13 @@
 
 import json
 import struct
+import threading
 
 import pytest
 from click.testing import CliRunner
 
 from aggregator.cli.main import main
+from aggregator.errors import Unreachable
 from tests.trial import read_all, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
@@ -87,6 +89,49 @@ def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
     assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
     answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
     assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+
+
+def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
+    """Fault 3: a flow that waits for a registry is not read; when it is read again, the edge's leader epoch tells."""
+    trial, broker = epochs.trial, epochs.trial.sandbox.edges["eu"]
+    away, asked = threading.Event(), threading.Event()
+
+    class Registry:
+        """The trial's strip, behind a registry that is away for a while."""
+
+        def __init__(self, strip):
+            self._strip = strip
+
+        def __getattr__(self, name):
+            return getattr(self._strip, name)
+
+        def strip(self, batch):
+            if away.is_set():
+                asked.set()
+                raise Unreachable("the registry does not answer", hint="start it")
+            return self._strip.strip(batch)
+
+    for _ in range(2):
+        trial.produce("eu", 30)
+    (plan,) = epochs.plans(drain=False)
+    running = epochs.start(plan, behind=Registry)
+    wait_for(lambda: trial.central_count("eu") == 60, timeout=60, what="the delivery")
+    away.set()
+    trial.produce_raw("eu", [(b"k", trial.value(60), 0)])
+    asked.wait(30)
+    broker.kill()
+    cut_log(broker, trial.topic, 0, 10)
+    broker.start()
+    trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(30)])
+    away.clear()
+    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=90, what="the alarm")
+    epochs.central.publish(plan.epoch)
+    (held,) = running.outcome().holds
+    assert (held.gap.kind, held.gap.start) == ("shrunk", 10)
+    told(trial, "gaps", "accept", "--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
+    assert epochs.run(*epochs.plans()).holds == ()
+    origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
+    assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
 
 
 def test_compaction_raises_no_gap(epochs):

@@ -140,18 +140,7 @@ MUTANTS = [
                 "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.standing(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
             )
         ],
-        situation="truncation",
-    ),
-    Mutant(
-        "F: a gap outlives the transaction that found it, in a log that was cut",
-        [
-            (
-                FLOW,
-                "        self.cursor = self.committed\n\n    def commit",
-                "        gap = self.cursor.entry.gap\n        self.cursor = self.committed.standing(gap) if gap else self.committed\n\n    def commit",  # noqa: E501 - one passage
-            )
-        ],
-        situation="cut logs",
+        situation="aborts at the edge's faults",
     ),
     Mutant(
         "F: what waits keeps its position over an abort",
