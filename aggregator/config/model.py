@@ -130,7 +130,8 @@ class TopicRule(Model):
         match: Full-match regular expression (RE2) on the edge topic.
         policy: Policy file.
         central: Pattern of the central topic; `{edge}` and `{topic}` are filled in.
-        start: `earliest`, `latest`, or a time: where a flow without a ledger record begins.
+        start: `earliest`, `latest`, or a time: where the partitions begin that a topic has when it is first planned;
+            one that is added later begins at its beginning.
         lake: Pattern of the lake table; None for no lake.
         edges: Edges that the rule speaks of; None for all.
         partition_by: `source` keeps the partition number, `key` re-partitions by the stripped key.

@@ -129,17 +129,17 @@ def log_end_offsets(
 
 
 def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
-    """Epoch of a partition's present leader, where the cluster tells; asked once, for callers who try again themselves.
+    """Epoch of a partition's present leader, where the cluster tells; for callers who can not wait for an election.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.
     """
+    _look_again(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
     asked = {TopicPartition(*at): OffsetSpec.latest()}
     (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
     try:
         told: int | None = future.result(timeout_s + 1).leader_epoch
     except (KafkaException, TimeoutError) as failure:
-        _look_again(cluster, timeout_s)
         raise Unreachable(f"{at[0]}/{at[1]}: {failure}", hint="check the edge's broker") from None
     return told
 

@@ -99,11 +99,11 @@ class Cursor(Struct, frozen=True):
     def standing(self, lost: Gap) -> Self:
         """Held until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, "gap", sentence(lost, self.entry.next_offset), lost)
-        return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold)
+        return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold, waiting=None)
 
     def held(self, reason: str, detail: str) -> Self:
         """Held until the epoch ends."""
-        return structs.replace(self, hold=Hold(self.source, reason, detail))
+        return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
 
     def without(self, lost: Gap) -> Self:
         """Behind a gap, by the flow's rule, which goes on record."""

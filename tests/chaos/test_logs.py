@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from aggregator.cli.main import main
 from aggregator.errors import Unreachable
+from aggregator.kafka.ends import leader_epoch
 from tests.trial import read_all, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
@@ -111,20 +112,24 @@ def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
                 raise Unreachable("the registry does not answer", hint="start it")
             return self._strip.strip(batch)
 
+    (plan,) = epochs.plans(drain=False)
+    assert {flow.entry.leader_epoch for flow in plan.flows} == {0}, "known before the first record"
+    running = epochs.start(plan, behind=Registry)
     for _ in range(2):
         trial.produce("eu", 30)
-    (plan,) = epochs.plans(drain=False)
-    running = epochs.start(plan, behind=Registry)
     wait_for(lambda: trial.central_count("eu") == 60, timeout=60, what="the delivery")
     away.set()
     trial.produce_raw("eu", [(b"k", trial.value(60), 0)])
     asked.wait(30)
+    before = leader_epoch(broker.config, (trial.topic, 0), timeout_s=5.0)
     broker.kill()
     cut_log(broker, trial.topic, 0, 10)
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(30)])
+    assert leader_epoch(broker.config, (trial.topic, 0), timeout_s=5.0) > before
     away.clear()
-    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=90, what="the alarm")
+    # A flow that has waited for long is tried again every half a minute.
+    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=150, what="the alarm")
     epochs.central.publish(plan.epoch)
     (held,) = running.outcome().holds
     assert (held.gap.kind, held.gap.start) == ("shrunk", 10)

@@ -61,6 +61,14 @@ def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
     assert flow(standing=standing).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
 
 
+def test_a_backfill_that_leaps_knows_no_leader_epoch_of_where_it_lands():
+    """Kept, that of its last record would make legitimate records before the new position look like another log."""
+    entry = structs.replace(flow().entry, next_offset=5, leader_epoch=3)
+    assert flow(entry=entry).entry.leader_epoch == 3
+    leapt = flow(entry=entry, standing=Standing(FLOW, LIVE, passed=(OffsetRange(5, 30),)))
+    assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.fresh) == (30, None, True)
+
+
 def test_letters_are_resolved_where_they_are_the_hubs_own():
     """Into a live topic; those of a generation say nothing of the live flow."""
     standing = Standing(FLOW, LIVE, letters=frozenset({(0, 3), (4, 5)}))
