@@ -120,7 +120,7 @@ class Replacement:
         self._origins: dict[str, Origins] = {}
         self._fresh: _Fresh | None = None
         self._kept: _Kept | None = None
-        self._lease = Lease(self._folder)
+        self._lease: Lease | None = None
 
     def is_done(self, handle: TableHandle) -> bool:
         """Whether the table has it already."""
@@ -152,14 +152,15 @@ class Replacement:
             CommitConflict: other writers were faster again and again.
             RetryError: the storage does not answer.
         """
+        lease = self._lease = Lease(self._folder, come.folder)
         try:
             with _told(self._folder):
-                self._lease.renew()
+                lease.renew()
             return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pause_s=0.05)
         finally:
             self._drop_fresh()
             self._drop_kept()
-            self._lease.end()
+            lease.end()
 
     def _attempt(self, come: Come, tell: Callable[[Mapping[str, int]], None]) -> Done[Replaced | None] | None:
         """Work out and commit with one handle; None when the table was widened and the next one must be opened."""

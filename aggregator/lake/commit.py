@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from aggregator.errors import HoldError
+from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
@@ -58,13 +58,13 @@ class Commit:
         """Commit, at first with the handle whose positions the plan was made from.
 
         Raises:
-            RetryError: too many conflicts, or the storage does not answer; the files stay for the sweep.
-            HoldError: the table can not take them, for certain and again and again.
+            RetryError: too many conflicts, or the storage does not answer; files that were sent stay for the sweep.
+            HoldError: the table can not take them.
         """
         first = [handle]
         try:
             result = attempted(self.name, lambda: self._attempt(first.pop() if first else self.tables.open(self.name)))
-        except HoldError:
+        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
             self._discard(self.outcomes)
             raise
         taken = result.settled.accepted if result.version is not None else ()

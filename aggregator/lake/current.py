@@ -19,7 +19,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
-from aggregator.lake.leftovers import Lease, leased
+from aggregator.lake.leftovers import Lease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 
@@ -74,8 +74,11 @@ class CurrentState:
         moved = {one: offset for one, offset in wanted.items() if offset > have.get(one, -1)}
         if not moved or any(offset < have.get(one, -1) for one, offset in wanted.items()):
             return None  # up to date, or another driver has seen a newer version
-        with leased(self.folder / self.table) as lease:
+        lease = Lease(self.folder / self.table)
+        try:
             version = target.commit(self._staged(source, target, lease), moved, replaced=target.live())
+        finally:
+            lease.end()
         ended = time.monotonic()
         self._rested_at = ended + (ended - began) * (_SHARE - 1)
         return version

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import ConfigError, HoldError, RetryError
+from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
 from aggregator.kafka.ends import log_end_offsets
 from aggregator.kafka.ledger import read_ledger
@@ -217,15 +217,19 @@ class LakeDriver:
         outcomes = self._stage(name, handle, todo.spans)
         if set(central_partitions(self._config.central, topics)) != set(partitions):
             # A topic that was recreated meanwhile may have been read under its old id.
-            discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
+            self._discard(name, outcomes)
             raise RetryError(f"table {name}: central topics changed while they were read", hint="the next cycle reads")
-        if decided:
-            published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
-        elif gate:
-            release = next(iter(released.values()), None)
-            published = gate.publish(handle, outcomes, force=force, release=release)
-        else:
-            published = self._commit(name, handle, outcomes, force=force)
+        try:
+            if decided:
+                published = complete(self._quarantine(name), handle, outcomes, now_s=self._clock())
+            elif gate:
+                release = next(iter(released.values()), None)
+                published = gate.publish(handle, outcomes, force=force, release=release)
+            else:
+                published = self._commit(name, handle, outcomes, force=force)
+        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
+            self._discard(name, outcomes)
+            raise
         return _report(name, published, todo, _known({**positions, **published.result.positions}, limits), ends)
 
     def _decided(
@@ -279,6 +283,9 @@ class LakeDriver:
         begun = time.monotonic()
         result = Commit(self._tables, name, outcomes, force).run(handle)
         return Published(result, commit_s=time.monotonic() - begun)
+
+    def _discard(self, name: str, outcomes: list[Outcome]) -> None:
+        discard(self._tables.folder / name, [file.path for outcome in outcomes for file in outcome.files])
 
     def _sweep(self, name: str) -> None:
         if self._clock() < self._swept.get(name, 0.0) + KEEP.total_seconds():

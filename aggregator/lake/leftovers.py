@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PREFIX = "hub-"
 SUFFIX = ".parquet"
+SCRATCH = ".restate-"  # of a folder beside the tables
 KEEP = timedelta(days=1)
 _LEASE, _LEASE_SUFFIX = f"{PREFIX}since-", ".lease"
 _RENEW_S = 3_600.0
@@ -59,14 +60,14 @@ def discard(folder: Folder, paths: Iterable[str]) -> None:
 
 
 class Lease:
-    """A job's word, in the table's folder, that what it staged since it began may still be committed.
+    """A job's word, in the folders that it stages in, that what it staged since it began may still be committed.
 
     Args:
-        folder: The table's.
+        folders: The table's, and where else.
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self, *folders: Folder) -> None:
+        self._folders = folders
         self._name = f"{_LEASE}{int(time.time())}-{uuid.uuid4().hex}{_LEASE_SUFFIX}"
         self._renewed_s: float | None = None
 
@@ -78,14 +79,16 @@ class Lease:
         """
         now_s = time.monotonic()
         if self._renewed_s is None or now_s - self._renewed_s >= _RENEW_S:
-            with self._folder.create(self._name) as sink:
-                sink.write(b"a job of the hub that still works on this table\n")
+            for folder in self._folders:
+                with folder.create(self._name) as sink:
+                    sink.write(b"a job of the hub that still works on this table\n")
             self._renewed_s = now_s
 
     def end(self) -> None:
         """Take it away; where that fails, its age does."""
-        with contextlib.suppress(OSError):
-            self._folder.remove(self._name)
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                folder.remove(self._name)
 
 
 @contextlib.contextmanager
@@ -178,7 +181,7 @@ def sweep_scratch(lake: Folder, *, now_s: float, keep: timedelta = KEEP) -> list
     """
     removed = []
     for name in lake.folders():
-        files = (lake / name).entries() if name.startswith(".") else []
+        files = (lake / name).entries() if name.startswith(SCRATCH) else []
         if files and all(now_s - one.written_s > keep.total_seconds() for one in files):
             (lake / name).clear()
             removed.append(name)

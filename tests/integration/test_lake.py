@@ -114,7 +114,8 @@ class Hub:
     def create(self, *edges: str) -> None:
         """The central topics, and the ledger that says which flows there are."""
         names = HubNames(self.name)
-        specs = [topics.TopicSpec(self.topic(edge), 2) for edge in edges]
+        any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # as the hub makes them
+        specs = [topics.TopicSpec(self.topic(edge), 2, any_time) for edge in edges]
         topics.ensure(self.config.central, [*specs, topics.TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})])
         self.producer.begin_transaction()
         for edge in edges:
@@ -122,7 +123,7 @@ class Hub:
             self.producer.produce(names.ledger, key=flow, value=LedgerRecord(0, "id", 1, 1, 0).encode())
         self.producer.commit_transaction()
 
-    def write(self, edge: str, count: int, *, schema: dict = ORDER, abort: bool = False, settle=None) -> None:
+    def write(self, edge: str, count: int, *, schema: dict = ORDER, abort=False, settle=None, at_ms=None) -> None:
         """One transaction of `count` records, a tombstone every seventh."""
         schema_id = self.registry.register(f"{self.topic(edge)}-value", json.dumps(schema))
         parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
@@ -142,7 +143,7 @@ class Hub:
                 value=framed,
                 partition=self.offset % 2,
                 headers=headers,
-                timestamp=self.offset,
+                timestamp=at_ms or self.offset,
             )
         self.producer.flush()
         (settle or (self.producer.abort_transaction if abort else self.producer.commit_transaction))()
@@ -293,6 +294,27 @@ def test_two_drivers_deliver_once(hub, spark, monkeypatch):
     tables = open_tables(hub.config)
     sweep(tables.folder / hub.folder.name, tables.open(hub.folder.name), now_s=time.time() + 2 * 86_400)
     assert len(list(hub.folder.glob("*.parquet"))) == len(hub.files())
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_record_times_out_of_range_stop_nothing(clusters, tmp_path, spark, form):
+    """Beyond Arrow's microseconds, and beyond the year 9999 in a table divided by day: kept, without a time, told."""
+    hub = Hub(clusters.central.bootstrap, tmp_path, format=form, tables={"all": {"partition_by": ["day"]}})
+    hub.create("eu")
+    beyond = (9_300_000_000_000_000, 253_402_300_800_000)
+    hub.write("eu", 4)
+    for at_ms in beyond:
+        hub.write("eu", 4, at_ms=at_ms)
+    hub.write("eu", 4)
+    report = hub.driver(spark).drain()
+    assert (report.rows, report.held) == (16, ())
+    rows = sorted(lake_rows(hub), key=lambda row: row["_offset"])
+    assert [row["_offset"] for row in rows] == list(range(1, 17))
+    told = [row["_out_of_range"] and json.loads(row["_out_of_range"])["_timestamp"] for row in rows]
+    assert told == [None] * 4 + [beyond[0]] * 4 + [beyond[1]] * 4 + [None] * 4
+    assert [row["_timestamp"] is None for row in rows] == [one is not None for one in told]
+    assert [row["_day"] is None for row in rows] == [one is not None for one in told]
+    assert lake_status(hub.config)[0].out_of_range == 8
 
 
 def test_a_long_backlog_is_cut_and_committed_in_order(hub, spark):

@@ -184,7 +184,7 @@ class LakeSchedule:
     def remove(self, path: str) -> None:
         """Delete a staged file, which may be in no commit."""
         assert path not in self._named(), "a committed file was removed"
-        self.files.pop(path)
+        self.files.pop(path, None)
 
     def _named(self) -> set[str]:
         return {path for version in self.storage.versions for path in version.paths}

@@ -268,16 +268,8 @@ LAKE_MUTANTS = [
         [(RANGES, "if all(reached.get(partition, start) == start for partition, start in starts):", "if starts:")],
     ),
     Mutant(
-        "G: an unknown outcome taken as refused, its files removed",
-        [
-            (
-                COMMIT,
-                "        except HoldError:\n            self._discard(self.outcomes)\n",
-                "        except (HoldError, RetryError):\n            self._discard(self.outcomes)\n",
-            ),
-            (COMMIT, "import HoldError\n", "import HoldError, RetryError\n"),
-            (LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n"),
-        ],
+        "G: a file that a commit was sent with removed",
+        [(LEFTOVERS, "        if (folder.root, path) not in _SENT:\n", "        if True:\n")],
     ),
     Mutant(
         "G: a refused commit taken as not applied, its files removed",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.coordinates import OffsetRange
-from aggregator.errors import HoldError, Unreachable
+from aggregator.errors import AggregatorError, Unreachable
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile
@@ -144,7 +144,7 @@ class Quarantine:
         goes = [half.goes for half in halves]
         try:
             return Commit(self.tables, self.name, goes, force=True, behind=True).run(self.tables.open(self.name))
-        except HoldError:  # refused for certain, again and again: nothing may pile up
+        except AggregatorError:  # again and again, perhaps: what was never sent may not pile up
             self._remove(halves)
             raise
 

@@ -17,7 +17,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.leftovers import Lease, discard, leased, sending, sweep, sweep_scratch
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
-from aggregator.lake.tables.port import CommitConflict
+from aggregator.lake.tables.port import CommitConflict, TableUnavailable
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
@@ -193,3 +193,19 @@ def test_vacuum_of_iceberg_removes_what_expired(tmp_path):
     assert tables.open(NAME).vacuum(timedelta(0), now_s=time.time() + 1) > 0
     assert len(list(metadata.glob("*.avro"))) < before
     assert read_ids(tables) == [0, 1, 2]
+
+
+@FORMATS
+def test_what_was_never_sent_does_not_pile_up(kind, tmp_path, monkeypatch):
+    """A storage that refuses in every cycle leaves no files of cycles behind."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    outcome = staged(tables, FIRST, 0, 1, ids(1))
+
+    def away(*_):
+        raise TableUnavailable("away")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(kind, "create", away)
+        with pytest.raises(TableUnavailable):
+            commit(tables, outcome)
+    assert not list(tmp_path.glob("*/hub-*.parquet"))
