@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import NamedTuple
 
+from aggregator.budgets import JSON_PLACES
 from aggregator.privacy import operators, paths
 from aggregator.privacy.leaf import Leaf
 from aggregator.privacy.plan import Call, Row
@@ -28,8 +29,8 @@ LEAVES: Mapping[str, Leaf] = {
     "boolean": Leaf(Kind.BOOLEAN),
 }
 NULL, NAME = "null", "name"
-# A path like `free.**` is open for shapes without end; more of them than this are not told apart in reports.
-MAXIMUM_PLACES = 5_000
+# A path like `free.**` is open for shapes without end.
+MAXIMUM_PLACES = JSON_PLACES.limit
 _CONTAINERS = ("object", "array")
 _WRITTEN = frozenset((Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN))
 # Matches no step but wildcards.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
+from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators, paths
 from aggregator.privacy.derived import derive
@@ -23,8 +24,9 @@ from aggregator.privacy.rules import AnyRule, Drop, EncryptDeterministic, Keep, 
 from aggregator.privacy.settle import settle
 from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
 
-# Places that get nodes and report lines of their own; beyond, equal contexts share them.
-MAXIMUM_PLACES = 20_000
+# Beyond so many, equal contexts share nodes and report lines.
+MAXIMUM_PLACES = SCHEMA_PLACES.limit
+_LETTERS_OF_A_TAG = 8
 
 
 class _Context(NamedTuple):
@@ -91,6 +93,7 @@ class _Compiler:
         self.known: dict[_Context, int] = {}
         self.above: dict[_Context, int] = {}
         self.decided: dict[tuple[frozenset[int], frozenset[str]], Decision] = {}
+        self.labels = 0
 
     def visit(self, at: _Context, path: str) -> int:
         node = self.schema.nodes[at.node]
@@ -98,7 +101,8 @@ class _Compiler:
         if shared is not None:
             return shared
         here = self.matcher.matched(at.alive)
-        tags = at.tags | node.tags
+        tags = at.tags if node.tags <= at.tags else at.tags | node.tags
+        self.afford(path, tags)
         if node.kind not in CONTAINERS or (node.kind is Kind.RECORD and not node.fields):
             return self.leaf(leaf_of(node), at._replace(rules=at.rules | here, tags=tags), path)
         number = self.add(PlanNode(node.kind, Action.WALK, path, at.node))
@@ -141,6 +145,7 @@ class _Compiler:
         return number
 
     def key(self, inside: _Context, path: str) -> int:
+        self.afford(path, inside.tags)
         alive = self.matcher.advance(inside.alive, paths.KEYS)
         at = inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive))
         return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)
@@ -173,6 +178,21 @@ class _Compiler:
         if asked not in self.decided:
             self.decided[asked] = self.scope.decide(at.rules, at.tags, self.today)
         return self.decided[asked]
+
+    def afford(self, path: str, tags: Collection[str]) -> None:
+        """One more place.
+
+        Raises:
+            DeadLetterError: the schema means more places, or more words about them, than its budget.
+        """
+        self.labels += len(path) + _LETTERS_OF_A_TAG * len(tags)
+        if len(self.nodes) >= SCHEMA_NODES.limit or self.labels > SCHEMA_LABELS.limit:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                "writer schema refused: with its tags and the policy's rules it means more places than "
+                f"{SCHEMA_NODES.limit:,}, or longer paths than {SCHEMA_LABELS.limit:,} characters over all of them",
+                hint="use fewer tags in the types that it names again and again, or flatten it",
+            )
 
     def add(self, node: PlanNode) -> int:
         self.nodes.append(node)

@@ -10,6 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from aggregator.budgets import SCHEMA_STEPS
+from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import paths
 from aggregator.privacy.defaults import empty_default
 from aggregator.privacy.leaf import Leaf, leaf_of
@@ -61,6 +63,7 @@ class _Writer:
         self.names: dict[tuple[str, int], str] = {}
         self.taken = {node.name for node in schema.nodes if node.name}
         self.used: set[str] = set()
+        self.counts: dict[str, int] = {}
 
     def type(self, number: int, space: str) -> Any:
         node = self.nodes[number]
@@ -89,6 +92,9 @@ class _Writer:
 
     def union(self, node: PlanNode, space: str) -> list[Any]:
         shapes: list[Any] = []
+        sources: dict[int, list[int]] = {}
+        for branch, place in enumerate(node.routes):
+            sources.setdefault(place, []).append(branch)
         for place, position in enumerate(node.branches):
             if position < 0:
                 shapes.append("null")
@@ -98,7 +104,7 @@ class _Writer:
                 shapes.append(self.type(child, space))
                 continue
             leaf = self.leaf(child)
-            sharing = [self.leaf(node.children[i]) for i, route in enumerate(node.routes) if route == place]
+            sharing = [self.leaf(node.children[i]) for i in sources.get(place, ())]
             if any(other.logical != leaf.logical for other in sharing if other.kind is leaf.kind):
                 leaf = leaf._replace(logical=None)  # tokens and values of one base type meet in one branch
             shapes.append(self.bare(child, leaf, space))
@@ -110,11 +116,12 @@ class _Writer:
         identity = (source, self.classes[number])
         if identity in self.names:
             return self.names[identity], True
-        name, count = source, 1
+        count = self.counts.get(source, 1)
+        name = source if count == 1 else f"{source}_{count}"
         while name in self.used or (count > 1 and name in self.taken):
             count += 1
             name = f"{source}_{count}"
-        self.names[identity] = name
+        self.names[identity], self.counts[source] = name, count
         self.used.add(name)
         return name, False
 
@@ -217,7 +224,7 @@ def _classes(schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call]) -
     classes = _numbered([own(node) for node in nodes])
     if not _is_ambiguous(schema, nodes):
         return [0] * len(nodes)
-    while True:
+    for _ in range(SCHEMA_STEPS.limit // len(nodes)):
         finer = _numbered(
             [
                 (mine, *(classes[child] for child in node.children)) if node.action is not Action.DROP else (mine,)
@@ -227,6 +234,11 @@ def _classes(schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call]) -
         if max(finer) == max(classes):
             return finer
         classes = finer
+    raise DeadLetterError(
+        Reason.SCHEMA_REFUSED,
+        f"writer schema refused: telling its types apart takes more than {SCHEMA_STEPS.limit:,} steps",
+        hint="use fewer types that name each other",
+    )
 
 
 def _is_ambiguous(schema: Schema, nodes: Sequence[PlanNode]) -> bool:

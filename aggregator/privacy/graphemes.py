@@ -2,11 +2,12 @@
 
 An approximation of UAX #29 from `unicodedata`, without its tables of Indic conjuncts and prepended signs; it errs on
 the side of longer graphemes, so that a mask hides a whole sign where it hides a part.
-Invariant: the graphemes of a text, put together, are the text.
+Invariant: the first one begins where the text does, and each ends where the next one begins.
 """
 
 import unicodedata
-from itertools import pairwise
+from array import array
+from collections.abc import Sequence
 
 _JOINER = "\u200d"
 _MARKS = frozenset(("Mn", "Mc", "Me"))
@@ -18,15 +19,22 @@ _LEADING, _VOWELS, _TRAILING = range(0x1100, 0x1160), range(0x1160, 0x11A8), ran
 _SYLLABLES = range(0xAC00, 0xD7A4)
 
 
-def graphemes(text: str) -> list[str]:
-    """Cut a text into what a reader sees as one sign each."""
+def grapheme_starts(text: str, most: int | None = None) -> Sequence[int]:
+    """Where each of what a reader sees as one sign begins.
+
+    Args:
+        text: Any text.
+        most: No more of them than so many are looked for.
+    """
     if text.isascii() and "\r" not in text:
-        return list(text)
-    starts: list[int] = []
+        return range(len(text) if most is None else min(most, len(text)))
+    starts = array("l")
     for place, sign in enumerate(text):
         if not starts or not _continues(text[starts[-1]], text[place - 1], place - starts[-1], sign):
+            if len(starts) == most:
+                break
             starts.append(place)
-    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    return starts
 
 
 def _continues(first: str, last: str, length: int, sign: str) -> bool:

@@ -7,16 +7,13 @@ does not allow: bad indices, sizes, booleans, numbers too long, text that is not
 
 from collections.abc import Callable, Sequence
 
+from aggregator.budgets import DEPTH, WEIGHTLESS
 from aggregator.errors import Reason
 from aggregator.privacy import operators
 from aggregator.privacy.plan import Action, Call, Plan, PlanNode
 from aggregator.schema.avro import Kind
 
-# Deeper than any schema without recursion can be; a C decoder's stack holds some thousand levels.
-MAXIMUM_DEPTH = 128
-# What has no bytes (items of null, records without fields) costs time and memory but no input, and could be nested
-# without end; no honest record has many.
-MAXIMUM_WEIGHTLESS = 2048
+MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS = DEPTH.limit, WEIGHTLESS.limit
 
 _LONG_BYTES, _INT_BYTES = 10, 5
 _LONG_LIMIT, _INT_LIMIT = 2**64, 2**32

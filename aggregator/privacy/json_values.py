@@ -7,14 +7,16 @@ an operator failed, or in which two names became one, is rejected as a whole.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 
 import numpy as np
 
+from aggregator.budgets import BATCH_JSON_BYTES
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy import operators, paths
 from aggregator.privacy.allowlist import AllowList
-from aggregator.privacy.column import ABSENT, Column, Counts, Looked
+from aggregator.privacy.column import ABSENT, Column, Counts, Looked, joined
 from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json_walk import Asking, Building, at_path
@@ -54,11 +56,18 @@ class JsonValues:
             self._root = AllowList(self._scope, today).root
 
     def strip(self, values: Sequence[bytes | None]) -> Column:
-        """Strip the values of the batch that was begun.
+        """Strip the values of the batch that was begun, so many bytes of them at once as their budget says.
 
         Raises:
             ConfigError: a key can not be read.
         """
+        cuts = list(_cuts(values))
+        if len(cuts) < 3:  # noqa: PLR2004 - one part, between two cuts
+            return self._part(values)
+        parts = [(np.arange(start, end), self._part(values[start:end])) for start, end in pairwise(cuts)]
+        return joined(len(values), parts)
+
+    def _part(self, values: Sequence[bytes | None]) -> Column:
         records = [(place, self._read(value)) for place, value in enumerate(values) if value is not None]
         rejected = {place: record for place, record in records if isinstance(record, Rejection)}
         good = [(place, record) for place, record in records if not isinstance(record, Rejection)]
@@ -125,6 +134,18 @@ class JsonValues:
             made = operators.build(*named, call.context)
             self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
         return self._calls[call]
+
+
+def _cuts(values: Sequence[bytes | None]) -> Iterator[int]:
+    """Where parts of the batch begin, and where the last one ends."""
+    yield 0
+    held = 0
+    for place, value in enumerate(values):
+        held += len(value or b"")
+        if held > BATCH_JSON_BYTES.limit and place:
+            yield place
+            held = len(value or b"")
+    yield len(values)
 
 
 def _summed(counts: Mapping[int, Counts], places: Collection[int]) -> Counts:

@@ -10,12 +10,11 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from aggregator.budgets import DEPTH, JSON_PARTS, NUMBER_SIGNS
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed
+from aggregator.privacy.guard import Malformed
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
-# More digits than any number that is accepted has, with a sign, a point and an exponent.
-_LONGEST_NUMBER = 64
 _INTEGER_LIMIT = 2**63
 # Also one that does not end, so that nobody can make this search start over again and again.
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -25,12 +24,11 @@ def read_json(text: bytes) -> Json:
     """Read one value.
 
     Raises:
-        Malformed: UNDECODABLE or TOO_DEEP.
+        Malformed: UNDECODABLE, TOO_DEEP or TOO_LARGE.
     """
     try:
         decoded = text.decode()
-        if decoded.count("[") + decoded.count("{") > MAXIMUM_DEPTH and _depth(decoded) > MAXIMUM_DEPTH:
-            raise Malformed(Reason.TOO_DEEP)
+        measured(decoded)
         value: Json = _DECODER.decode(decoded)
         if "\\ud" in decoded or "\\uD" in decoded:
             _ENCODER.encode(value).encode()
@@ -42,6 +40,21 @@ def read_json(text: bytes) -> Json:
 def write_json(value: Json) -> bytes:
     """Sorted names, no spaces, nothing escaped that need not be, UTF-8."""
     return _ENCODER.encode(value).encode()
+
+
+def measured(text: str) -> None:
+    """Look at how deep and how many the parts are, before any is made.
+
+    Raises:
+        Malformed: TOO_DEEP or TOO_LARGE.
+    """
+    opened = text.count("[") + text.count("{")
+    if opened > DEPTH.limit and _depth(text) > DEPTH.limit:
+        raise Malformed(Reason.TOO_DEEP)
+    if opened + text.count(",") > JSON_PARTS.limit:
+        plain = _TEXT.sub("", text)
+        if plain.count("[") + plain.count("{") + plain.count(",") > JSON_PARTS.limit:
+            raise Malformed(Reason.TOO_LARGE)
 
 
 def _depth(text: str) -> int:
@@ -64,14 +77,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    number = int(text) if len(text) <= _LONGEST_NUMBER else _INTEGER_LIMIT
+    number = int(text) if len(text) <= NUMBER_SIGNS.limit else _INTEGER_LIMIT
     if not -_INTEGER_LIMIT <= number < _INTEGER_LIMIT:
         raise ValueError("more than 64 bits")
     return number
 
 
 def _decimal(text: str) -> float:
-    number = float(text) if len(text) <= _LONGEST_NUMBER else float("inf")
+    number = float(text) if len(text) <= NUMBER_SIGNS.limit else float("inf")
     if number in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(number)):
         raise ValueError("no double")
     return number

@@ -17,6 +17,8 @@ from aggregator.cells import Bytes, Cells
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
+from aggregator.privacy.guard import Malformed
+from aggregator.privacy.jsontext import measured
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
@@ -114,7 +116,7 @@ class Keys:
         distinct = {key for key in set(keys) if key is not None}
         read = _READ[self._form or "string"]
         for key in distinct:
-            with contextlib.suppress(ValueError, RecursionError):
+            with contextlib.suppress(ValueError, RecursionError, Malformed):
                 values[key] = read(key)
         made: dict[bytes | None, bytes] = {key: key for key in values}
         if self._tokenizer is not None:
@@ -172,10 +174,13 @@ def _of_key(column: Column, schema_id: int) -> Column:
 
 def _json(key: bytes) -> Value:
     """A scalar is its value; anything else is its canonical text as a whole, because names in it are data too."""
-    value = json.loads(key.decode())
-    if isinstance(value, _SCALARS) and not isinstance(value, bool):
-        return value
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = key.decode()
+    measured(text)
+    value = json.loads(text)
+    is_scalar = isinstance(value, _SCALARS) and not isinstance(value, bool)
+    read: Value = value if is_scalar else json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    str(read).encode()  # half a surrogate pair is no text
+    return read
 
 
 def _long(key: bytes) -> Value:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
+from aggregator.budgets import UNKNOWN_IDS
 from aggregator.cells import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
@@ -78,7 +79,7 @@ class Programs:
         self._maker = maker
         self._drops_whole = drops_whole
         self._day: date | None = None
-        self._looked = False
+        self._missed = 0
         self._known: dict[int, Program | Rejection] = {}
         self._calls: dict[Call, Distinct] = {}
         self._running: list[tuple[int, Plan, Program]] = []
@@ -86,7 +87,7 @@ class Programs:
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
-        self._looked = False
+        self._missed = 0
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
@@ -125,10 +126,12 @@ class Programs:
         known = self._known.get(schema_id)
         if known is not None:
             return known
+        if self._missed >= UNKNOWN_IDS.limit:
+            return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
         try:
-            text = self._edge_registry.schema(schema_id, look_again=not self._looked)
+            text = self._edge_registry.schema(schema_id, look_again=not self._missed)
         except DeadLetterError as error:  # not remembered: it may be registered in a moment
-            self._looked = True
+            self._missed += 1
             return Rejection(error.reason, schema_id)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)

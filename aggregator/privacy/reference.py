@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from aggregator.budgets import ASKED_VALUES
 from aggregator.cells import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.codec import Codec, Raw
@@ -76,11 +77,13 @@ class ReferenceProgram:
     def _decoded(self, body: bytes) -> Raw | Rejection:
         try:
             self._guard.check(body)
-            return self._codec.decode(body)
+            decoded = self._codec.decode(body)
         except Malformed as error:
             return Rejection(error.reason, self._schema_id)
         except Exception:  # noqa: BLE001 - the guard lets nothing through that fails here; if so, the worker lives
             return Rejection(Reason.UNDECODABLE, self._schema_id)
+        is_too_large = self._transform.asked(decoded) > ASKED_VALUES.limit
+        return Rejection(Reason.TOO_LARGE, self._schema_id) if is_too_large else decoded
 
     def _built(
         self, value: Raw | Rejection, beside: Beside, counts: Counts, results: Results

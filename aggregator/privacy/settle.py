@@ -39,13 +39,18 @@ def _is_leaf(node: PlanNode) -> bool:
 
 
 def _fixpoint(nodes: Sequence[PlanNode], holds: Callable[[int, set[int]], bool]) -> set[int]:
-    """The smallest set of nodes that the rule closes; children come last, so that few rounds do."""
+    """The smallest set of nodes that the rule closes; only what holds a node that was added is looked at again."""
+    above: list[list[int]] = [[] for _ in nodes]
+    for number, node in enumerate(nodes):
+        for child in node.children:
+            above[child].append(number)
     held: set[int] = set()
-    grown = True
-    while grown:
-        before = len(held)
-        held.update(number for number in range(len(nodes) - 1, -1, -1) if number not in held and holds(number, held))
-        grown = len(held) > before
+    waiting = list(range(len(nodes)))  # from the end: children come last
+    while waiting:
+        number = waiting.pop()
+        if number not in held and holds(number, held):
+            held.add(number)
+            waiting += (outer for outer in above[number] if outer not in held)
     return held
 
 

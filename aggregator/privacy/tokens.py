@@ -8,7 +8,6 @@ raw bytes otherwise. Pseudonymised data is still personal data: whoever holds th
 """
 
 import base64
-import re
 import struct
 import unicodedata
 import uuid
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives import hashes, hmac
 
+from aggregator.budgets import NORMALIZED_SIGNS
+from aggregator.privacy.composition import composed
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.rules import Encode, Normalize
 
@@ -27,23 +28,33 @@ MAC_BYTES = 32
 HIGHEST_VERSION = 255
 # Of every byte the two hexadecimal digits, as they lie in memory.
 _DIGITS = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
-_NOT_DIALLED = re.compile(r"[^0-9+]")
+_PIECE = 4096
 
 
 def _digits(text: str) -> str:
     """Every decimal digit of any script, in ASCII."""
-    return "".join(str(unicodedata.digit(sign)) for sign in text if sign.isdecimal())
+    return _told(text, lambda sign: str(unicodedata.digit(sign)) if sign.isdecimal() else "")
+
+
+def _told(text: str, change: Callable[[str], str]) -> str:
+    """Sign by sign, a piece at a time: a list of all signs would take much more room than the text."""
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join("".join(map(change, piece)) for piece in pieces)
+
+
+def _dialled(sign: str) -> str:
+    return str(unicodedata.digit(sign)) if sign.isdecimal() else sign if sign == "+" else ""
 
 
 def _casefold(text: str) -> str:
     if text.isascii():  # the same, at a tenth of the cost
         return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return composed(composed(text).casefold())
 
 
 def _e164(text: str) -> str:
     """`+` and digits; a national number stays national, because its country would be a guess."""
-    plain = _NOT_DIALLED.sub("", "".join(str(unicodedata.digit(s)) if s.isdecimal() else s for s in text))
+    plain = _told(text, _dialled)
     if plain.startswith("00"):
         plain = "+" + plain[2:]
     return plain[:1] + plain[1:].replace("+", "")
@@ -60,7 +71,13 @@ _NORMAL: dict[Normalize, Callable[[str], str]] = {
 
 
 def normalized(text: str, how: Normalize) -> str:
-    """The canonical text; where nothing would be left, the trimmed text, so that different people stay different."""
+    """The canonical text; where nothing would be left, the trimmed text, so that different people stay different.
+
+    Raises:
+        ValueError: it is longer than any identifier.
+    """
+    if how != "none" and len(text) > NORMALIZED_SIGNS.limit:
+        raise ValueError("a text has more characters than are normalised")
     return _NORMAL[how](text) or text.strip()
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from aggregator.privacy import operators
 from aggregator.privacy.codec import KEY, VALUE, Raw, branch_name, field_name
 from aggregator.privacy.leaf import Shown
 from aggregator.privacy.looks import entity, shown
@@ -45,6 +46,7 @@ class Transform:
         ]
         self._looks = plan.looks
         self._beside = [call.beside for call in plan.calls]
+        self._reads = [operators.reads_value(call.rule) for call in plan.calls]
         applied = {number for number, node in enumerate(plan.nodes) if node.action is Action.APPLY}
         self._asking = _leading(plan, applied, {Action.WALK})  # what is dropped may hold a type that is live elsewhere
         looked_at = {number for number, node in enumerate(plan.nodes) if node.look >= 0}
@@ -71,6 +73,17 @@ class Transform:
             visits[number] += 1
             if self._nodes[number].kind in CONTAINERS:
                 waiting += self._parts(number, part)
+
+    def asked(self, value: Raw) -> int:
+        """How many of its parts operators or conditions see."""
+        found, waiting = 0, [(self._root, value)]
+        while waiting:
+            number, part = waiting.pop()
+            node = self._nodes[number]
+            found += (node.call >= 0 and self._reads[node.call]) + (node.look >= 0)
+            if node.kind in CONTAINERS:
+                waiting += self._parts(number, part)
+        return found
 
     def failed(self, value: Raw, beside: Beside, results: Results) -> set[int]:
         """Leaves whose operator has no result for a value of this record."""

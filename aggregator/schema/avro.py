@@ -11,15 +11,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple
 
+from aggregator.budgets import DECIMAL_DIGITS, FIXED_BYTES, SCHEMA_CHARACTERS, SCHEMA_DEPTH
 from aggregator.errors import DeadLetterError, Reason
 
-# Python's own recursion limit is near; no honest schema nests so deep.
-MAXIMUM_DEPTH = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 TAGS = "confluent:tags"
-# No record holds more, and the limit keeps a hostile schema from asking for memory.
-MAXIMUM_FIXED_BYTES = 2**24
 
 
 class Kind(StrEnum):
@@ -132,6 +129,8 @@ def parse(text: str) -> Schema:
     Raises:
         DeadLetterError: SCHEMA_REFUSED, with the place and what is wrong, never a value of the text.
     """
+    if len(text) > SCHEMA_CHARACTERS.limit:
+        raise _refused(f"it has more than {SCHEMA_CHARACTERS.limit:,} characters")
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -159,8 +158,8 @@ class _Reader:
     copies: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, data: Any, namespace: str, depth: int) -> int:
-        if depth > MAXIMUM_DEPTH:
-            raise _refused(f"it nests deeper than {MAXIMUM_DEPTH}")
+        if depth > SCHEMA_DEPTH.limit:
+            raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
         if isinstance(data, str):
             return self.reference(data, namespace)
         if isinstance(data, list):
@@ -231,7 +230,7 @@ class _Reader:
 
     def fixed(self, data: dict[str, Any], namespace: str, _depth: int) -> int:
         size = data.get("size")
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAXIMUM_FIXED_BYTES:
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= FIXED_BYTES.limit:
             raise _refused("a fixed has no size")
         return self.define(data, namespace, Node(Kind.FIXED, size=size, logical=_logical(data)))[0]
 
@@ -287,4 +286,6 @@ def _logical(data: dict[str, Any]) -> Logical | None:
         return None
     numbers = [data.get(key) for key in ("precision", "scale")]
     precision, scale = (number if isinstance(number, int) and name == "decimal" else None for number in numbers)
+    if max(precision or 0, scale or 0) > DECIMAL_DIGITS.limit:
+        raise _refused(f"a decimal has more than {DECIMAL_DIGITS.limit:,} digits")
     return Logical(name, precision, scale)

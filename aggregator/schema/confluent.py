@@ -17,8 +17,10 @@ from uuid import UUID
 
 from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient, SchemaRegistryError
 
+from aggregator.budgets import SCHEMA_REFERENCES
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema.answers import bound
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.guids import Guids
 from aggregator.schema.misses import Misses
@@ -40,7 +42,6 @@ _UNPROCESSABLE = 422
 _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
-_MAXIMUM_REFERENCES = 200
 T = TypeVar("T")
 
 
@@ -151,10 +152,10 @@ class ConfluentRegistry:
             if at in seen:
                 continue
             seen.add(at)
-            if len(seen) > _MAXIMUM_REFERENCES:
+            if len(seen) > SCHEMA_REFERENCES.limit:
                 raise DeadLetterError(
                     Reason.SCHEMA_REFUSED,
-                    f"writer schema refused: it refers to more than {_MAXIMUM_REFERENCES} others",
+                    f"writer schema refused: it refers to more than {SCHEMA_REFERENCES.limit} others",
                     hint="register a smaller schema",
                 )
             # A version may be deleted and still be needed to read what was written under it.
@@ -262,12 +263,14 @@ class ConfluentRegistry:
 def _connected(address: str, where: str, options: Mapping[str, str | SecretRef]) -> SchemaRegistryClient:
     resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in options.items()}
     try:
-        return SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
+        client = SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
+        bound(client._rest_client.session)  # noqa: SLF001 - the client has no setting for it
     except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
         raise ConfigError(
             f"registry {where}: its client can not be set up ({type(error).__name__})",
             hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
         ) from None
+    return client
 
 
 def _shown(address: str) -> str:

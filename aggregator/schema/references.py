@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aggregator.budgets import SCHEMA_DEPTH
 from aggregator.errors import DeadLetterError, Reason
-from aggregator.schema.avro import MAXIMUM_DEPTH, PRIMITIVES
+from aggregator.schema.avro import PRIMITIVES
 
 _NAMED = frozenset(("record", "error", "enum", "fixed"))
 
@@ -62,8 +63,8 @@ def _name_of(shape: Mapping[str, Any], space: str) -> tuple[str, str] | None:
 
 def _definitions(shape: Any, space: str, depth: int) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Every named type in a schema, with the namespace that it stands in."""
-    if depth > MAXIMUM_DEPTH:
-        raise _refused(f"it nests deeper than {MAXIMUM_DEPTH}")
+    if depth > SCHEMA_DEPTH.limit:
+        raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
     if isinstance(shape, list):
         for branch in shape:
             yield from _definitions(branch, space, depth + 1)
@@ -84,8 +85,8 @@ class _Writer:
     written: set[str] = field(default_factory=set)
 
     def type(self, shape: Any, space: str, depth: int) -> Any:
-        if depth > MAXIMUM_DEPTH:
-            raise _refused(f"it nests deeper than {MAXIMUM_DEPTH}")
+        if depth > SCHEMA_DEPTH.limit:
+            raise _refused(f"it nests deeper than {SCHEMA_DEPTH.limit}")
         if isinstance(shape, list):
             return [self.type(branch, space, depth + 1) for branch in shape]
         if isinstance(shape, str):

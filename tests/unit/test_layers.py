@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
     {"errors", "coordinates", "measures", "cells", "jit"},
-    {"headers", "threads"},
+    {"headers", "threads", "budgets"},
     {"config"},
     {"kafka"},
     {"schema"},

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from aggregator import budgets
+from aggregator.errors import Reason
 from aggregator.privacy import rules
 from aggregator.privacy.policy import parse_policy
 
@@ -36,6 +38,22 @@ def test_the_table_of_operators_is_the_codes():
     (table,) = re.findall(r"<!-- operators: begin -->\n(.*?)\n<!-- operators: end -->", PAGE, re.DOTALL)
     assert table == operators(), f"put this between the marks:\n{operators()}"
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(rules.operator_names())
+
+
+def budgeted():
+    """One row for each budget."""
+    rows = ["| of a | at most | beyond |", "|---|---|---|"]
+    for one in budgets.TABLE:
+        beyond = f"dead letter `{one.beyond}`" if isinstance(one.beyond, Reason) else one.beyond
+        rows.append(f"| {one.of} | {one.limit:,} {one.unit} | {beyond} |")
+    return "\n".join(rows)
+
+
+def test_the_table_of_budgets_is_the_codes():
+    """Every budget of the code is in its table, and the table on the page."""
+    assert {one for one in vars(budgets).values() if isinstance(one, budgets.Budget)} == set(budgets.TABLE)
+    (table,) = re.findall(r"<!-- budgets: begin -->\n(.*?)\n<!-- budgets: end -->", PAGE, re.DOTALL)
+    assert table == budgeted(), f"put this between the marks:\n{budgeted()}"
 
 
 def examples():

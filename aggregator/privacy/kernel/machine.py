@@ -238,7 +238,7 @@ def scan(
         first: The first record to read.
 
     Returns:
-        The record that found no room on tape or spans, to go on with when there is as much as it wrote into
+        The good record that found no room on tape or spans, to go on with when there is as much as it wrote into
         `entries_to` and `spans_to`; else the number of records.
     """
     code, branches, data, stack = borrowed(code), borrowed(branches), borrowed(data), borrowed(stack)
@@ -257,7 +257,7 @@ def scan(
         elif weight > 0:  # the same walk again takes its counts back
             weight = np.int64(-1)
             continue
-        elif is_full:
+        elif is_full and verdict == GOOD:
             entries_to[record + 1], spans_to[record + 1] = more_entries, more_seen
             return record
         weight = np.int64(1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from aggregator.cells import Bytes, Cells, Integers
 from aggregator.errors import Reason
-from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
 from aggregator.privacy.kernel.beside import records_of
@@ -61,32 +61,46 @@ class KernelProgram:
         self._workspace = workspace
 
     def strip(self, pile: Pile, members: Integers) -> Column:
-        """Strip framed values of the plan's schema."""
+        """Strip framed values of the plan's schema: nearly always at once, and in parts where they are very many."""
+        starts, ends = pile.starts[members] + HEADER_BYTES, pile.ends[members]
+        first, taken = self._part(pile.data, starts, ends)
+        if taken == len(members):
+            return first
+        parts, at = [(np.arange(taken), first)], taken
+        while at < len(members):
+            part, taken = self._part(pile.data, starts[at:], ends[at:])
+            parts.append((np.arange(at, at + taken), part))
+            at += taken
+        return joined(len(members), parts)
+
+    def _part(self, data: Bytes, starts: Integers, ends: Integers) -> tuple[Column, int]:
+        """As many of the first records as their budget allows, and how many those are."""
         constants = self._calls.constants()
         broken = self._calls.broken(constants)
-        starts, ends = pile.starts[members] + HEADER_BYTES, pile.ends[members]
+        scanned = self._workspace.scan(self._code, data, starts, ends, broken)
+        if not len(scanned.verdicts):
+            return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
 
         def counts_of(rows: Collection[int]) -> Counts:
             chosen = np.array(list(rows), np.int64)
-            return self._counts(self._workspace.scan(self._code, pile.data, starts[chosen], ends[chosen], broken))
+            return self._counts(self._workspace.scan(self._code, data, starts[chosen], ends[chosen], broken))
 
-        scanned = self._workspace.scan(self._code, pile.data, starts, ends, broken)
         self._met += scanned.counters
         self._records += int(np.count_nonzero(scanned.verdicts == GOOD))
         askers = scanned.asked[::SPAN].copy()
-        results = self._calls.answers(pile.data, scanned, self._code.askers, constants)
+        results = self._calls.answers(data, scanned, self._code.askers, constants)
         counts = self._counts(scanned)
         failed = results.failed
         records = records_of(scanned.spans_to, failed)
         lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
-        column = Column(self._written(pile.data, scanned, results), self._rejected(scanned), counts, counts_of)
+        column = Column(self._written(data, scanned, results), self._rejected(scanned), counts, counts_of)
         column.looked = dict(results.looked)
         if len(lost):
             leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
             self._failed.update(self._code.asking[asker] for asker in leaves)
             column.counts = counts - counts_of(lost)
-        return column
+        return column, len(scanned.verdicts)
 
     def met(self) -> Met:
         """What was met so far: records at the root, the rest from the counters of unions and arrays."""

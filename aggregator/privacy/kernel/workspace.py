@@ -1,13 +1,15 @@
 """The rows that the machine works in: as large as the largest batch needed, and used again by the next one.
 
 Invariant: what a batch left in them is never read by another one; a row that turns out too small is doubled, and the
-scan goes on where it stood.
+scan goes on where it stood. Refuses to hold more values at once than their budget: it ends before the record that has
+them, and that one is scanned the next time.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.budgets import BATCH_VALUES
 from aggregator.cells import Bytes, Integers
 from aggregator.privacy.kernel.machine import GOOD, SPAN, STACK, scan
 from aggregator.privacy.kernel.program import Code
@@ -18,14 +20,15 @@ _ENTRY = 2
 
 
 class Scanned(NamedTuple):
-    """What the scan of some records left; valid until the next scan of its workspace.
+    """What the scan of the first records left; valid until the next scan of its workspace.
 
     Attributes:
         tape: What the output is made of.
         entries_to: For each record where its entries end, after a first 0.
         spans: What operators must see.
         spans_to: For each record where its spans end, after a first 0.
-        verdicts: One per record.
+        verdicts: One per record; fewer than there were records where the others are more than a budget, and none
+            where the first one alone is.
         counters: One per counter of the program.
     """
 
@@ -60,24 +63,24 @@ class Workspace:
             ends: Where it ends.
             broken: By operator call, whether its constant is missing.
         """
-        size = len(starts)
+        size, done = len(starts), 0
         self._tape = _grown(self._tape, _ENTRY * _ENTRIES * size)
         self._spans = _grown(self._spans, SPAN * _SPANS * size)
         entries_to, spans_to = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
         verdicts, counters = np.empty(size, np.int64), np.zeros(code.size + 1, np.int64)
-        done = 0
         while True:
-            tape, spans = self._tape, self._spans
+            tape, spans = self._tape, self._spans[: SPAN * BATCH_VALUES.limit]
             done = scan(
                 code.instructions, code.branches, data, starts, ends, broken,
                 tape, spans, self._stack, counters, verdicts, entries_to, spans_to, done,
             )  # fmt: skip
-            if done == size:
+            if done == size or spans_to[done + 1] > BATCH_VALUES.limit:
                 break
             self._tape = _grown(tape, _ENTRY * int(entries_to[done + 1]))
-            self._spans = _grown(spans, SPAN * int(spans_to[done + 1]))
+            self._spans = _grown(self._spans, SPAN * int(spans_to[done + 1]))
+        verdicts = verdicts[:done]
         np.add.at(counters, list(code.always), np.count_nonzero(verdicts == GOOD))
-        return Scanned(tape, entries_to, spans, spans_to, verdicts, counters)
+        return Scanned(tape, entries_to[: done + 1], spans, spans_to[: done + 1], verdicts, counters)
 
 
 def _grown(row: Integers, size: int) -> Integers:

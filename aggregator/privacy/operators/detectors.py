@@ -1,13 +1,15 @@
 """What looks like personal data in free text: each detector names the spans that it finds.
 
-Invariant: linear in the text (a text is first cut at single signs, then judged piece by piece), spans do not overlap
-and come in order. Rather too much than too little: seven digits in a row of groups count as a phone number.
+Invariant: linear in the text in time and memory (a text is first cut at single signs, then judged piece by piece),
+spans do not overlap and come in order. Rather too much than too little: seven digits in a row of groups count as a
+phone number.
 """
 
 import ipaddress
 import re
+import unicodedata
+from array import array
 from collections.abc import Callable, Iterator
-from itertools import accumulate, pairwise
 
 from aggregator.privacy.operators.checks import Luhn, passes_mod97
 
@@ -18,26 +20,56 @@ _IP_PIECE = re.compile(r"[0-9A-Fa-f:.]+")
 _JWT_PIECE = re.compile(r"[A-Za-z0-9_.-]+")
 _JWT_START = "eyJ"  # `{"` in base64url
 _WORD = re.compile(r"[0-9A-Za-z]+")
+_NO_WORD = bytes(code for code in range(256) if not (code < 128 and chr(code).isalnum()))  # noqa: PLR2004 - ASCII
 _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
-_AT = re.compile(r"[@\uff20]")
-_BETWEEN_GROUPS = frozenset(" -.\u00a0\u202f\u2010\u2011")
-_BETWEEN_PHONE_GROUPS = _BETWEEN_GROUPS | frozenset("()/\u2013")
+# Also as a URL, an entity or a form spells it.
+_AT = re.compile(r"@|\uff20|\ufe6b|%40|&#64;|&commat;")
+# What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
+_LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
+_MARKS_BETWEEN_GROUPS = frozenset("-._|\t\u00ad\u00b7\u200b\u2060\u2212\ufeff")
+_MARKS_BETWEEN_PHONE_GROUPS = _MARKS_BETWEEN_GROUPS | frozenset("()/")
 _LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
 _PHONE_DIGITS = range(7, 16)
 _CARD_DIGITS = range(12, 20)
 _IBAN_SIGNS = range(15, 35)
 _OCTETS, _HIGHEST_OCTET, _OCTET_DIGITS = 4, 255, 3
-_LEAST_COLONS = 2
+_LEAST_COLONS, _V6_SIGNS = 2, 45
 
 
 def emails(text: str) -> Iterator[Span]:
-    """Something at something."""
+    """Something at something; with its quotes, comments and brackets."""
+    behind = 0
     for piece in _EMAIL_PIECE.finditer(text) if _AT.search(text) else ():
         found = piece.group().rstrip(".!?'")
         parts = _AT.split(found)
-        if len(parts) > 1 and parts[0] and parts[-1]:
-            yield piece.start(), piece.start() + len(found)
+        if len(parts) == 1:
+            continue
+        start, end = piece.start(), piece.start() + len(found)
+        if not parts[0]:
+            start = _local(text, max(behind, start - _LONGEST_LOCAL), start)
+        if not parts[-1]:
+            end = _literal(text, end)
+        has_local, has_domain = parts[0] or start < piece.start(), parts[-1] or end > piece.start() + len(found)
+        if has_local and has_domain:
+            behind = end
+            yield start, end
+
+
+def _local(text: str, least: int, at: int) -> int:
+    """Where a quoted local part begins, or one with a comment, that ends here."""
+    if text[at - 1 : at] == '"':
+        opened = text.rfind('"', least, at - 1)
+        at = opened if opened >= 0 else least
+    while at > least and not text[at - 1].isspace():
+        at -= 1
+    return at
+
+
+def _literal(text: str, at: int) -> int:
+    """Where a domain in brackets ends that begins here."""
+    closed = text.find("]", at, at + _LONGEST_LITERAL) if text[at : at + 1] == "[" else -1
+    return max(at, closed + 1)
 
 
 def ips(text: str) -> Iterator[Span]:
@@ -51,6 +83,8 @@ def ips(text: str) -> Iterator[Span]:
 
 
 def _is_v4(text: str) -> bool:
+    if len(text) > _OCTETS * (_OCTET_DIGITS + 1):
+        return False
     parts = text.split(".")
     return len(parts) == _OCTETS and all(
         part.isdecimal() and len(part) <= _OCTET_DIGITS and int(part) <= _HIGHEST_OCTET for part in parts
@@ -58,7 +92,7 @@ def _is_v4(text: str) -> bool:
 
 
 def _is_v6(text: str) -> bool:
-    if text.count(":") < _LEAST_COLONS:
+    if text.count(":") < _LEAST_COLONS or len(text) > _V6_SIGNS:
         return False
     try:
         ipaddress.IPv6Address(text)
@@ -74,21 +108,18 @@ def _touches_word(text: str, start: int, end: int) -> bool:
 def jwts(text: str) -> Iterator[Span]:
     """A JSON object in base64url, with more behind a point."""
     for piece in _JWT_PIECE.finditer(text) if _JWT_START in text else ():
-        at, found = 0, piece.group().rstrip(".")
-        for part in found.split("."):
-            if part.startswith(_JWT_START) and at + len(part) < len(found):
-                yield piece.start() + at, piece.start() + len(found)
-                break
-            at += len(part) + 1
+        found = piece.group().rstrip(".")
+        at = found.find(_JWT_START)
+        if at >= 0 and "." in found[at:]:
+            yield piece.start() + at, piece.start() + len(found)
 
 
 def ibans(text: str) -> Iterator[Span]:
     """Groups that begin with country and check digits, and pass the check together."""
     if not _IBAN_START.search(text):
         return iter(())
-    words = [word.span() for word in _WORD.finditer(text)]
-    signs = "".join(text[start:end] for start, end in words)
-    return _windows(text, words, _IBAN_SIGNS, lambda start, end: _is_iban(signs[start:end]))
+    signs = text.encode("ascii", "replace").translate(None, _NO_WORD)
+    return _windows(text, _WORD, _IBAN_SIGNS, lambda start, end: _is_iban(signs[start:end].decode()))
 
 
 def _is_iban(signs: str) -> bool:
@@ -97,23 +128,25 @@ def _is_iban(signs: str) -> bool:
 
 def cards(text: str) -> Iterator[Span]:
     """Groups of digits that pass the check together."""
-    groups = [group.span() for group in _DIGITS.finditer(text)]
-    luhn = Luhn("".join(text[start:end] for start, end in groups))
-    return _windows(text, groups, _CARD_DIGITS, luhn.passes)
+    return _windows(text, _DIGITS, _CARD_DIGITS, Luhn(text).passes)
 
 
-def _windows(text: str, groups: list[Span], lengths: range, passes: Callable[[int, int], bool]) -> Iterator[Span]:
+def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable[[int, int], bool]) -> Iterator[Span]:
     """Neighbouring groups that pass together, the longest first; one sign may stand between two.
 
     `passes` is asked with a start and an end in all the groups' signs, put together.
     """
-    ends = [0, *accumulate(end - start for start, end in groups)]
+    starts, stops, ends = array("i"), array("i"), array("i", [0])
+    for one in group.finditer(text):
+        starts.append(one.start())
+        stops.append(one.end())
+        ends.append(ends[-1] + one.end() - one.start())
     place = 0
-    while place < len(groups):
+    while place < len(starts):
         last = -1
-        for index in range(place, len(groups)):
-            begin = groups[index][0]
-            if index > place and (begin - groups[index - 1][1] != 1 or text[begin - 1] not in _BETWEEN_GROUPS):
+        for index in range(place, len(starts)):
+            begin = starts[index]
+            if index > place and (begin - stops[index - 1] != 1 or not _parts_groups(text[begin - 1])):
                 break
             length = ends[index + 1] - ends[place]
             if length >= lengths.stop:
@@ -121,22 +154,38 @@ def _windows(text: str, groups: list[Span], lengths: range, passes: Callable[[in
             if length in lengths and passes(ends[place], ends[index + 1]):
                 last = index
         if last >= 0:
-            yield groups[place][0], groups[last][1]
+            yield starts[place], stops[last]
         place = max(place, last) + 1
+
+
+def _parts_groups(sign: str) -> bool:
+    """Whether a sign stands between groups of one number: any space, any dash, and what forms and logs use."""
+    return sign in _MARKS_BETWEEN_GROUPS or unicodedata.category(sign) in ("Zs", "Pd")
 
 
 def phones(text: str) -> Iterator[Span]:
     """A row of groups with seven digits or more; a single group longer than any phone number is something else."""
-    groups = [group.span() for group in _DIGITS.finditer(text)]
-    rows: list[list[Span]] = [groups[:1]] if groups else []
-    for before, group in pairwise(groups):
-        gap = text[before[1] : group[0]]
-        if len(gap) <= _LONGEST_PHONE_GAP and _BETWEEN_PHONE_GROUPS.issuperset(gap):
-            rows[-1].append(group)
-        else:
-            rows.append([group])
-    for row in rows:
-        digits = sum(end - start for start, end in row)
-        if digits in _PHONE_DIGITS or (len(row) > 1 and digits >= _PHONE_DIGITS.start):
-            start = row[0][0]
-            yield start - (text[max(0, start - 1) : start] in ("+", "\uff0b", "(")), row[-1][1]
+    start = end = groups = digits = 0
+    for group in _DIGITS.finditer(text):
+        if groups and not _parts_phone_groups(text[end : min(group.start(), end + _LONGEST_PHONE_GAP + 1)]):
+            if _is_phone(groups, digits):
+                yield _with_sign(text, start), end
+            groups = digits = 0
+        start = start if groups else group.start()
+        groups, digits, end = groups + 1, digits + group.end() - group.start(), group.end()
+    if _is_phone(groups, digits):
+        yield _with_sign(text, start), end
+
+
+def _parts_phone_groups(gap: str) -> bool:
+    return len(gap) <= _LONGEST_PHONE_GAP and all(
+        sign in _MARKS_BETWEEN_PHONE_GROUPS or _parts_groups(sign) for sign in gap
+    )
+
+
+def _is_phone(groups: int, digits: int) -> bool:
+    return digits in _PHONE_DIGITS or (groups > 1 and digits >= _PHONE_DIGITS.start)
+
+
+def _with_sign(text: str, start: int) -> int:
+    return start - (text[max(0, start - 1) : start] in ("+", "\uff0b", "("))

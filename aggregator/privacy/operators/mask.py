@@ -4,14 +4,15 @@ Invariant: if what is kept would cover all, nothing is kept. The number of graph
 nothing more.
 """
 
-from aggregator.privacy.graphemes import graphemes
+from aggregator.privacy.graphemes import grapheme_starts
 from aggregator.privacy.rules import Mask
 
 
 def masked(rule: Mask, text: str) -> str:
     """A text behind its mask."""
-    signs = graphemes(text)
-    hidden = len(signs) - rule.keep_first - rule.keep_last
+    starts = grapheme_starts(text)
+    hidden = len(starts) - rule.keep_first - rule.keep_last
     if hidden <= 0:
-        return rule.char * len(signs)
-    return "".join([*signs[: rule.keep_first], rule.char * hidden, *signs[rule.keep_first + hidden :]])
+        return rule.char * len(starts)
+    behind = text[starts[-rule.keep_last] :] if rule.keep_last else ""
+    return text[: starts[rule.keep_first]] + rule.char * hidden + behind

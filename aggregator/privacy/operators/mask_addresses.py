@@ -9,11 +9,14 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from aggregator.budgets import AUTHORITY_SIGNS
 from aggregator.privacy.rules import MaskEmail, MaskIp, MaskUrl
 
 _SIGNS = 3
+_ADDRESS_SIGNS = 45
 _PLAIN = re.compile(r"[^\s@<>,;:\"()\[\]\\]+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
+_AUTHORITY = re.compile(r"//[^/?#]*")
 _HOST = re.compile(r"[\w.*-]+|[0-9a-f:.]+")
 
 
@@ -28,8 +31,9 @@ def masked_email(rule: MaskEmail, text: str) -> str | None:
 
 def masked_ip(rule: MaskIp, text: str) -> str | None:
     """The network of an address; None if it is none."""
+    plain = text.strip().partition("%")[0]
     try:
-        address = ipaddress.ip_address(text.strip().partition("%")[0])
+        address = ipaddress.ip_address(plain if len(plain) <= _ADDRESS_SIGNS else "")
     except ValueError:
         return None
     if address.version == 6 and address.ipv4_mapped is not None:  # noqa: PLR2004 - a version
@@ -41,8 +45,12 @@ def masked_ip(rule: MaskIp, text: str) -> str | None:
 
 def masked_url(rule: MaskUrl, text: str) -> str | None:
     """A URL without the parts named and without user and password; None if it is none."""
+    text = text.strip()
+    authority = _AUTHORITY.search(text)
+    if authority is not None and len(authority.group()) > AUTHORITY_SIGNS.limit:
+        return None  # the library normalises it, in time that grows with the square of its length
     try:
-        parts = urlsplit(text.strip())
+        parts = urlsplit(text)
         port = parts.port
     except ValueError:
         return None

@@ -6,6 +6,7 @@ cover all, nothing is kept.
 
 from collections.abc import Callable
 
+from aggregator.budgets import NUMBER_SIGNS
 from aggregator.privacy.operators.checks import passes_luhn
 from aggregator.privacy.rules import MaskCard, MaskPhone, MaskPostcode
 
@@ -20,7 +21,7 @@ _POSTCODE_SIGNS = range(3, 11)
 
 def masked_phone(rule: MaskPhone, text: str) -> str | None:
     """A phone number with its last digits; None if it is none."""
-    text = text.strip()
+    text = _short(text)
     rest = text[1:] if text[:1] in ("+", "\uff0b") else text
     digits = [sign for sign in rest if sign.isdecimal()]
     if len(digits) not in _PHONE_DIGITS or not _is_made_of(rest, str.isdecimal, _PHONE_MARKS):
@@ -30,7 +31,7 @@ def masked_phone(rule: MaskPhone, text: str) -> str | None:
 
 def masked_card(rule: MaskCard, text: str) -> str | None:
     """A card number with its first and last digits; None if it is none, by length or check digit."""
-    text = text.strip()
+    text = _short(text)
     digits = "".join(filter(str.isdecimal, text))
     if len(digits) not in _CARD_DIGITS or not passes_luhn(digits) or not _is_made_of(text, str.isdecimal, _CARD_MARKS):
         return None
@@ -39,12 +40,18 @@ def masked_card(rule: MaskCard, text: str) -> str | None:
 
 def masked_postcode(rule: MaskPostcode, text: str) -> str | None:
     """A postcode with its first letters and digits; None if it is none."""
-    text = text.strip()
+    text = _short(text)
     signs = [sign for sign in text if sign.isalnum()]
     is_code = len(signs) in _POSTCODE_SIGNS and any(sign.isdecimal() for sign in signs)
     if not is_code or not _is_made_of(text, str.isalnum, _POSTCODE_MARKS):
         return None
     return _hidden(text, str.isalnum, rule.char, rule.keep_first, 0)
+
+
+def _short(text: str) -> str:
+    """The text without what surrounds it; nothing, which is no number, where it is longer than any number."""
+    text = text.strip()
+    return text if len(text) <= NUMBER_SIGNS.limit else ""
 
 
 def _is_made_of(text: str, counts: Callable[[str], bool], marks: frozenset[str]) -> bool:

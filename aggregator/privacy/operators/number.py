@@ -8,6 +8,7 @@ import math
 import struct
 from fractions import Fraction
 
+from aggregator.budgets import NUMBER_BYTES
 from aggregator.privacy.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
@@ -88,7 +89,15 @@ def _rounded(number: int, places: int, least: int, most: int) -> int:
 
 
 def _unscaled(value: Value) -> int:
-    return int.from_bytes(value, "big", signed=True)  # type: ignore[arg-type] # bytes, by the leaf's kind
+    """A decimal's digits.
+
+    Raises:
+        ValueError: it has more bytes than its budget.
+    """
+    raw: bytes = value  # type: ignore[assignment] # bytes, by the leaf's kind
+    if len(raw) > NUMBER_BYTES.limit:
+        raise ValueError("a decimal has more bytes than its budget")
+    return int.from_bytes(raw, "big", signed=True)
 
 
 def _scale(leaf: Leaf) -> int:

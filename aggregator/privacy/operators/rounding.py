@@ -6,7 +6,7 @@ changes nothing more.
 
 from collections.abc import Callable, Sequence
 
-from aggregator.privacy.graphemes import graphemes
+from aggregator.privacy.graphemes import grapheme_starts
 from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import number
 from aggregator.privacy.rules import Truncate
@@ -36,4 +36,8 @@ def build_truncated(rule: Truncate) -> Callable[[Sequence[Value]], list[Value | 
 
 
 def _beginning(value: Value, length: int) -> Value:
-    return value[:length] if isinstance(value, bytes) else "".join(graphemes(str(value))[:length])
+    if isinstance(value, bytes):
+        return value[:length]
+    text = str(value)
+    starts = grapheme_starts(text, length + 1)
+    return text[: starts[length]] if len(starts) > length else text

@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from aggregator.privacy.graphemes import graphemes
+from aggregator.privacy.graphemes import grapheme_starts
 from aggregator.privacy.parameters.model import Model
 
 
 def _sign(value: str) -> str:
     """A sign that stays one grapheme beside any other: otherwise a mask of a mask would hide more."""
-    if len(value) != 1 or unicodedata.category(value)[0] not in "LNPS" or len(graphemes(f"a{value}{value}a")) != 4:  # noqa: PLR2004 - the four
+    is_visible = len(value) == 1 and unicodedata.category(value)[0] in "LNPS"
+    if not is_visible or len(grapheme_starts(f"a{value}{value}a")) != 4:  # noqa: PLR2004 - the four
         raise ValueError("`char` is one visible character")
     return value
 

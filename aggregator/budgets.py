@@ -1,0 +1,106 @@
+"""What one value, record, batch, schema or registry answer may cost: the one table of the bounds against hostile input.
+
+Invariant: whatever a producer at an edge can make large is bounded here or costs time and memory in proportion to its
+own bytes; beyond a bound the record is a dead letter, the value is redacted, or the flow waits, and never stops others.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from aggregator.errors import Reason
+
+
+class Of(StrEnum):
+    """What a budget is for."""
+
+    VALUE = "value"
+    RECORD = "record"
+    BATCH = "batch"
+    SCHEMA = "schema"
+    ANSWER = "registry answer"
+
+
+class Budget(NamedTuple):
+    """One bound.
+
+    Attributes:
+        of: What it is a bound of.
+        limit: The largest number that is accepted.
+        unit: What is counted.
+        beyond: What happens to more: a dead letter's reason, or what is done instead.
+    """
+
+    of: Of
+    limit: int
+    unit: str
+    beyond: Reason | str
+
+
+REDACTED, IN_PARTS, SHARED, WAITS = "the value is redacted", "done in parts", "places share lines", "the flow waits"
+
+# The slowest step of exact arithmetic grows with the square of the digits; no currency or sensor has so many.
+NUMBER_BYTES = Budget(Of.VALUE, 512, "bytes of a decimal under an operator", Reason.OPERATOR_FAILED)
+NUMBER_SIGNS = Budget(Of.VALUE, 64, "characters of a number in JSON, or of one to be masked", "refused, or redacted")
+# An identifier is short; composing a text takes up to a hundred times its room for a moment.
+NORMALIZED_SIGNS = Budget(Of.VALUE, 65_536, "characters of a text that is normalised", Reason.OPERATOR_FAILED)
+# A host has 253 characters at most (RFC 1035); user, password and port stand beside it.
+AUTHORITY_SIGNS = Budget(Of.VALUE, 1024, "characters of a URL's user, host and port", REDACTED)
+# What a pattern's replacement may add to a text; without it a short rule makes gigabytes of one long value.
+GROWTH_BYTES = Budget(Of.VALUE, 65_536, "bytes that regex_replace makes beyond ten times the value", REDACTED)
+
+# A C decoder's stack holds some thousand levels; no schema without recursion is so deep.
+DEPTH = Budget(Of.RECORD, 128, "levels of nesting", Reason.TOO_DEEP)
+# What has no bytes (items of null, records without fields) costs time and memory but no input.
+WEIGHTLESS = Budget(Of.RECORD, 2048, "items without bytes", Reason.UNDECODABLE)
+# A value of one byte costs 190 bytes while operators see it. A part of a batch holds one record at least.
+BATCH_VALUES = Budget(Of.BATCH, 131_072, "values that operators see at once", IN_PARTS)
+ASKED_VALUES = Budget(Of.RECORD, BATCH_VALUES.limit, "values that operators or conditions see", Reason.TOO_LARGE)
+# An empty array costs thirty times its text.
+JSON_PARTS = Budget(Of.RECORD, 131_072, "members and items of a JSON value", Reason.TOO_LARGE)
+
+BATCH_JSON_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of JSON values that are held at once", IN_PARTS)
+# Each may cost a question to a registry far away.
+UNKNOWN_IDS = Budget(Of.BATCH, 256, "unknown schema ids that the registry is asked about", Reason.UNKNOWN_SCHEMA)
+
+SCHEMA_CHARACTERS = Budget(Of.SCHEMA, 2_097_152, "characters, references included", Reason.SCHEMA_REFUSED)
+SCHEMA_DEPTH = Budget(Of.SCHEMA, 100, "levels of nesting", Reason.SCHEMA_REFUSED)
+SCHEMA_REFERENCES = Budget(Of.SCHEMA, 200, "schemas that it refers to", Reason.SCHEMA_REFUSED)
+FIXED_BYTES = Budget(Of.SCHEMA, 2**24, "bytes of a fixed", Reason.SCHEMA_REFUSED)
+DECIMAL_DIGITS = Budget(Of.SCHEMA, 1000, "digits of a decimal's precision or scale", Reason.SCHEMA_REFUSED)
+# A type counts once for each way in which tags and rules reach it.
+SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
+SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
+SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
+# Report lines of their own.
+SCHEMA_PLACES = Budget(Of.SCHEMA, 20_000, "places in reports", SHARED)
+JSON_PLACES = Budget(Of.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
+
+ANSWER_BYTES = Budget(Of.ANSWER, 8_388_608, "bytes, which are asked for uncompressed", WAITS)
+ANSWER_SECONDS = Budget(Of.ANSWER, 20, "seconds in all", WAITS)
+
+TABLE: tuple[Budget, ...] = (
+    NUMBER_BYTES,
+    NUMBER_SIGNS,
+    NORMALIZED_SIGNS,
+    AUTHORITY_SIGNS,
+    GROWTH_BYTES,
+    DEPTH,
+    WEIGHTLESS,
+    ASKED_VALUES,
+    JSON_PARTS,
+    BATCH_VALUES,
+    BATCH_JSON_BYTES,
+    UNKNOWN_IDS,
+    SCHEMA_CHARACTERS,
+    SCHEMA_DEPTH,
+    SCHEMA_REFERENCES,
+    FIXED_BYTES,
+    DECIMAL_DIGITS,
+    SCHEMA_NODES,
+    SCHEMA_LABELS,
+    SCHEMA_STEPS,
+    SCHEMA_PLACES,
+    JSON_PLACES,
+    ANSWER_BYTES,
+    ANSWER_SECONDS,
+)

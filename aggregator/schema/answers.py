@@ -1,0 +1,51 @@
+"""Answers of an HTTP server, within a budget of bytes and of time.
+
+Invariant: no more of an answer is held than its budget, however small it came over the wire: it is asked for as it is,
+and one that comes compressed all the same is not read. A server that sends a byte now and then is cut off. Raises
+`httpx2.RequestError`, as the client does for everything that goes wrong with a connection.
+"""
+
+import time
+from collections.abc import Iterator
+
+import httpx2
+
+from aggregator.budgets import ANSWER_BYTES, ANSWER_SECONDS
+
+_PLAIN = ("", "identity")
+
+
+class _Bounded(httpx2.SyncByteStream):
+    """A stream that ends with an error once it is over its budget."""
+
+    def __init__(self, stream: httpx2.SyncByteStream, began_s: float) -> None:
+        self._stream = stream
+        self._began_s = began_s
+
+    def __iter__(self) -> Iterator[bytes]:
+        read = 0
+        for chunk in self._stream:
+            read += len(chunk)
+            if read > ANSWER_BYTES.limit:
+                raise httpx2.ReadError(f"an answer of more than {ANSWER_BYTES.limit:,} bytes")
+            if time.monotonic() - self._began_s > ANSWER_SECONDS.limit:
+                raise httpx2.ReadTimeout(f"an answer that takes more than {ANSWER_SECONDS.limit} seconds")
+            yield chunk
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._stream.close()
+
+
+def bound(client: httpx2.Client) -> None:
+    """Hold every answer of a client to the budget."""
+    client.headers["Accept-Encoding"] = "identity"
+    client.event_hooks = {"response": [_check]}
+
+
+def _check(response: httpx2.Response) -> None:
+    if response.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN:
+        raise httpx2.DecodingError("an answer that is compressed, which was not asked for")
+    if not isinstance(response.stream, httpx2.SyncByteStream):
+        raise TypeError("an answer that can not be counted")
+    response.stream = _Bounded(response.stream, time.monotonic())

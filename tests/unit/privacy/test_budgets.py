@@ -1,0 +1,371 @@
+"""Hostile input costs time and memory in proportion to its bytes: every operator, and every loop around them.
+
+CPU time of this thread, the least of several runs: other programs only ever add.
+"""
+
+import json
+import time
+import tracemalloc
+import unicodedata
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator import budgets
+from aggregator.errors import DeadLetterError, Reason, Unreachable
+from aggregator.privacy.compile import compile_plan
+from aggregator.privacy.composition import composed
+from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.leaf import Leaf, Paired
+from aggregator.privacy.operators import custom, result
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.rules import Drop, Keep, operator_names
+from aggregator.privacy.strip import Batch
+from aggregator.schema.avro import Kind, Logical
+from aggregator.schema.misses import Misses
+from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.wire import frame
+from tests.unit.privacy.exposure import topic
+from tests.unit.privacy.kernel.differential import KEYS
+from tests.unit.privacy.kernel.drawing import TODAY, MemoryRegistry, long_bytes
+from tests.unit.privacy.operators.single import operator, rule, timestamp
+from tests.unit.privacy.worst_inputs import DOUBLES, EXTREMES, FLOATS, WIDE_EXTREMES, raws, texts
+
+MICROSECONDS_PER_BYTE, TIMES_MEMORY = 20, 10
+# What any call costs, however small its input.
+FLOOR_S, FLOOR_BYTES = 0.002, 200_000
+# Where a budget holds the size itself: composing takes a hundred times the room of a text, for a moment.
+FLOORS = dict.fromkeys(("pseudonymize", "date_shift"), 200 * budgets.NORMALIZED_SIGNS.limit)
+SIZE = 20_000
+KEY = {"key": "customer"}
+NORMALS = ("none", "trim", "casefold", "email", "e164", "digits")
+# Each operator with the parameters that make it work most.
+RULES = {
+    "nullify": [{}],
+    "redact": [{}],
+    "age": [{}],
+    "bucket": [{"size": 1e-9}, {"size": 10}, {"ranges": [0, 1e18]}],
+    "date_truncate": [{"unit": "week"}, {"unit": "month", "tz": "Europe/Berlin"}],
+    "geo": [{"decimals": 6}, {"geohash": 9}],
+    "round": [{"digits": -18}, {"digits": 2}],
+    "lookup": [{"table": {"a": "b"}}],
+    "mask": [{"keep_first": 2, "keep_last": 2}],
+    "mask_card": [{"keep_first": 6}],
+    "mask_email": [{}],
+    "mask_ip": [{}],
+    "mask_phone": [{}],
+    "mask_postcode": [{}],
+    "mask_url": [{}],
+    "truncate": [{"length": 100_000}, {"length": 2}],
+    "pseudonymize": [{**KEY, "domain": "d", "normalize": how} for how in NORMALS],
+    "date_shift": [{**KEY, "entity": "x", "days": 30, "normalize": how} for how in ("none", "email")],
+    "encrypt": [KEY],
+    "encrypt_deterministic": [{"key": "wide"}],
+    "custom": [{"name": "worst", "type": "string"}],
+    "regex_replace": [
+        {"pattern": "(a|b|[a-c]+)*x?", "replacement": "\\1"},
+        {"pattern": ".", "replacement": "x" * 1000},
+        {"pattern": "(?s)(.*)", "replacement": "\\1" * 500},
+    ],
+    "scrub_text": [{}],
+}
+DAYS = [timestamp("timestamp-millis"), timestamp("timestamp-nanos"), timestamp("local-timestamp-micros")]
+LEAVES = [
+    (Leaf(Kind.STRING), texts(SIZE)),
+    (Leaf(Kind.BYTES), raws(SIZE)),
+    (Leaf(Kind.BYTES, Logical("decimal", 1000, 1000)), raws(SIZE)),
+    (
+        Leaf(Kind.BYTES, Logical("decimal", 6, 2)),
+        {**raws(SIZE), **{f"short {k}": v[:512] for k, v in raws(SIZE).items()}},
+    ),
+    (Leaf(Kind.INT), dict(zip(count(), EXTREMES, strict=False))),
+    (Leaf(Kind.INT, Logical("date")), dict(zip(count(), EXTREMES, strict=False))),
+    (Leaf(Kind.LONG), dict(zip(count(), WIDE_EXTREMES, strict=False))),
+    *((leaf, dict(zip(count(), WIDE_EXTREMES, strict=False))) for leaf in DAYS),
+    (Leaf(Kind.DOUBLE), dict(zip(count(), DOUBLES, strict=False))),
+    (Leaf(Kind.FLOAT), dict(zip(count(), FLOATS, strict=False))),
+]
+
+
+def _size(value):
+    return len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8
+
+
+def _seconds(call, enough_s):
+    """CPU of this thread; again only where it seems to be too much."""
+    least = float("inf")
+    for _ in range(4):
+        began = time.thread_time()
+        call()
+        least = min(least, time.thread_time() - began)
+        if least <= enough_s:
+            break
+    return least
+
+
+def _peak(call):
+    tracemalloc.start()
+    try:
+        made = call()
+        return tracemalloc.get_traced_memory()[1], made
+    finally:
+        tracemalloc.stop()
+
+
+def _answered(made, value):
+    try:
+        return made([value])
+    except Exception:  # noqa: BLE001 - whatever it is, a dead letter
+        return [None]
+
+
+def _cases(name):
+    for parameters in RULES[name]:
+        made = rule(name, **parameters)
+        for leaf, values in LEAVES:
+            if result(made, leaf) is not None:
+                act = operator(made, leaf, KEYS | {"wide": KEYS["customer"]})
+                for what, value in values.items():
+                    pairs = [(value, value)] if name != "date_shift" else [(value, "x"), ("2020-01-01", value)]
+                    for one, other in pairs:
+                        yield (
+                            f"{parameters} {leaf.kind} {what}",
+                            act,
+                            Paired(one, other) if name == "date_shift" else one,
+                        )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def worst():
+    """A custom operator that answers what it was given."""
+    before, custom._loaded = custom._loaded, lambda _name: lambda values: [str(value) for value in values]
+    yield
+    custom._loaded = before
+
+
+def test_every_operator_is_in_the_walk():
+    """A new operator comes with its worst input."""
+    assert set(RULES) == set(operator_names()) - {Drop().operator, Keep().operator}
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name != "encrypt_deterministic"])
+def test_time_and_memory_grow_with_the_bytes(name):
+    """Twenty microseconds for a byte, and ten times the memory of what goes in and comes out."""
+    slow, fat = [], []
+    for what, act, value in _cases(name):
+        size = sum(map(_size, value)) if isinstance(value, Paired) else _size(value)
+        seconds = _seconds(lambda act=act, value=value: _answered(act, value), FLOOR_S + size * 1e-6)
+        if seconds > FLOOR_S + size * MICROSECONDS_PER_BYTE * 1e-6:
+            slow.append(f"{what}: {seconds / size * 1e6:.1f} us per byte")
+            continue
+        peak, (made,) = _peak(lambda act=act, value=value: _answered(act, value))
+        if peak > FLOORS.get(name, FLOOR_BYTES) + TIMES_MEMORY * (size + (_size(made) if made is not None else 0)):
+            fat.append(f"{what}: {peak / size:.0f} times")
+    assert (slow, fat) == ([], []), (slow, fat)
+
+
+def test_composing_by_the_square_is_what_the_walk_finds(monkeypatch):
+    """The walk would find the library's own way: marks that are sorted by insertion."""
+    monkeypatch.setattr("aggregator.privacy.tokens.composed", lambda text: unicodedata.normalize("NFC", text))
+    text = "a" + "\u0301\u0316" * 8_000
+    act = operator(rule("pseudonymize", **KEY, domain="d", normalize="casefold"), Leaf(Kind.STRING), KEYS)
+    assert _seconds(lambda: act([text]), 0) > _size(text) * 1e-6
+
+
+@given(st.text(st.characters(categories=["Mn", "Mc", "Me", "Lo", "Ll"]), max_size=40), st.integers(0, 300))
+def test_composed_is_nfc(text, padding):
+    """Sign for sign what the library makes of it, short or long."""
+    for whole in (text + "x" * padding, "\u0316\u0301" * padding + text):
+        assert composed(whole) == unicodedata.normalize("NFC", whole)
+
+
+# The loops around the operators.
+
+PII = "policy: p\nversion: 1\ntags: {{PII: {rule}}}\ntopics: {{orders: {{key: keep, default: keep{more}}}}}\n"
+TOKEN = "{pseudonymize: {key: customer, domain: d}}"
+
+
+def _items(count):
+    schema = {"type": "array", "items": {"type": "string", "confluent:tags": ["PII"]}}
+    return schema, (long_bytes(count) + bytes(count) if count else b"") + b"\0"
+
+
+def _stripped(made, schema, bodies, rule=TOKEN, more=""):
+    registry = MemoryRegistry()
+    schema_id = registry.register("orders-value", json.dumps(schema))
+    strip = topic(PII.format(rule=rule, more=more), registry, made=made)
+    values = [frame(schema_id, body) for body in bodies]
+    return strip.strip(Batch([None] * len(values), values, [None] * len(values)))
+
+
+def test_one_byte_items_under_an_operator():
+    """Four megabytes of them: dead letters where one record has too many, parts of the batch where all have many."""
+    schema, body = _items(4_000_000)
+    small = [_items(100_000)[1]] * 40
+    _stripped(KernelStrip, schema, [_items(3)[1]])  # what is compiled and made once
+    peak, out = _peak(lambda: _stripped(KernelStrip, schema, [body]))
+    assert [rejection.reason for rejection in out.rejected.values()] == [Reason.TOO_LARGE]
+    assert peak < TIMES_MEMORY * len(body)
+    peak, out = _peak(lambda: _stripped(KernelStrip, schema, small))
+    assert out.rejected == {}
+    assert peak < TIMES_MEMORY * (sum(map(len, small)) + sum(map(len, out.values)))
+
+
+@pytest.mark.parametrize("made", [ReferenceStrip, KernelStrip])
+def test_parts_are_the_whole(made, monkeypatch):
+    """A batch that is stripped in parts gives what it gives as a whole, and counts the same; both ways agree."""
+    schema = _items(0)[0]
+    bodies = [_items(count)[1] for count in (0, 3, 70, 2, 9, 101, 1, 50, 100)] + [b"\x7f"]
+    for name in ("BATCH_VALUES", "ASKED_VALUES"):
+        small = getattr(budgets, name)._replace(limit=100)
+        for module in ("aggregator.privacy.kernel.workspace", "aggregator.privacy.reference"):
+            monkeypatch.setattr(f"{module}.{name}", small, raising=False)
+    out = _stripped(made, schema, bodies)
+    reasons = {place: rejection.reason for place, rejection in out.rejected.items()}
+    assert reasons == {5: Reason.TOO_LARGE, 9: Reason.UNDECODABLE}
+    assert out.counts == {("[]", "pseudonymize"): 235}
+    assert len({value for place, value in enumerate(out.values) if place not in reasons}) == 8
+
+
+def test_json_parts():
+    """Empty arrays by the megabyte: a dead letter before they are made; many records with many, a part at a time."""
+    policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, key: drop, fields: {'a': keep}}}\n"
+    big = b'{"a": [' + b"[]," * 1_300_000 + b"1]}"
+    some = [b'{"b": [' + b"[]," * 30_000 + b"1]}"] * 44
+    for batch, reasons in (([big], {Reason.TOO_LARGE}), (some, set())):
+        strip = topic(policy)
+        peak, out = _peak(
+            lambda strip=strip, batch=batch: strip.strip(Batch([None] * len(batch), batch, [None] * len(batch)))
+        )
+        assert {rejection.reason for rejection in out.rejected.values()} == reasons
+        assert peak < TIMES_MEMORY * sum(map(len, batch)) + FLOOR_BYTES
+
+
+@pytest.mark.parametrize(
+    "key", [b'"\\ud800"', b'{"\\udfff": 1}', b"[" * 100_000, b"[[]," * 40_000, b"1" * 5000, b"1e999999999"]
+)
+@pytest.mark.parametrize("operator", ["keep", TOKEN])
+def test_a_hostile_json_key_is_a_dead_letter_and_no_more(key, operator):
+    """What is no text, or nests without end, raises nothing out of the strip; the next record arrives."""
+    policy = f"policy: p\nversion: 1\ntopics: {{orders: {{key: {operator}, format: json}}}}\n"
+    out = topic(policy).strip(Batch([key, b'"a"'], [None, None], [None, None]))
+    assert {rejection.reason for rejection in out.rejected.values()} <= {Reason.BAD_KEY}
+    assert 1 not in out.rejected
+    assert bool(out.rejected) is (key != b"1e999999999")
+
+
+class FarRegistry(MemoryRegistry):
+    """A registry at so many seconds, with the memory of the real one; its time is its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.now_s, self.asked, self.misses = 0.0, 0, Misses()
+
+    def schema(self, schema_id, *, look_again=True):
+        if schema_id in self.by_id():
+            return super().schema(schema_id)
+        if not look_again and self.misses.remembers(schema_id, self.now_s):
+            raise UnknownSchema(schema_id, "far")
+        if self.misses.flooded(self.now_s):
+            raise Unreachable("flooded")
+        self.now_s, self.asked = self.now_s + 0.02, self.asked + 1
+        self.misses.add(schema_id, self.now_s, 0.02)
+        raise UnknownSchema(schema_id, "far")
+
+    def by_id(self):
+        """Ids that are known."""
+        return range(1, len(self.texts) + 1)
+
+
+@pytest.mark.parametrize("unknown", [600, 10_000])
+@pytest.mark.parametrize("backoff_s", [1.0, 30.0])
+def test_a_batch_of_unknown_ids_passes(unknown, backoff_s):
+    """However far the registry is and however long a flow waits between two tries, it is through after some of them."""
+    registry = FarRegistry()
+    strip = topic("policy: p\nversion: 1\ntopics: {orders: {key: drop}}\n", registry)
+    batch = Batch([None] * unknown, [frame(1000 + n, b"") for n in range(unknown)], [None] * unknown)
+    for _ in range(20):
+        try:
+            out = strip.strip(batch)
+            break
+        except Unreachable:
+            registry.now_s += backoff_s
+    assert {rejection.reason for rejection in out.rejected.values()} == {Reason.UNKNOWN_SCHEMA}
+    assert len(out.rejected) == unknown
+    assert registry.asked <= budgets.UNKNOWN_IDS.limit + 20
+
+
+# Schemas.
+
+
+def _record(name, *types, tags=()):
+    fields = [
+        {"name": f"f{n}", "type": one, **({"confluent:tags": list(tags[n])} if tags else {})}
+        for n, one in enumerate(types)
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _named(kind, count):
+    more = {"enum": {"symbols": ["A"]}, "fixed": {"size": 1}, "record": {"fields": [{"name": "v", "type": "int"}]}}[
+        kind
+    ]
+    return [{"type": kind, "name": f"N{n}", **more} for n in range(count)]
+
+
+def _chain(count):
+    """Behind so many fields that places are shared: a chain of records, each of which holds the one before."""
+    filler = [{"name": f"x{n}", "type": "int"} for n in range(20_100)]
+    links = [{"name": f"l{n}", "type": _record(f"L{n}", f"L{n - 1}" if n else "int")} for n in range(count)]
+    return {"type": "record", "name": "R", "fields": filler + links}
+
+
+SCHEMAS = {
+    "distinct tags on a recursive type": lambda: _record(
+        "R", *[["null", "R"]] * 45, tags=[(f"t{n}",) for n in range(45)]
+    ),
+    "tags above everything": lambda: {
+        "type": "array",
+        "items": _record("R", *["int"] * 15_000),
+        "confluent:tags": [f"t{n}" for n in range(60_000)],
+    },
+    "long names on long paths": lambda: _record(
+        "R",
+        *["int"] * 10_000,
+        {"type": "record", "name": "S", "fields": [{"name": "n" * 300_000, "type": _record("T", *["int"] * 10_000)}]},
+    ),
+    "a union of enums": lambda: _named("enum", 12_000),
+    "a union of fixed": lambda: _named("fixed", 12_000),
+    "a union of records": lambda: _named("record", 6_000),
+    "types that double": lambda: _doubling(60),
+    "a chain of shared records": lambda: _chain(5_000),
+    "many fields": lambda: _record("R", *["int"] * 20_000),
+    "a scale": lambda: {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 20_000_000},
+    "a precision": lambda: {"type": "bytes", "logicalType": "decimal", "precision": 20_000_000, "scale": 1},
+    "one name many times": lambda: _doubling(12),
+}
+
+
+def _doubling(count):
+    inner = _record("R0", "int")
+    for n in range(1, count):
+        inner = _record(f"R{n}", inner, f"R{n - 1}", tags=[(f"t{n}",), ()])
+    return inner
+
+
+@pytest.mark.parametrize("policy", ["{default: keep}", f"{{default: keep, fields: {{'**.f1': {TOKEN}}}}}"])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_hostile_schema(name, policy):
+    """A plan, or a refusal by name: never a minute, never the memory of the machine."""
+    text = json.dumps(SCHEMAS[name]())
+    scope = value_scope(parse_policy(f"policy: p\nversion: 1\ntopics: {{orders: {policy}}}\n"), "orders")
+    began = time.thread_time()
+    try:
+        compile_plan(text, scope, TODAY)
+    except DeadLetterError as error:
+        assert error.reason is Reason.SCHEMA_REFUSED
+    assert time.thread_time() - began < 8

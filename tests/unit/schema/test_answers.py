@@ -1,0 +1,87 @@
+"""A registry's answer is held to its budget: bytes, compression, and time in all; over real sockets."""
+
+import gzip
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from aggregator.budgets import ANSWER_BYTES
+from aggregator.errors import Unreachable
+from aggregator.schema import answers
+from aggregator.schema.confluent import ConfluentRegistry
+
+HUGE = b'{"schema": "' + b" " * (ANSWER_BYTES.limit + 1) + b'"}'
+
+
+class Server:
+    """Answers every request in one way, and counts the bytes that were taken from it."""
+
+    def __init__(self, encoding, chunks, pause_s=0.0):
+        self.accepted = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.accepted.append(self.headers.get("Accept-Encoding"))
+                self.send_response(200)
+                if encoding:
+                    self.send_header("Content-Encoding", encoding)
+                self.end_headers()
+                for chunk in chunks:
+                    try:
+                        self.wfile.write(chunk)
+                    except OSError:
+                        return
+                    time.sleep(pause_s)
+
+            def log_message(self, *_):
+                """Quiet."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
+        self.thread.start()
+        self.address = f"http://127.0.0.1:{self.http.server_port}"
+
+    def close(self):
+        """Stop."""
+        self.http.shutdown()
+        self.thread.join()
+        self.http.server_close()
+
+
+@pytest.fixture
+def serve():
+    """Servers that end with the test."""
+    made = []
+
+    def start(*how, **more):
+        made.append(Server(*how, **more))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+@pytest.mark.parametrize("how", ["compressed", "plain"])
+def test_an_answer_that_is_too_large_is_not_held(serve, how):
+    """Ten kilobytes that would become megabytes are not inflated, and a large plain answer is cut off."""
+    server = serve("gzip", [gzip.compress(HUGE)]) if how == "compressed" else serve(None, [HUGE])
+    registry = ConfluentRegistry(server.address, {}, wait_s=20.0)
+    with pytest.raises(Unreachable):
+        registry.schema(7)
+    assert set(server.accepted) == {"identity"}
+
+
+def test_an_answer_in_drops_is_cut_off(serve, monkeypatch):
+    """Each byte is in time, and all of them never are: the question ends."""
+    monkeypatch.setattr(answers, "ANSWER_SECONDS", answers.ANSWER_SECONDS._replace(limit=1))
+    server = serve(None, [b" "] * 600, pause_s=0.05)
+    registry = ConfluentRegistry(server.address, {}, wait_s=20.0)
+    began = time.monotonic()
+    with pytest.raises(Unreachable):
+        registry.schema(7)
+    assert time.monotonic() - began < 15
