@@ -114,8 +114,16 @@ def _day(since: date | None) -> str | None:
 def _text(changes: Sequence[Change], *, loosened: bool) -> Iterator[str]:
     if changes:
         rows = [
-            (change.topic, change.path, change.before, change.after, change.verdict.value, _day(change.since) or "now")
+            (
+                change.topic,
+                change.path,
+                change.before,
+                change.after,
+                change.verdict.value,
+                change.proof,
+                _day(change.since) or "now",
+            )
             for change in changes
         ]
-        yield from table(("topic", "path", "before", "after", "verdict", "from"), rows)
+        yield from table(("topic", "path", "before", "after", "verdict", "proof", "from"), rows)
     yield "something is looser, or not proved to be as strict" if loosened else "nothing is looser"

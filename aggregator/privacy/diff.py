@@ -14,10 +14,12 @@ from typing import Any, Literal, NamedTuple
 from aggregator.config.patterns import full_matches
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.key_tally import key_path
+from aggregator.privacy.leaf import Leaf
 from aggregator.privacy.plan import Action, Plan, PlanNode
 from aggregator.privacy.policy import Policy, TopicPolicy
-from aggregator.privacy.precedence import key_scope, value_scope
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, privacy_class
+from aggregator.privacy.precedence import key_scope, leaves_whole, value_scope
+from aggregator.privacy.rules import AnyRule, Drop, Justified, Keep, Model, privacy_class
+from aggregator.privacy.sampled import tried
 from aggregator.privacy.strictness import Verdict, compared, together
 from aggregator.schema.avro import Kind
 
@@ -46,6 +48,7 @@ class Change(NamedTuple):
         after: The rule that holds.
         verdict: Which of the two leaves more.
         since: First day of the difference, when it is not there today.
+        proof: `rule` where the verdict follows from the rules, `sample` where sample values told it; else `none`.
     """
 
     topic: str
@@ -54,6 +57,7 @@ class Change(NamedTuple):
     after: str
     verdict: Verdict
     since: date | None = None
+    proof: str = "rule"
 
 
 def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], today: date) -> list[Change]:
@@ -78,7 +82,7 @@ def policy_changes(old: Policy, new: Policy, schemas: Sequence[WriterSchema], to
 def _days(old: Policy, new: Policy, today: date) -> list[date]:
     """Today, and every later day on which a `keep` is closed again."""
     rules = [rule for policy in (old, new) for rule in _rules(policy)]
-    ends = {rule.expires for rule in rules if isinstance(rule, Keep) and rule.expires is not None}
+    ends = {rule.expires for rule in rules if isinstance(rule, Justified) and rule.expires is not None}
     return [today, *sorted(day for day in ends if day > today)]
 
 
@@ -93,13 +97,27 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
 
 def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[Change]:
     told: dict[tuple[str, int], list[tuple[date, str, str, Verdict]]] = defaultdict(list)
+    sampled: set[tuple[str, int]] = set()
     for day in days:
         for place, pairs in _pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
-            before, after = (" or ".join(sorted({_told(pair[side]) for pair in pairs})) for side in (0, 1))
-            told[place].append((day, before, after, together(compared(*pair) for pair in pairs)))
-    for (path, _), over in told.items():
-        inside = path if schema.part == "value" else key_path(path)
-        yield _over_days(schema.topic, inside, over)
+            before = " or ".join(sorted({_told(rule) for rule, _, _ in pairs}))
+            after = " or ".join(sorted({_told(rule) for _, rule, _ in pairs}))
+            verdicts = [_judged(*pair) for pair in pairs]
+            sampled.update({place} if any(is_tried for _, is_tried in verdicts) else ())
+            told[place].append((day, before, after, together(verdict for verdict, _ in verdicts)))
+    for place, over in told.items():
+        inside = place[0] if schema.part == "value" else key_path(place[0])
+        change = _over_days(schema.topic, inside, over)
+        yield change._replace(proof="sample") if place in sampled and change.proof == "rule" else change
+
+
+def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Verdict, bool]:
+    """The verdict, and whether a sample told it."""
+    by_rule = compared(before, after)
+    if by_rule is not Verdict.OTHER or leaf is None:
+        return by_rule, False
+    by_sample = tried(before, after, leaf)
+    return by_sample, by_sample is not Verdict.OTHER
 
 
 def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
@@ -107,13 +125,13 @@ def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
     return compile_plan(schema.text, scope, day)
 
 
-def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule]]]:
-    """Path and schema node to the rules that hold there, before and after.
+def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]]:
+    """Path and schema node to the rules that hold there, before and after, and the type that both see.
 
     Both graphs have the schema's shape, and each tells apart more turns of a recursive type than the other where its
     policy does; so they are walked together, and a place is named by the longer of its two paths.
     """
-    found: dict[tuple[str, int], set[tuple[AnyRule, AnyRule]]] = defaultdict(set)
+    found: dict[tuple[str, int], set[tuple[AnyRule, AnyRule, Leaf | None]]] = defaultdict(set)
     waiting, met = [(old.root, new.root)], {(old.root, new.root)}
     while waiting:
         numbers = waiting.pop()
@@ -124,7 +142,8 @@ def _pairs(old: Plan, new: Plan) -> dict[tuple[str, int], set[tuple[AnyRule, Any
             waiting += below[::-1]
         elif before.kind is not Kind.NULL:
             path = max(before.path, after.path, key=lambda text: (len(text), text)) or "."
-            found[path, before.source].add((_rule_of(old, before), _rule_of(new, after)))
+            leaf = old.calls[before.call].leaf if min(before.call, after.call) >= 0 else None
+            found[path, before.source].add((_rule_of(old, before), _rule_of(new, after), leaf))
     return found
 
 
@@ -138,7 +157,9 @@ def _over_days(topic: str, path: str, told: Sequence[tuple[date, str, str, Verdi
     """One line: what differs first, judged over all days."""
     today = told[0][0]
     day, before, after, _ = next((one for one in told if one[3] is not Verdict.SAME), told[0])
-    return Change(topic, path, before, after, together(one[3] for one in told), None if day == today else day)
+    verdict = together(one[3] for one in told)
+    proof = "none" if verdict is Verdict.OTHER else "rule"
+    return Change(topic, path, before, after, verdict, None if day == today else day, proof)
 
 
 # What is written, whatever the schemas are.
@@ -166,7 +187,7 @@ def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) 
 
 def _of_tag(policy: Policy, tag: str, day: date) -> AnyRule:
     rule = policy.tags.get(tag, policy.default)
-    return policy.default if isinstance(rule, Keep) and not rule.justified(day) else rule
+    return policy.default if leaves_whole(rule) and not (isinstance(rule, Justified) and rule.justified(day)) else rule
 
 
 def _pattern(
@@ -213,7 +234,7 @@ def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[d
 
 def _held(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
     rule = topic.fields.get(path)
-    return None if isinstance(rule, Keep) and rule.expired(day) else rule
+    return None if isinstance(rule, Justified) and rule.expired(day) else rule
 
 
 def _unseen(before: AnyRule | None, after: AnyRule | None) -> Verdict:

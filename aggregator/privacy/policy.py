@@ -26,7 +26,17 @@ from aggregator.config.patterns import full_matches
 from aggregator.errors import ConfigError
 from aggregator.privacy import paths
 from aggregator.privacy.parameters.conditions import Condition
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, Rule, most_restrictive, operator_names
+from aggregator.privacy.rules import (
+    AnyRule,
+    Drop,
+    Keep,
+    Model,
+    PrivacyClass,
+    Rule,
+    most_restrictive,
+    operator_names,
+    privacy_class,
+)
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
 ValueFormat = Literal["avro", "json"]
@@ -57,8 +67,11 @@ def _topic_default(rule: AnyRule) -> AnyRule:
 
 
 def _of_tag(rule: AnyRule) -> AnyRule:
-    if isinstance(rule, Keep) and rule.reason is None:
-        raise ValueError("a tag is kept only with `reason`, `owner` and `expires`")
+    if privacy_class(rule) is PrivacyClass.CLEAR and getattr(rule, "reason", None) is None:
+        raise ValueError(
+            f"a tag takes {rule.operator} with these parameters only with `reason`, `owner` and `expires`: "
+            "a value can pass it whole"
+        )
     return rule
 
 

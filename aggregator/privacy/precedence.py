@@ -1,7 +1,8 @@
 """Which rule decides a leaf: explicit path, then tag, then default; at one level the most restrictive.
 
-Invariant: a tagged leaf is opened only by a `keep` with reason, owner and a future expiry. A `keep` that may not open
-is void, as if it were not written, and an undeclared tag closes.
+Invariant: what can leave a value whole (`keep`, and whatever `strength` says) counts on a tagged leaf only with reason,
+owner and a future expiry, and is void otherwise, as if it were not written. What has ended closes, also below an open
+wildcard. A wildcard without a reason takes no less than the tag does, and an undeclared tag closes.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,17 @@ from typing import NamedTuple
 
 from aggregator.privacy import paths
 from aggregator.privacy.policy import Policy
-from aggregator.privacy.rules import AnyRule, Drop, Keep, Model, beside, is_steady, most_restrictive, privacy_class
+from aggregator.privacy.rules import (
+    AnyRule,
+    Drop,
+    Justified,
+    Keep,
+    PrivacyClass,
+    beside,
+    is_steady,
+    most_restrictive,
+    privacy_class,
+)
 
 
 class PathRule(NamedTuple):
@@ -23,6 +34,11 @@ class PathRule(NamedTuple):
     def steps(self) -> tuple[str, ...]:
         """The path taken apart; empty for the value as a whole."""
         return paths.steps(self.path) if self.path else ()
+
+    @property
+    def is_wild(self) -> bool:
+        """Whether it names its places by a wildcard."""
+        return not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(self.steps)
 
     @property
     def covers_below(self) -> bool:
@@ -78,35 +94,68 @@ class Scope(NamedTuple):
             today: Decides what has expired.
         """
         reaching = [self.rules[number] for number in sorted(rules)]
-        void = [item for item in reaching if isinstance(item.rule, Keep) and not _opens(item.rule, tags, today)]
+        by_tag = {tag: self._of_tag(tag, today) for tag in sorted(tags)}
+        of_tags = most_restrictive(list(by_tag.values())) if by_tag else None
+        void = [item for item in reaching if not _holds(item, of_tags, today)]
         valid = [item for item in reaching if item not in void]
-        note = "".join(f" (keep of {item.path or 'the key'} is void: {_why(item.rule, today)})" for item in void)
+        note = "".join(f" ({_why(item, today)})" for item in void)
+        ended = any(_has_ended(item.rule, today) for item in void)
         if valid:
             winner = most_restrictive([item.rule for item in valid])
+            closing = of_tags or self._closing
+            if ended and most_restrictive([winner, closing]) != winner:
+                return Decision(closing, f"path {void[0].path} has ended{note}")
             path = min(item.path for item in valid if item.rule == winner)
             return Decision(winner, f"path {path}{note}" if path else f"key{note}")
-        if tags:
-            by_tag = {tag: self._of_tag(tag, today) for tag in sorted(tags)}
-            winner = most_restrictive(list(by_tag.values()))
-            tag = next(tag for tag, rule in by_tag.items() if rule == winner)
-            return Decision(winner, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
-        if isinstance(self.default, Keep) and self.default.expired(today):
-            return Decision(self.closed, f"default{note}; its keep {_why(self.default, today)}")
-        return Decision(self.default, f"default{note}")
+        if of_tags is not None:
+            tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
+            return Decision(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
+        if _has_ended(self.default, today):
+            return Decision(self.closed, f"default{note}; its keep expired on {getattr(self.default, 'expires', '')}")
+        return Decision(self._closing if ended else self.default, f"default{note}")
+
+    @property
+    def _closing(self) -> AnyRule:
+        """What holds where something has ended: the default, if that closes."""
+        return self.closed if isinstance(self.default, Keep) else self.default
 
     def _of_tag(self, tag: str, today: date) -> AnyRule:
         rule = self.tags.get(tag, self.closed)
-        return rule if not isinstance(rule, Keep) or rule.justified(today) else self.closed
+        return rule if not leaves_whole(rule) or _is_justified(rule, today) else self.closed
 
 
-def _opens(rule: Keep, tags: frozenset[str], today: date) -> bool:
-    return rule.justified(today) if tags else not rule.expired(today)
+def leaves_whole(rule: AnyRule) -> bool:
+    """Whether a value can pass the rule as it is."""
+    return privacy_class(rule) is PrivacyClass.CLEAR
 
 
-def _why(rule: Model, today: date) -> str:
-    if isinstance(rule, Keep) and rule.expired(today):
-        return f"expired on {rule.expires}"
-    return "a tagged field needs reason, owner and expires"
+def _is_justified(rule: AnyRule, today: date) -> bool:
+    return isinstance(rule, Justified) and rule.justified(today)
+
+
+def _has_ended(rule: AnyRule, today: date) -> bool:
+    return isinstance(rule, Justified) and rule.expired(today)
+
+
+def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
+    """Whether a path's rule counts: not ended, free to open what it opens, and no wildcard below a tag."""
+    rule = item.rule
+    if of_tags is None:
+        return not _has_ended(rule, today)
+    if _is_justified(rule, today):
+        return True
+    if leaves_whole(rule) or _has_ended(rule, today):
+        return False
+    return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)
+
+
+def _why(item: PathRule, today: date) -> str:
+    what = f"{item.rule.operator} of {item.path or 'the key'} is void"
+    if _has_ended(item.rule, today):
+        return f"{what}: expired on {getattr(item.rule, 'expires', '')}"
+    if leaves_whole(item.rule):
+        return f"{what}: a tagged field needs reason, owner and expires"
+    return f"{what}: a wildcard takes no less than a tag"
 
 
 def value_scope(policy: Policy, topic: str) -> Scope:

@@ -1,11 +1,10 @@
-"""The operators as a policy names them, and the class that decides which one wins.
+"""The operators as a policy names them, and the order that decides which one wins.
 
 Invariant: the classes are ordered by how much they take away, and two rules of one class have a fixed order too, so
 that the place of a rule in a file never matters. Refuses operators that this version does not have, by name.
 """
 
 from datetime import date
-from enum import IntEnum
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator
@@ -22,8 +21,9 @@ from aggregator.privacy.parameters.keyed import (
 )
 from aggregator.privacy.parameters.masking import Mask, MaskCard, MaskEmail, MaskIp, MaskPhone, MaskPostcode, MaskUrl
 from aggregator.privacy.parameters.model import Model
-from aggregator.privacy.parameters.opening import Drop, Keep, Nullify, Redact
+from aggregator.privacy.parameters.opening import Drop, Justified, Keep, Nullify, Redact
 from aggregator.privacy.parameters.rewriting import Lookup, RegexReplace, ScrubText
+from aggregator.privacy.strength import CLASSES, PrivacyClass, privacy_class
 
 __all__ = [
     "Age",
@@ -37,6 +37,7 @@ __all__ = [
     "Encrypt",
     "EncryptDeterministic",
     "Geo",
+    "Justified",
     "Keep",
     "Lookup",
     "Mask",
@@ -65,46 +66,7 @@ __all__ = [
 ]
 
 
-class PrivacyClass(IntEnum):
-    """What is left of a value; the highest number is the most restrictive."""
-
-    CLEAR = 0
-    REVERSIBLE = 1
-    PSEUDONYMOUS = 2
-    IRREVERSIBLE = 3
-    REMOVED = 4
-
-
-# In the order of restriction within a class. What an operator is vouched for at least: a pattern or foreign code may
-# leave everything, and text that no detector finds stays, so that these give way to whatever takes more.
-_CLASSES: dict[type[Model], PrivacyClass] = {
-    Drop: PrivacyClass.REMOVED,
-    Nullify: PrivacyClass.IRREVERSIBLE,
-    Redact: PrivacyClass.IRREVERSIBLE,
-    Age: PrivacyClass.IRREVERSIBLE,
-    Bucket: PrivacyClass.IRREVERSIBLE,
-    DateTruncate: PrivacyClass.IRREVERSIBLE,
-    Geo: PrivacyClass.IRREVERSIBLE,
-    Round: PrivacyClass.IRREVERSIBLE,
-    Lookup: PrivacyClass.IRREVERSIBLE,
-    MaskCard: PrivacyClass.IRREVERSIBLE,
-    MaskPhone: PrivacyClass.IRREVERSIBLE,
-    MaskPostcode: PrivacyClass.IRREVERSIBLE,
-    MaskEmail: PrivacyClass.IRREVERSIBLE,
-    MaskIp: PrivacyClass.IRREVERSIBLE,
-    MaskUrl: PrivacyClass.IRREVERSIBLE,
-    Mask: PrivacyClass.IRREVERSIBLE,
-    Truncate: PrivacyClass.IRREVERSIBLE,
-    Pseudonymize: PrivacyClass.PSEUDONYMOUS,
-    DateShift: PrivacyClass.PSEUDONYMOUS,
-    Encrypt: PrivacyClass.REVERSIBLE,
-    EncryptDeterministic: PrivacyClass.REVERSIBLE,
-    Custom: PrivacyClass.REVERSIBLE,
-    RegexReplace: PrivacyClass.REVERSIBLE,
-    ScrubText: PrivacyClass.REVERSIBLE,
-    Keep: PrivacyClass.CLEAR,
-}
-_NAMES = {kind.model_fields["operator"].default: kind for kind in _CLASSES}
+_NAMES = {kind.model_fields["operator"].default: kind for kind in CLASSES}
 
 
 def operator_names() -> tuple[str, ...]:
@@ -166,11 +128,6 @@ AnyRule = (
 Rule = Annotated[Annotated[AnyRule, Discriminator("operator")], BeforeValidator(_spelled_out)]
 
 
-def privacy_class(rule: AnyRule) -> PrivacyClass:
-    """What a rule leaves of a value."""
-    return _CLASSES[type(rule)]
-
-
 def is_steady(rule: AnyRule) -> bool:
     """Whether a value's result is the same in every batch and on every day."""
     return not isinstance(rule, Encrypt | Age)
@@ -183,12 +140,12 @@ def beside(rule: AnyRule) -> str:
 
 def restriction(rule: AnyRule) -> tuple[int, int, int, str]:
     """A total order: class, the operator's place in the list (nullify before redact), its end, its parameters."""
-    return privacy_class(rule), -list(_CLASSES).index(type(rule)), -_end(rule), rule.model_dump_json()
+    return privacy_class(rule), -list(CLASSES).index(type(rule)), -_end(rule), rule.model_dump_json()
 
 
 def _end(rule: AnyRule) -> int:
-    """Day on which a `keep` is closed again, so that the one that ends first takes most; 0 for what has no end."""
-    if not isinstance(rule, Keep):
+    """Day on which a rule with a reason is closed again, so that the one that ends first takes most; 0 for no end."""
+    if not isinstance(rule, Justified):
         return 0
     return (rule.expires or date.max).toordinal()
 

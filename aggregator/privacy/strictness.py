@@ -53,13 +53,21 @@ def _at_most(rule: AnyRule, other: AnyRule) -> bool:
     classes = privacy_class(rule), privacy_class(other)
     if classes[0] != classes[1]:
         return classes[0] > classes[1]
-    if isinstance(rule, rules.Keep | rules.Nullify):  # why something is kept says nothing of what is left
+    if isinstance(rule, rules.Nullify) or isinstance(other, rules.Keep):
         return True
     if isinstance(rule, rules.Redact):  # a constant; but where nothing was, nothing stays, and that can be seen
         return not isinstance(other, rules.Nullify)
     if type(rule) is not type(other):
         return False
+    rule, other = _bare(rule), _bare(other)
     return rule == other or (type(rule) in _COARSER and _COARSER[type(rule)](rule, other))
+
+
+def _bare(rule: AnyRule) -> AnyRule:
+    """The rule without its reason, which says nothing of what is left."""
+    if not isinstance(rule, rules.Justified):
+        return rule
+    return rule.model_copy(update={"reason": None, "owner": None, "expires": None})
 
 
 def _coarser_unit(rule: rules.DateTruncate, other: rules.DateTruncate) -> bool:

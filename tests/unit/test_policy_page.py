@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from aggregator import budgets
 from aggregator.errors import Reason
-from aggregator.privacy import rules
+from aggregator.privacy import rules, strength
 from aggregator.privacy.policy import parse_policy
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
@@ -18,10 +18,12 @@ HEAD = "policy: p\nversion: 1\ntopics:\n  orders:\n"
 def operators():
     """One row for each operator: its parameters with their defaults, what it leaves, what its model says it does."""
     rows = ["| operator | parameters | leaves | what happens |", "|---|---|---|---|"]
-    for kind in rules._CLASSES:
-        fields = [_parameter(name, field) for name, field in kind.model_fields.items() if name != "operator"]
+    for kind in strength.CLASSES:
+        hidden = {"operator"} if kind is rules.Keep else {"operator", *rules.Justified.model_fields}
+        fields = [_parameter(name, field) for name, field in kind.model_fields.items() if name not in hidden]
         text = " ".join((kind.__doc__ or "").split())
-        left = rules._CLASSES[kind].name.lower()
+        left = strength.CLASSES[kind].name.lower()
+        left += ", or less" if kind in strength.BY_PARAMETERS else ""
         rows.append(f"| `{kind.model_fields['operator'].default}` | {' '.join(fields)} | {left} | {text} |")
     return "\n".join(rows)
 

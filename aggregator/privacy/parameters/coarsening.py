@@ -7,13 +7,14 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from aggregator.privacy.parameters.model import Model
+from aggregator.privacy.parameters.opening import Justified
 
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
 SMALLEST_SIZE = 1e-9
 
 
-class Bucket(Model):
+class Bucket(Justified):
     """A number becomes the text of its interval: of one `size`, or between the bounds in `ranges`."""
 
     operator: Literal["bucket"] = "bucket"
@@ -30,14 +31,14 @@ class Bucket(Model):
         return self
 
 
-class Round(Model):
+class Round(Justified):
     """A number keeps so many decimals; a negative number of them rounds before the point. Half to even."""
 
     operator: Literal["round"] = "round"
     digits: Annotated[int, Field(ge=-18, le=15)]
 
 
-class Truncate(Model):
+class Truncate(Justified):
     """A text keeps its first graphemes, bytes their first bytes."""
 
     operator: Literal["truncate"] = "truncate"
@@ -52,7 +53,7 @@ def _zone(value: str) -> str:
     return value
 
 
-class DateTruncate(Model):
+class DateTruncate(Justified):
     """A date or timestamp becomes the beginning of its unit; weeks begin on Monday, timestamps count in `tz`."""
 
     operator: Literal["date_truncate"] = "date_truncate"
@@ -67,7 +68,7 @@ class Age(Model):
     cap: Annotated[int, Field(ge=1, le=150)] = 90
 
 
-class Geo(Model):
+class Geo(Justified):
     """A coordinate keeps so many `decimals`; a text `lat,lon` does, or becomes a geohash of that length."""
 
     operator: Literal["geo"] = "geo"

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from aggregator.privacy.parameters.model import Model, Name
+from aggregator.privacy.parameters.model import Name
+from aggregator.privacy.parameters.opening import Justified
 
 OutputType = Literal["boolean", "int", "long", "float", "double", "string", "bytes"]
 Scalar = bool | int | float | Annotated[str, StringConstraints(max_length=1000)]
@@ -14,7 +15,7 @@ def _pairs(value: Any) -> Any:
     return tuple(sorted(value.items(), key=lambda pair: str(pair[0]))) if isinstance(value, dict) else value
 
 
-class Custom(Model):
+class Custom(Justified):
     """A function from the entry points of group `aggregator.operators`, by name, with the type that it answers."""
 
     operator: Literal["custom"] = "custom"

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from aggregator.privacy.graphemes import grapheme_starts
 from aggregator.privacy.parameters.model import Model
+from aggregator.privacy.parameters.opening import Justified
 
 
 def _sign(value: str) -> str:
@@ -27,7 +28,7 @@ EmailPart = Literal["local", "domain"]
 UrlPart = Literal["host", "path", "query", "fragment"]
 
 
-class Mask(Model):
+class Mask(Justified):
     """All graphemes become `char` but the first and the last few; if those would be all, none is left."""
 
     operator: Literal["mask"] = "mask"
@@ -36,7 +37,7 @@ class Mask(Model):
     keep_last: Count = 0
 
 
-class MaskEmail(Model):
+class MaskEmail(Justified):
     """The named parts of an e-mail address become three signs."""
 
     operator: Literal["mask_email"] = "mask_email"
@@ -52,7 +53,7 @@ class MaskPhone(Model):
     keep_last: Annotated[int, Field(ge=0, le=4)] = 2
 
 
-class MaskIp(Model):
+class MaskIp(Justified):
     """The bits behind the prefix become zero."""
 
     operator: Literal["mask_ip"] = "mask_ip"
@@ -69,7 +70,7 @@ class MaskCard(Model):
     keep_last: Annotated[int, Field(ge=0, le=4)] = 4
 
 
-class MaskUrl(Model):
+class MaskUrl(Justified):
     """The named parts of a URL become three signs where they are there; user and password always."""
 
     operator: Literal["mask_url"] = "mask_url"

@@ -27,10 +27,9 @@ class Redact(Model):
     value: Annotated[str, StringConstraints(max_length=1000)] | None = None
 
 
-class Keep(Model):
-    """The value stays. A tagged field is kept only with all three: why, who answers for it, until when."""
+class Justified(Model):
+    """What may leave a value as it is: on a tagged field only with all three, why, who answers for it, until when."""
 
-    operator: Literal["keep"] = "keep"
     reason: Name | None = None
     owner: Name | None = None
     expires: date | None = None
@@ -39,7 +38,7 @@ class Keep(Model):
     def all_or_none(self) -> Self:
         """Half a justification is a slip of the pen."""
         if len({value is None for value in (self.reason, self.owner, self.expires)}) > 1:
-            raise ValueError("keep has `reason`, `owner` and `expires` together, or none of them")
+            raise ValueError("an operator has `reason`, `owner` and `expires` together, or none of them")
         return self
 
     def justified(self, today: date) -> bool:
@@ -49,3 +48,9 @@ class Keep(Model):
     def expired(self, today: date) -> bool:
         """Whether this opens nothing at all any more."""
         return self.expires is not None and today >= self.expires
+
+
+class Keep(Justified):
+    """The value stays. A tagged field is kept only with all three: why, who answers for it, until when."""
+
+    operator: Literal["keep"] = "keep"

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from aggregator.privacy import expressions
-from aggregator.privacy.parameters.model import Model
+from aggregator.privacy.parameters.opening import Justified
 
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Detector = Literal["email", "phone", "card", "iban", "ip", "jwt"]
 ALL_DETECTORS: tuple[Detector, ...] = ("card", "email", "iban", "ip", "jwt", "phone")
 
 
-class RegexReplace(Model):
+class RegexReplace(Justified):
     r"""Every match of `pattern` (RE2) becomes `replacement`, in which \1 to \9 are groups; no match: redacted."""
 
     operator: Literal["regex_replace"] = "regex_replace"
@@ -37,7 +37,7 @@ def _pairs(value: Any) -> Any:
     return tuple(sorted(zip(keys, value.values(), strict=True), key=lambda pair: pair[0]))
 
 
-class Lookup(Model):
+class Lookup(Justified):
     """A value becomes what the table has for it; not in it: redacted."""
 
     operator: Literal["lookup"] = "lookup"
@@ -48,7 +48,7 @@ def _each_once(value: tuple[Detector, ...]) -> tuple[Detector, ...]:
     return tuple(sorted(set(value)))
 
 
-class ScrubText(Model):
+class ScrubText(Justified):
     """What the detectors find in a text becomes its name in brackets; what they do not find stays."""
 
     operator: Literal["scrub_text"] = "scrub_text"

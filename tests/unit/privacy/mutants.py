@@ -17,6 +17,7 @@ PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
 RULES = "aggregator.privacy.rules"
 SETTLE = "aggregator.privacy.settle"
+STRENGTH = "aggregator.privacy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
 TOPIC = "aggregator.privacy.topic"
@@ -33,8 +34,8 @@ def _one(name, module, passage, replacement):
 
 PRECEDENCES = [
     _one("a path goes before tag and default", PRECEDENCE, "        if valid:\n", "        if False:\n"),
-    _one("a tag goes before the default", PRECEDENCE, "        if tags:\n", "        if False:\n"),
-    _one("the default closes", PRECEDENCE, "Decision(self.default,", "Decision(Keep(),"),
+    _one("a tag goes before the default", PRECEDENCE, "        if of_tags is not None:\n", "        if False:\n"),
+    _one("the default closes", PRECEDENCE, "if ended else self.default,", "if ended else Keep(),"),
     _one(
         "paths: the most restrictive wins",
         PRECEDENCE,
@@ -44,8 +45,8 @@ PRECEDENCES = [
     _one(
         "tags: the most restrictive wins",
         PRECEDENCE,
-        "winner = most_restrictive(list(by_tag.values()))",
-        "winner = next(iter(by_tag.values()))",
+        "of_tags = most_restrictive(list(by_tag.values()))",
+        "of_tags = next(iter(by_tag.values()))",
     ),
     _one(
         "most restrictive is the most, not the least",
@@ -69,15 +70,38 @@ PRECEDENCES = [
     _one(
         "an undeclared tag closes",
         PRECEDENCE,
-        "        return rule if not isinstance(rule, Keep) or",
-        "        return Keep() if tag not in self.tags else rule if not isinstance(rule, Keep) or",
+        "        return rule if not leaves_whole(rule) or",
+        "        return Keep() if tag not in self.tags else rule if not leaves_whole(rule) or",
     ),
     _one(
         "a tag is kept only with a reason",
         PRECEDENCE,
-        "return rule.justified(today) if tags else",
-        "return True if tags else",
+        "if leaves_whole(rule) or _has_ended(rule, today):",
+        "if _has_ended(rule, today):",
     ),
+    _one(
+        "a wildcard takes no less than a tag",
+        PRECEDENCE,
+        "return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)",
+        "return True",
+    ),
+    _one("what ends below an open wildcard closes", PRECEDENCE, "if ended and most_restrictive(", "if False and ("),
+    _one(
+        "what ends below an open default closes",
+        PRECEDENCE,
+        "self._closing if ended else",
+        "self.default if ended else",
+    ),
+    _one("truncate can leave a value whole", STRENGTH, "_clear_if(rule.length > 0)", "_clear_if(False)"),
+    _one("a table can name itself", STRENGTH, "if any(key == text for key, text in rule.table):", "if False:"),
+    _one(
+        "a mask can show nearly all",
+        STRENGTH,
+        "_clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)",
+        "_clear_if(False)",
+    ),
+    _one("a mask can show who it is", STRENGTH, '_clear_if("local" not in rule.parts)', "_clear_if(False)"),
+    _one("a mask can show the path", STRENGTH, "_clear_if(not _PATH_PARTS.issubset(rule.parts))", "_clear_if(False)"),
 ]
 
 EXPIRIES = [
@@ -90,10 +114,10 @@ EXPIRIES = [
     _one(
         "expiry of a path's keep on any other field",
         PRECEDENCE,
-        "if tags else not rule.expired(today)",
-        "if tags else True",
+        "return not _has_ended(rule, today)",
+        "return True",
     ),
-    _one("expiry of a tag's keep", PRECEDENCE, "not isinstance(rule, Keep) or rule.justified(today)", "True"),
+    _one("expiry of a tag's keep", PRECEDENCE, "not leaves_whole(rule) or _is_justified(rule, today)", "True"),
     _one(
         "expiry of the key's keep",
         KEYS,

@@ -18,6 +18,7 @@ from tests.unit.privacy.corpus import SURVIVOR, unwrapped
 from tests.unit.privacy.exposure import CANARY, Exposed, topic
 from tests.unit.privacy.kernel.drawing import MemoryRegistry
 
+WHY = "reason: r, owner: o, expires: 2030-01-01"
 KEEP = "{keep: {reason: r, owner: o, expires: 2030-01-01}}"
 EXPIRED = "{keep: {reason: r, owner: o, expires: 2026-10-31}}"
 TOKEN = "{pseudonymize: {key: customer, domain: d}}"
@@ -134,18 +135,21 @@ SCENARIOS = [
              _ANYTHING, {CANARY: "v"}, tags=("PII",)),
     Scenario("map keys are leaves: under a path", _orders("kept: keep, 'x.{key}': drop", default="keep"),
              _ANYTHING, {CANARY: "v"}),
-    Scenario("map keys take few operators", "tags: {PII: {truncate: {length: 100}}}\n" + _orders(default="keep"),
+    Scenario("map keys take few operators",
+             f"tags: {{PII: {{truncate: {{length: 100, {WHY}}}}}}}\n" + _orders(default="keep"),
              _ANYTHING, {CANARY: ""}, tags=("PII",)),
     Scenario("beyond the first level of a recursive type", _orders("kept: keep, x.v: keep"),
              CHAIN, {"v": "open", "next": {"v": CANARY, "next": None}}),
     Scenario("an operator that does not take the type drops", "tags: {PII: mask_email}\n" + _orders(default="keep"),
              "bytes", _KEY, tags=("PII",)),
-    Scenario("mask: what would show all shows nothing", f"tags: {{PII: {{mask: {{keep_first: {len(CANARY)}}}}}}}\n"
+
+                Scenario("mask: what would show all shows nothing", f"tags: {{PII: {{mask: {{keep_first: {len(CANARY)}, {WHY}}}}}}}\n"
              + _orders(), tags=("PII",)),
     Scenario("no e-mail address: redacted", "tags: {PII: mask_email}\n" + _orders(), tags=("PII",)),
     Scenario("no entry in the table: redacted", "tags: {PII: {lookup: {table: {a: b}}}}\n" + _orders(), tags=("PII",)),
     Scenario("no match of the pattern: redacted",
-             "tags: {PII: {regex_replace: {pattern: '[0-9]{40}', replacement: x}}}\n" + _orders(), tags=("PII",)),
+             f"tags: {{PII: {{regex_replace: {{pattern: '[0-9]{{40}}', replacement: x, {WHY}}}}}}}\n" + _orders(),
+             tags=("PII",)),
     Scenario("tokens have a key", f"tags: {{PII: {TOKEN}}}\n" + _orders(), tags=("PII",)),
     Scenario("a key without a rule is dropped", _orders(), value="", key=_KEY),
     Scenario("a key gets its token", _orders(key=TOKEN), value="", key=_KEY),
@@ -163,6 +167,20 @@ SCENARIOS = [
              rejected=True),
     Scenario("a condition on a header that is not there", _orders("'**': keep", drop_record="[{header: h, equals: a}]"),
              rejected=True),
+    Scenario("a path that has ended below an open wildcard", _orders(f"'**': keep, x: {EXPIRED}")),
+    Scenario("a path that has ended below an open default", _orders(f"x: {EXPIRED}", default="keep")),
+    Scenario("a wildcard takes no less than a tag", "tags: {PII: drop}\n" +
+             _orders("'**': {lookup: {table: {" + CANARY + ": a" + CANARY + "}}}"), tags=("PII",)),
+    Scenario("truncate can leave a value whole", "tags: {PII: drop}\n" + _orders("x: {truncate: {length: 100}}"),
+             tags=("PII",)),
+    Scenario("a table can name itself",
+             "tags: {PII: drop}\n" + _orders(f"x: {{lookup: {{table: {{{CANARY}: {CANARY}}}}}}}"), tags=("PII",)),
+    Scenario("a mask can show nearly all",
+             "tags: {PII: drop}\n" + _orders("x: {mask: {keep_first: 14}}"), tags=("PII",), value=CANARY + "*****"),
+    Scenario("a mask can show who it is", "tags: {PII: drop}\n" + _orders("x: {mask_email: {parts: [domain]}}"),
+             tags=("PII",), value=f"{CANARY}@example.com"),
+    Scenario("a mask can show the path", "tags: {PII: drop}\n" + _orders("x: {mask_url: {parts: [host]}}"),
+             tags=("PII",), value=f"https://example.com/{CANARY}"),
     Scenario("JSON: what no path names", _json("kept: keep"), text=f'{{"kept": "a", "x": "{CANARY}"}}'),
     Scenario("JSON: what lies below", _json("kept: keep"), text=f'{{"kept": {{"x": "{CANARY}"}}}}'),
     Scenario("JSON: what lies in an array", _json("kept: keep"), text=f'{{"kept": ["{CANARY}"]}}'),

@@ -27,7 +27,7 @@ OPERATORS = {
     "MASK": "{mask: {keep_first: 1, keep_last: 1}}",
     "BUCKET": "{bucket: {size: 10}}",
     "ROUND": "{round: {digits: -1}}",
-    "SHORT": "{truncate: {length: 2}}",
+    "SHORT": "{truncate: {length: 2, reason: r, owner: o, expires: 2030-01-01}}",
     "MONTH": "{date_truncate: {unit: month}}",
     "SHIFT": "{date_shift: {entity: who, days: 30, key: customer}}",
     "NEAR": "{date_shift: {entity: f1.f0, days: [-9, -2], key: customer, normalize: casefold}}",

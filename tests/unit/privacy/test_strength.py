@@ -1,0 +1,112 @@
+"""What can leave a value whole is a `keep`, whatever it is called: it needs a reason on what is tagged."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.errors import ConfigError
+from aggregator.privacy.diff import WriterSchema, policy_changes
+from aggregator.privacy.leaf import Leaf
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.rules import PrivacyClass, privacy_class
+from aggregator.privacy.sampled import tried
+from aggregator.privacy.strictness import Verdict, compared
+from aggregator.schema.avro import Kind
+from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule
+
+TODAY = date(2026, 11, 21)
+# Operator, parameters, and a value that passes it whole, or nearly.
+WHOLE = [
+    ("truncate", {"length": 100_000}, "jane@example.com"),
+    ("truncate", {"length": 4}, "jane"),
+    ("lookup", {"table": {"jane": "jane"}}, "jane"),
+    ("mask", {"keep_first": 15}, "4111 1111 1111 *"),
+    ("mask_email", {"parts": ["domain"]}, "jane@***"),
+    ("mask_url", {"parts": ["host"]}, "https://***/jane"),
+    ("mask_ip", {"v4_prefix": 31}, "192.0.2.8"),
+    ("mask_ip", {"v6_prefix": 127}, "2001:db8::8"),
+    ("geo", {"decimals": 6}, "52.520008,13.404954"),
+    ("regex_replace", {"pattern": "(.*)", "replacement": "\\1"}, "jane"),
+    ("scrub_text", {}, "jane"),
+]
+NEARLY = [
+    ("round", {"digits": 15}), ("round", {"digits": 0}), ("bucket", {"size": 1e-9}), ("bucket", {"size": 1}),
+    ("bucket", {"ranges": [1, 2, 3]}), ("geo", {"geohash": 9}), ("date_truncate", {"unit": "minute"}),
+    ("date_truncate", {"unit": "day"}), ("custom", {"name": "same", "type": "string"}),
+]  # fmt: skip
+TAGGED = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "string", "confluent:tags": ["PII"]}]}'
+
+
+@pytest.mark.parametrize(("name", "parameters", "value"), WHOLE)
+def test_what_can_leave_a_value_whole_is_clear(name, parameters, value):
+    """The value passes it, and its class says so."""
+    made = rule(name, **parameters)
+    assert one(made, value, TEXT) == value
+    assert privacy_class(made) is PrivacyClass.CLEAR
+
+
+@pytest.mark.parametrize(("name", "parameters"), NEARLY)
+def test_what_leaves_all_but_nothing_is_clear(name, parameters):
+    """Intervals of one, digits behind the point, a place to the metre, a day of a birth."""
+    assert privacy_class(rule(name, **parameters)) is PrivacyClass.CLEAR
+
+
+@pytest.mark.parametrize(("name", "parameters"), [(name, more) for name, more, *_ in [*WHOLE, *NEARLY]])
+def test_a_tag_takes_it_with_a_reason_only(name, parameters):
+    """As a tag's rule it is refused, as a path's it is void on a tagged field, until it has a reason and an end."""
+    justified = {**parameters, "reason": "r", "owner": "o", "expires": "2027-01-01"}
+    policy = "policy: p\nversion: 1\ntags: {{PII: {}}}\ntopics: {{orders: {{fields: {{x: {}}}}}}}"
+    with pytest.raises(ConfigError, match="only with `reason`, `owner` and `expires`"):
+        parse_policy(policy.format({name: parameters}, "drop"))
+    parse_policy(policy.format({name: justified}, "drop"))
+    plain, opened = (parse_policy(policy.format("drop", {name: more})) for more in (parameters, justified))
+    schemas = [WriterSchema("orders", TAGGED)]
+    before = [change.before for change in policy_changes(plain, plain, schemas, TODAY) if change.path == "x"]
+    after = [change.before for change in policy_changes(opened, opened, schemas, TODAY) if change.path == "x"]
+    assert before == ["drop: removed"]
+    takes_text = name not in ("round", "bucket", "date_truncate") and name != "custom"
+    assert after[0].startswith(name if takes_text or name == "custom" else "drop")
+
+
+@pytest.mark.parametrize(("name", "parameters"), [(name, more) for name, more, *_ in [*WHOLE, *NEARLY]])
+def test_the_way_from_a_token_to_it_is_a_loosening(name, parameters):
+    """Nobody is told that a token became stricter."""
+    token = rule("pseudonymize", key="k", domain="d")
+    assert compared(token, rule(name, **parameters)) is Verdict.LOOSER
+
+
+def test_a_table_that_tells_its_value_is_reversible():
+    """A text that one value alone becomes tells that value; what several become does not."""
+    assert privacy_class(rule("lookup", table={"DE": "EU", "US": "NA"})) is PrivacyClass.REVERSIBLE
+    assert privacy_class(rule("lookup", table={"DE": "EU", "FR": "EU"})) is PrivacyClass.IRREVERSIBLE
+
+
+def test_a_sample_tells_what_rules_do_not_and_says_so():
+    """Two masks of one class: the coarser one is found by trying, and the change names its proof."""
+    text = "policy: p\nversion: 1\ntopics: {{orders: {{fields: {{x: {}}}}}}}"
+    schemas = [WriterSchema("orders", TAGGED.replace("confluent:tags", "other"))]
+    old, new = (parse_policy(text.format(rule)) for rule in ("{geo: {decimals: 2}}", "{lookup: {table: {a: b, c: b}}}"))
+    (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
+    assert (found.verdict, found.proof) == (Verdict.STRICTER, "sample")
+    (found,) = [one for one in policy_changes(new, old, schemas, TODAY) if one.path == "x"]
+    assert (found.verdict, found.proof) == (Verdict.LOOSER, "sample")
+    old, new = (parse_policy(text.format(rule)) for rule in ("{mask: {keep_last: 2}}", "{mask: {keep_last: 4}}"))
+    (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
+    assert (found.verdict, found.proof) == (Verdict.OTHER, "none")
+
+
+RULES = (
+    [("mask", {"keep_last": n}) for n in range(4)]
+    + [("round", {"digits": -n}) for n in (1, 2)]
+    + [("bucket", {"size": 10})]
+)
+
+
+@given(st.sampled_from(RULES), st.sampled_from(RULES), st.sampled_from([TEXT, DOUBLE, Leaf(Kind.LONG)]))
+def test_trying_is_mirrored(first, second, leaf):
+    """Swapping two rules swaps the verdict."""
+    there, back = tried(rule(first[0], **first[1]), rule(second[0], **second[1]), leaf), None
+    back = tried(rule(second[0], **second[1]), rule(first[0], **first[1]), leaf)
+    assert back == {Verdict.STRICTER: Verdict.LOOSER, Verdict.LOOSER: Verdict.STRICTER}.get(there, there)
