@@ -142,8 +142,8 @@ SCENARIOS = [
              CHAIN, {"v": "open", "next": {"v": CANARY, "next": None}}),
     Scenario("an operator that does not take the type drops", "tags: {PII: mask_email}\n" + _orders(default="keep"),
              "bytes", _KEY, tags=("PII",)),
-
-                Scenario("mask: what would show all shows nothing", f"tags: {{PII: {{mask: {{keep_first: {len(CANARY)}, {WHY}}}}}}}\n"
+    Scenario("mask: what would show all shows nothing",
+             f"tags: {{PII: {{mask: {{keep_first: {len(CANARY)}, {WHY}}}}}}}\n"
              + _orders(), tags=("PII",)),
     Scenario("no e-mail address: redacted", "tags: {PII: mask_email}\n" + _orders(), tags=("PII",)),
     Scenario("no entry in the table: redacted", "tags: {PII: {lookup: {table: {a: b}}}}\n" + _orders(), tags=("PII",)),
