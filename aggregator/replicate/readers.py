@@ -7,7 +7,8 @@ offset and leader epoch. Nothing here outlives a rewind, because all of it is wr
 from collections.abc import Iterator, Mapping
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import RetryError
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
@@ -118,9 +119,37 @@ class Readers:
         else:
             self.wait(flow, fault.detail)
 
+    def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:
+        """Whether records are not taken, because they are of another log, or because nobody can say it now.
+
+        A lower leader epoch than the cursor's alone proves nothing: the cursor's may be that of a later record.
+        """
+        known = flow.cursor.entry.leader_epoch
+        if known is None or chunk.leader_epoch is None or chunk.leader_epoch >= known:
+            return False
+        try:
+            self._must_be_ours(flow, self._readers[flow.plan.source.edge].leader_epoch((chunk.topic, chunk.partition)))
+        except HoldError as error:
+            self.hold(flow, "recreated", str(error))
+        except RetryError as error:
+            self.wait(flow, error.message)
+        return not flow.reading
+
+    @staticmethod
+    def _must_be_ours(flow: Flow, leader_epoch: int | None) -> None:
+        known = flow.cursor.entry.leader_epoch
+        if known is not None and leader_epoch is not None and leader_epoch < known:
+            raise HoldError(
+                f"{flow.plan.source}: its leader has epoch {leader_epoch}, and what was read has {known}: another log",
+                hint="a recreated topic goes on as a new incarnation as soon as its id is seen; else look at the edge",
+            )
+
     def _lose(self, flow: Flow, fault: Fault) -> None:
         try:
             lost, whole = self._lost(flow, fault.at)
+        except HoldError as error:
+            self.hold(flow, "recreated", str(error))
+            return
         except RetryError as error:
             self.wait(flow, error.message)
             return
@@ -144,6 +173,7 @@ class Readers:
         """
         reader, now_ms, entry = self._readers[flow.plan.source.edge], self._world.clock_ms(), flow.cursor.entry
         leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
+        self._must_be_ours(flow, leader_epoch)
         log = reader.log_range(at)
         lost = gap(entry.next_offset, *log, since_ms=now_ms)
         if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.TRUNCATED):

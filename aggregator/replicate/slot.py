@@ -189,6 +189,8 @@ class _Turn:
     def _take(self, edge: str, polled: Polled) -> None:
         for chunk in polled.chunks:
             flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
+            if self._readers.is_foreign(flow, chunk):
+                continue
             for piece in flow.pieces(chunk):
                 if not flow.reading:
                     break

@@ -91,7 +91,7 @@ class Logs:
         ]
 
     def control(self) -> ControlState:
-        return fold(ControlState(), self.read(self.names.control, [0]))
+        return fold(ControlState(), self.read(self.names.control, [0]), self.names.control)
 
     def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
@@ -124,8 +124,9 @@ class SimSlotWorld:
 
     def look(self) -> ControlState:
         self._logs.central.scheduler.pause()
-        seen = self._logs.central.committed((self._logs.names.control, 0))
-        return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen])
+        topic = self._logs.names.control
+        seen = self._logs.central.committed((topic, 0))
+        return fold(ControlState(), [LogRecord(0, offset, entry.key, entry.value) for offset, entry in seen], topic)
 
     def control(self) -> ControlState:
         return self._logs.control()

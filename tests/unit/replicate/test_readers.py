@@ -1,0 +1,107 @@
+"""What a slot's readers make of leader epochs: one that falls is another log, and nothing of it is taken."""
+
+import pytest
+
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Unreachable
+from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.codes import FaultKind
+from aggregator.kafka.cut import Cut
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.reader import Fault, Start
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
+from aggregator.replicate.readers import Readers
+from aggregator.replicate.slot_plan import SlotPlan
+
+SOURCE = EdgePartition("eu", "orders", 0)
+AT = ("orders", 0)
+
+
+class Edge:
+    """An edge whose log reaches to offset 40; it is the slot's world and its reader at once."""
+
+    def __init__(self, leader_epoch: int | None, cut: Cut) -> None:
+        self._leader_epoch, self._cut = leader_epoch, cut
+        self.started: list[Start] = []
+
+    def reader(self, _edge):
+        return self
+
+    def assign(self, starts):
+        self.started += starts.values()
+
+    def start(self, _at, start):
+        self.started.append(start)
+
+    def release(self, _at):
+        """Nothing is prefetched here."""
+
+    def leader_epoch(self, _at):
+        if self._leader_epoch is None:
+            raise Unreachable("the edge does not answer")
+        return self._leader_epoch
+
+    def log_range(self, _at):
+        return OffsetRange(0, 40)
+
+    def cut(self, *_):
+        return self._cut
+
+    def now(self):
+        return 0.0
+
+    def clock_ms(self):
+        return 0
+
+
+def reading(edge: Edge) -> tuple[Readers, Flow]:
+    """A flow at offset 20, behind a record of leader epoch 3."""
+    entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
+    flow = Flow(FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits()), entry, persisted=True)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
+    readers = Readers(plan, edge, {SOURCE: flow})
+    readers.open()
+    return readers, flow
+
+
+def chunk(leader_epoch: int | None) -> Chunk:
+    return Chunk(*AT, [None], [b"v"], [None], [0], [20], leader_epoch)
+
+
+@pytest.mark.parametrize(
+    ("of_chunk", "of_leader", "foreign", "hold"),
+    [
+        (3, 0, False, None),
+        (None, 0, False, None),
+        (0, 0, True, "recreated"),
+        (2, 3, False, None),
+        (2, None, True, None),
+    ],
+)
+def test_records_of_a_leader_below_ours_are_not_taken(of_chunk, of_leader, foreign, hold):
+    """A leader's epoch never falls while a topic lives; a record's may be below a cursor that stands inside a poll."""
+    readers, flow = reading(Edge(of_leader, Cut(40, None)))
+    assert readers.is_foreign(flow, chunk(of_chunk)) is foreign
+    assert (flow.cursor.hold and flow.cursor.hold.reason, flow.cursor.entry.next_offset) == (hold, 20)
+    assert (flow.cursor.waiting is not None) is (of_leader is None)
+
+
+@pytest.mark.parametrize(
+    ("of_leader", "cut", "start", "held"),
+    [
+        (0, Cut(40, None), Start(20, 3), "recreated"),
+        (5, Cut(20, None), Start(20, 5), None),
+        (5, Cut(20, 25, 4), Start(20, 4), None),
+        (5, Cut(12, 14, 4), Start(20, 3), "gap"),
+    ],
+)
+def test_a_lost_position_is_another_log_or_a_gap_or_a_false_alarm(of_leader, cut, start, held):
+    """After a false alarm the flow goes on with an epoch that the edge will not doubt, and that no later record has."""
+    readers, flow = reading(Edge(of_leader, cut))
+    readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
+    assert flow.cursor.start == start
+    assert (flow.cursor.hold.reason if flow.cursor.hold else None) == held
+    assert (flow.cursor.waiting is not None) is (held is None)
