@@ -155,11 +155,12 @@ def table_class(storage: Storage) -> type:
             mode: str,
             name: str,
             partition_by: list,
+            configuration: Mapping[str, str],
             storage_options: Mapping[str, str],
             commit_properties: CommitProperties,
         ) -> None:
             told = (mode, partition_by, storage_options, commit_properties.max_commit_retries)
-            assert told == ("error", [], {}, 0), f"{path}: {name} {schema}"
+            assert told == ("error", [], {}, 0), f"{path}: {name} {schema} {configuration}"
             try:
                 storage.append(Version(), after=-1)
             except (Overtaken, Lost):

@@ -38,6 +38,8 @@ from aggregator.lake.tables.port import (
 
 _ONCE = CommitProperties(max_commit_retries=0)
 _ATTEMPT = "hub.attempt"  # in a commit's information
+# Statistics of every column, not of the first 32: the hub writes them, and counts by them.
+_PROPERTIES: dict[str, str | None] = {"delta.dataSkippingNumIndexedCols": "-1"}
 _EXPIRY = "delta.setTransactionRetentionDuration"
 _LOOK_BACK = 10  # versions in which a restored one is looked for; the hub looks every cycle
 
@@ -101,6 +103,7 @@ class DeltaTables:
                 mode="error",
                 name=name,
                 partition_by=list(division),
+                configuration=_PROPERTIES,
                 storage_options=options,
                 commit_properties=_ONCE,
             )

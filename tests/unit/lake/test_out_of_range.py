@@ -3,7 +3,8 @@
 import io
 import itertools
 import json
-from datetime import UTC, date, datetime
+import time
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -152,6 +153,20 @@ def test_a_field_named_as_a_fixed_column_is_told_under_its_own_name():
     table = decoded({"_timestamp": TIMES["millis"], COLUMN: "string"}, [{"_timestamp": 2**60, COLUMN: "x"}], [2**61])
     assert json.loads(table[COLUMN].to_pylist()[0]) == {"f__timestamp": 2**60, "_timestamp": 2**61}
     assert table[f"f_{COLUMN}"].to_pylist() == ["x"]
+
+
+@FORMATS
+def test_they_are_counted_in_a_wide_table(kind, tmp_path):
+    """Delta's own default keeps statistics of 32 columns; the table's are of all, also behind a checkpoint."""
+    tables = kind("hub", Folder(str(tmp_path)))
+    fields = {"id": "long", **{f"c{number}": "long" for number in range(60)}, "at": TIMES["millis"]}
+    ones = dict.fromkeys(fields, 1)
+    commit(tables, staged(tables, FIRST, 0, 1, decoded(fields, [ones])))
+    commit(tables, staged(tables, FIRST, 1, 3, decoded(fields, [ones, ones | {"at": 2**62}])))
+    assert tables.open(NAME).out_of_range() == 1
+    compact(tables, tables.folder / NAME, NAME)
+    assert tables.open(NAME).vacuum(timedelta(0), now_s=time.time() + 1) > 0
+    assert tables.open(NAME).out_of_range() == 1
 
 
 @FORMATS
