@@ -2,10 +2,12 @@
 
 Invariant: reads only, and believes no counter but the one of suppressed records, which are known by their number alone.
 The end is the ledger's position, read first, so that a running hub is never ahead of its audit: what comes after is
-"not yet".
+"not yet". What was not compared is told, with its reason.
 """
 
+import time
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from aggregator.backfill.store import read_backfills
@@ -14,44 +16,82 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.kafka.requests import by_flow
+from aggregator.lake.current import SUFFIX as CURRENT
+from aggregator.lake.sources import lake_sources
 from aggregator.observe.comparison import Books, Comparison
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.late import LateWork
+from aggregator.observe.never_begun import never_begun
+from aggregator.observe.omissions import FLOW, LAKE, Omission
 from aggregator.observe.records import letter_offsets
+from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
 from aggregator.observe.tally import Finding, ranges_of
 from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
 
+_NOT_WANTED = Omission(FLOW, "not_wanted", "no rule of the configuration names it any more", final=True)
 
-def audit(config: HubConfig, selection: Selection, *, now_ms: int) -> Audit:
+
+def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float = 0.0) -> Audit:
     """Compare edges, central and the lake.
 
     Args:
         config: The hub.
         selection: Which flows.
         now_ms: The present; retention at central is judged by it.
+        wait_s: How long to wait for tables to get what is at central.
 
     Raises:
         Unreachable: central does not answer.
         Failed: the ledger or a request is damaged, or a transaction at central stays open.
     """
+    patient_until = time.monotonic() + wait_s
     found = survey(config, now_ms=now_ms)
-    ledger, gaps = found.ledger, found.gaps
-    late = LateWork.of(read_backfills(config.central, HubNames(config.hub)).values())
-    letters = letter_offsets(config.central, HubNames(config.hub))
+    names = HubNames(config.hub)
+    late = LateWork.of(read_backfills(config.central, names).values())
+    letters, held = letter_offsets(config.central, names), last_troubles(config, names)
+    paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
+    held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
+    books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until)
+    flows: list[FlowAudit] = []
+    for (edge, topic), sources in _by_topic(found.ledger, selection).items():
+        rule = rule_for(config, edge, topic) if edge in config.edges else None
+        if rule is None:
+            flows += [FlowAudit(one, found.ledger[one].incarnation, omissions=(_NOT_WANTED,)) for one in sources]
+        else:
+            flows += Comparison(books, rule, edge, topic).run(sources, selection)
+    begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
+    silent = [edge for edge, seen in found.looked.items() if not seen.answers and selection.edge in (None, edge)]
+    beside = [(f"edge {edge}", Omission(FLOW, "unreachable", "the edge does not answer")) for edge in silent]
+    fresh = never_begun(config, found.ledger, selection, held, skip=silent)
+    beside += fresh.troubles
+    if not (begun or fresh.flows or beside):
+        beside.append(
+            ("selection", Omission(FLOW, "nothing", "no flow of this hub is like that: nothing was compared"))
+        )
+    beside += _current_states(config, found.ledger, selection)
+    strange = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
+    return Audit(config.hub, (*begun, *fresh.flows), tuple(strange), tuple(beside))
+
+
+def _by_topic(ledger: Iterable[EdgePartition], selection: Selection) -> dict[tuple[str, str], list[EdgePartition]]:
     groups: dict[tuple[str, str], list[EdgePartition]] = defaultdict(list)
     for source in sorted(ledger):
-        if source.edge in config.edges and source.topic != HEARTBEATS and selection.takes(source):
+        if source.topic != HEARTBEATS and selection.takes(source):
             groups[source.edge, source.topic].append(source)
-    books = Books(config, ledger, by_flow(found.decisions), letters, late, now_ms)
-    flows: list[FlowAudit] = []
-    for (edge, topic), sources in groups.items():
-        rule = rule_for(config, edge, topic)
-        if rule is not None:
-            flows += Comparison(books, rule, edge, topic).run(sources, selection)
-    flows = [_with_gaps(flow, tuple(gap for gap in gaps if gap.source == flow.source)) for flow in flows]
-    strange = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
-    return Audit(config.hub, tuple(flows), tuple(strange))
+    return groups
+
+
+def _current_states(
+    config: HubConfig, ledger: Iterable[EdgePartition], selection: Selection
+) -> Iterator[tuple[str, Omission]]:
+    """Tables that are worked out of others, and not read here."""
+    taken = [source for source in ledger if selection.takes(source) and source.edge in config.edges]
+    for table in lake_sources(config, taken) if config.lake else ():
+        settings = config.lake.tables.get(table) if config.lake else None
+        if settings is not None and settings.current_state:
+            told = "it is worked out of its table, and its rows are not compared"
+            yield f"table {table}{CURRENT}", Omission(LAKE, "current_state", told, final=True)
 
 
 def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:

@@ -5,25 +5,26 @@ whatever is in one place was there to be seen in the place before it; only what 
 """
 
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import central_partitions
+from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Decision, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import decided_ranges
 from aggregator.kafka.names import central_topic
-from aggregator.lake.origins import row_origins
-from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
-from aggregator.lake.tables.formats import lake_folder, open_tables
+from aggregator.observe.lake_view import LakeView
 from aggregator.observe.late import LateWork, Restate, explained
+from aggregator.observe.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge
 from aggregator.observe.records import Letters, committed
 from aggregator.observe.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.observe.verdicts import FlowAudit, Selection
@@ -33,11 +34,17 @@ from aggregator.replicate.planning import target
 # Offsets that are looked at in one pass; six bytes each.
 WINDOW = 16_000_000
 _STRANGERS_MOST = 10_000
+_LOOK_AGAIN_S = 1.0
 
 
 @dataclass(slots=True)
 class Books:
-    """What all groups read."""
+    """What all groups read.
+
+    Attributes:
+        held: Flows that the hub last said it does not read, as `edge/topic/partition`, and why.
+        patient_until: Until when a table that lacks what central has is looked at again; on the monotonic clock, in s.
+    """
 
     config: HubConfig
     ledger: Mapping[EdgePartition, LedgerRecord]
@@ -45,6 +52,8 @@ class Books:
     letters: Letters
     late: LateWork
     now_ms: int
+    held: Mapping[str, str] = field(default_factory=dict)
+    patient_until: float = 0.0
     strangers: dict[Partition, set[int]] = field(default_factory=dict)
 
 
@@ -54,7 +63,7 @@ class Flow:
 
     source: EdgePartition
     entry: LedgerRecord
-    end: int
+    asked: Asked
     segments: list[Segment]
     late_suppressed: int = 0
     restates: tuple[Restate, ...] = ()
@@ -62,9 +71,15 @@ class Flow:
     findings: list[Finding] = field(default_factory=list)
     absent: list[tuple[int, OffsetRange]] = field(default_factory=list)
     beyond: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    later: dict[Partition, list[OffsetRange]] = field(default_factory=dict)
 
-    def closed(self, *, in_lake: bool) -> FlowAudit:
-        """Weigh what is absent against what was suppressed, and put it all together."""
+    def closed(self, lacking: Sequence[Omission] = (), *, in_lake: bool) -> FlowAudit:
+        """Weigh what is absent against what was suppressed, and put it all together.
+
+        Args:
+            lacking: What the table has not got yet.
+            in_lake: The flow feeds a table.
+        """
         suppressed = sum(len(offsets) for _, offsets in self.absent)
         findings, self.sums.restated = explained(self.findings, self.restates)
         known = self.entry.suppressed + self.late_suppressed
@@ -78,18 +93,24 @@ class Flow:
             note = "the edge never had them"
             findings.append(Finding("unexplained", place, incarnation, tuple(ranges_of(offsets)), note))
         position = self.entry.next_offset
+        omissions = [
+            *at_edge(self.asked, self.entry, self.segments),
+            *at_central(self.sums, suppressed, in_lake=in_lake),
+            *(lacking if in_lake or lacking else (NO_TABLE,)),
+        ]
         begin = self.segments[0].offsets.start if self.segments else position
         end = self.segments[-1].offsets.end if self.segments else position
         return FlowAudit(
             self.source,
             self.entry.incarnation,
             OffsetRange(begin, end),
-            max(0, self.end - position),
+            max(0, self.asked.log.end - position),
             self.sums,
             suppressed,
             in_lake,
             findings=tuple(findings),
             restates=self.restates,
+            omissions=tuple(omissions),
         )
 
 
@@ -105,12 +126,12 @@ class Comparison:
         self._central = target(books.config, edge, topic)
         self._by_key = rule.partition_by == "key"
         self._table = central_topic(rule.lake, edge, topic) if rule.lake and books.config.lake else None
-        self._files: dict[str, list[str]] = {}
-        self._lake_positions: dict[Partition, int] = {}
+        self._view: LakeView | None = None
         self._ranges: dict[Partition, OffsetRange] = {}
         self._ends: dict[Partition, int] = {}
         self._rules = Rules()
         self._keeps_ms = -1
+        self._lacks: dict[Partition, Omission] = {}
         self._known: dict[int, dict[bytes, EdgePartition]] = {}
 
     def run(self, sources: Sequence[EdgePartition], selection: Selection) -> Iterator[FlowAudit]:
@@ -125,10 +146,9 @@ class Comparison:
         else:
             for source in sources:
                 if source in opened:
-                    yield opened[source].closed(in_lake=self._rules.lake)
+                    yield opened[source].closed(self._lacking(opened[source]), in_lake=self._rules.lake)
                 else:
-                    trouble = "the edge has another topic of this name, or none: there is nothing left to compare"
-                    yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=trouble)
+                    yield FlowAudit(source, self._books.ledger[source].incarnation, trouble=RECREATED)
 
     # --- what there is
 
@@ -153,7 +173,13 @@ class Comparison:
             parts = [within(part, comparable) for part in segments(entry.position, starts[place], decisions)]
             parts = [part for part in parts if len(part.offsets)]
             late, restates = self._books.late.suppressed.get(source, 0), self._books.late.restates.get(source, ())
-            opened[source] = Flow(source, entry, stable[place], parts, late, tuple(restates))
+            window = Asked(
+                OffsetRange(starts[place], stable[place]),
+                OffsetRange(begin, end),
+                bounded=selection.until is not None,
+                held=self._books.held.get(str(source), ""),
+            )
+            opened[source] = Flow(source, entry, window, parts, late, tuple(restates))
         return opened
 
     def _asked(self, at: Mapping[EdgePartition, Partition], selection: Selection) -> dict[EdgePartition, OffsetRange]:
@@ -168,22 +194,28 @@ class Comparison:
         Records in the quarantine are delivered, too (I3).
         """
         partitions = central_partitions(self._config.central, [self._central])
+        places = [(one.topic, one.partition) for one in partitions]
         if self._table is not None:
-            tables = open_tables(self._config)
-            handle, apart = tables.open(self._table), tables.open(f"{self._table}{QUARANTINE}")
-            self._files = {self._table: handle.files() if handle else []}
-            self._files[f"{self._table}{QUARANTINE}"] = apart.files() if apart else []
-            positions = handle.positions(partitions) if handle else {}
-            self._lake_positions = {(one.topic, one.partition): offset for one, offset in positions.items()}
-        self._ranges = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
+            self._view = self._patiently(self._table, partitions)
+        self._ranges = decided_ranges(self._config.central, places)
         ours = topics.settings(self._config.central, [self._central]).get(self._central, {}) if partitions else {}
         theirs = self._edge_settings()
         self._keeps_ms = int(ours.get("retention.ms", -1)) if "delete" in ours.get("cleanup.policy", "") else -1
         self._rules = Rules(
-            lake=self._table is not None,
+            lake=self._view is not None and not self._view.problem,
             edge_compacts="compact" in theirs.get("cleanup.policy", ""),
             central_compacts="compact" in ours.get("cleanup.policy", ""),
         )
+
+    def _patiently(self, table: str, partitions: Sequence[CentralPartition]) -> LakeView:
+        """The table as soon as it has what is at central now, or as it is when patience ends."""
+        ends = decided_ranges(self._config.central, [(one.topic, one.partition) for one in partitions])
+        upto = {at: offsets.end for at, offsets in ends.items() if len(offsets)}
+        while True:
+            view = LakeView.opened(self._config, table, partitions)
+            if not view.lacks(upto) or time.monotonic() >= self._books.patient_until:
+                return view
+            time.sleep(_LOOK_AGAIN_S)
 
     def _edge_settings(self) -> Mapping[str, str]:
         try:
@@ -212,8 +244,8 @@ class Comparison:
                 tally.count(tally.dead, dead)
         self._read_central(parts)
         for flow, tally in parts:
-            if self._table is not None:
-                self._read_lake(flow, tally)
+            if self._view is not None:
+                self._read_lake(self._view, flow, tally)
             findings, absent = compare(tally, self._rules)
             flow.findings += findings
             never = absent & marks_of(flow.entry.unread, tally.segment)
@@ -247,7 +279,7 @@ class Comparison:
             known = self._known.get(piece.partition) or self._known.setdefault(
                 piece.partition, self._sources(piece.partition)
             )
-            upto = self._lake_positions.get(at, 0)
+            upto = self._view.positions.get(at, 0) if self._view else 0
             found: dict[EdgePartition, tuple[list[int], list[int]]] = {source: ([], []) for source in flows}
             for offset, text in zip(piece.offsets, piece.origins, strict=True):
                 source, incarnation, number = parsed(text, known)
@@ -265,6 +297,8 @@ class Comparison:
                 tally = flows[source][1]
                 tally.count(tally.central, np.array(in_lake + later, np.int64))
                 tally.not_in_lake_yet[tally.places(np.array(later, np.int64))] = True
+                if later and self._view:
+                    flows[source][0].later.setdefault(at, []).extend(ranges_of(later))
 
     def _sources(self, partition: int) -> dict[bytes, EdgePartition]:
         """Beginnings of the origins that belong into a central partition."""
@@ -282,17 +316,24 @@ class Comparison:
         if incarnation > flow.entry.incarnation or (incarnation == flow.entry.incarnation and offset >= end):
             flow.beyond.setdefault((place, incarnation), set()).add(offset)
 
-    def _read_lake(self, flow: Flow, tally: Tally) -> None:
-        assert self._table is not None
-        folder = lake_folder(self._config)
+    def _read_lake(self, view: LakeView, flow: Flow, tally: Tally) -> None:
         end = self._ends[flow.source.topic, flow.source.partition]
-        rows = (row_origins(folder / name, files, flow.source) for name, files in self._files.items())
-        for incarnations, offsets in itertools.chain.from_iterable(rows):
+        for incarnations, offsets in view.rows(flow.source):
             tally.count(tally.lake, offsets[incarnations == tally.segment.incarnation])
             present = flow.entry.incarnation
             strange = (incarnations > present) | ((incarnations == present) & (offsets >= end))
             for incarnation, offset in zip(incarnations[strange].tolist(), offsets[strange].tolist(), strict=True):
                 self._note_beyond(flow, "lake", incarnation, offset)
+
+    def _lacking(self, flow: Flow) -> list[Omission]:
+        """What the table has not got yet of a flow, by central partition, and why."""
+        if self._view is None or self._view.problem:
+            return [Omission(LAKE, "unreadable", self._view.problem)] if self._view else []
+        found = []
+        for at, offsets in sorted(flow.later.items()):
+            why = self._lacks.get(at) or self._lacks.setdefault(at, self._view.why(at, self._ranges[at]))
+            found.append(replace(why, offsets=union(offsets), records=sum(map(len, offsets))))
+        return found
 
 
 def _replicated_to(config: HubConfig, source: EdgePartition) -> str | None:

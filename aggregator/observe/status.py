@@ -101,6 +101,15 @@ def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
     return tuple(one for one in read_backfills(config.central, names).values() if one.state is State.UNFINISHED)
 
 
+def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
+    """Why flows are not read, as a hub said last, by flow; it may have stopped since.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    return troubles(_slots(config, names), read_told(config.central, names).refused)
+
+
 def _slots(config: HubConfig, names: HubNames) -> tuple[SlotWord, ...]:
     """What the slots of the running hub said last, by central's stamps."""
     feed, at_s = SlotFeed(), 0.0

@@ -1,7 +1,7 @@
-"""The answer of an audit: per flow what was compared, what explains a difference, and what is wrong.
+"""The answer of an audit: per flow what was compared, what explains a difference, what is wrong, and what was left out.
 
 Invariant: a flow is OK only if it was compared and every difference is explained; whatever was found is named with its
-exact offsets. The JSON names and the exit codes are a contract.
+exact offsets, and what was not compared with its reason. The JSON names and the exit codes are a contract.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,15 @@ from typing import Any
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.late import Restate
+from aggregator.observe.omissions import CENTRAL, EDGE, FLOW, LAKE, Omission
 from aggregator.observe.tally import Finding, Sums
 
 EXIT_MISSING = 5
 EXIT_STRANGE = 1
-EXIT_NOT_ASKED = 4
+EXIT_NOT_COMPARED = 4
 NOTHING = OffsetRange(0, 0)
+NOT_ASKED, NOT_COMPARED, EQUAL = "not asked", "not compared", "equal"
+_WORST_FIRST = ("missing", "doubled", "unexplained")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class FlowAudit:
         findings: What is wrong.
         restates: Of its rows in the lake.
         trouble: Why it could not be audited; empty otherwise.
+        omissions: What of it was not compared.
     """
 
     source: EdgePartition
@@ -65,15 +69,38 @@ class FlowAudit:
     findings: tuple[Finding, ...] = ()
     restates: tuple[Restate, ...] = ()
     trouble: str = ""
+    omissions: tuple[Omission, ...] = ()
 
     @property
     def verdict(self) -> str:
-        """`ok`, `not asked`, or the worst kind of what was found."""
+        """`ok`, `not asked`, `not compared`, or the worst kind of what was found."""
         kinds = {finding.kind for finding in self.findings}
-        for kind in ("missing", "doubled", "unexplained"):
+        for kind in _WORST_FIRST:
             if kind in kinds:
                 return kind
-        return "not asked" if self.trouble else "ok"
+        if self.trouble:
+            return NOT_ASKED
+        return NOT_COMPARED if self.waits or self.says_nothing else "ok"
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was not compared that can be."""
+        return bool(self.trouble) or any(not one.final for one in self.omissions)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether nothing was compared although there was, or had been, something."""
+        return bool(self.trouble) or (not len(self.offsets) and any(one.place != LAKE for one in self.omissions))
+
+    def part(self, place: str) -> str:
+        """`equal`, `not compared`, or the worst kind of what was found at one place: `edge`, `central`, `lake`."""
+        kinds = {finding.kind for finding in self.findings if finding.place == place}
+        for kind in _WORST_FIRST:
+            if kind in kinds:
+                return kind
+        here = (one for one in self.omissions if one.place in (place, FLOW))
+        absent = self.says_nothing or (place == LAKE and not self.in_lake)
+        return NOT_COMPARED if absent or any(not one.final for one in here) else EQUAL
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`; ranges are [start, end)."""
@@ -103,6 +130,8 @@ class FlowAudit:
             "findings": [plain_finding(finding) for finding in self.findings],
             "trouble": self.trouble or None,
             "verdict": self.verdict,
+            "parts": {place: self.part(place) for place in (EDGE, CENTRAL, LAKE)},
+            "not_compared": [one.plain() for one in self.omissions],
         }
 
 
@@ -117,21 +146,39 @@ class Strangers:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The whole answer."""
+    """The whole answer.
+
+    Attributes:
+        hub: Its name.
+        flows: What was found about each.
+        strangers: Of all central topics that were read.
+        omissions: What was not compared beside flows, by what it is about: an edge, a table, the selection.
+    """
 
     hub: str
     flows: tuple[FlowAudit, ...]
     strangers: tuple[Strangers, ...]
+    omissions: tuple[tuple[str, Omission], ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """5 when something is missing, 1 when something is doubled or unexplained, 4 when something was not asked."""
+        """5 when something is missing, 1 when something is doubled or unexplained, 4 when something was not compared.
+
+        What can never be compared leaves the code alone, unless nothing is left beside it.
+        """
         verdicts = {flow.verdict for flow in self.flows}
         if "missing" in verdicts:
             return EXIT_MISSING
         if self.strangers or verdicts & {"doubled", "unexplained"}:
             return EXIT_STRANGE
-        return EXIT_NOT_ASKED if "not asked" in verdicts else 0
+        waits = any(flow.waits for flow in self.flows) or any(not one.final for _, one in self.omissions)
+        nothing = bool(self.flows) and all(flow.says_nothing for flow in self.flows)
+        return EXIT_NOT_COMPARED if waits or nothing else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of everything was compared."""
+        return not self.omissions and not any(flow.trouble or flow.omissions for flow in self.flows)
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -143,6 +190,7 @@ class Audit:
                 {"topic": one.topic, "partition": one.partition, "offsets": _pairs(one.offsets)}
                 for one in self.strangers
             ],
+            "not_compared": [{"about": about} | one.plain() for about, one in self.omissions],
         }
 
 

@@ -95,7 +95,7 @@ def no_canary(trial, *tables: str) -> None:
 
 def audited(trial) -> None:
     """I6: everything is explained."""
-    done = trial.run("audit", "--topic", trial.topic)
+    done = trial.run("audit", "--topic", trial.topic, "--wait", "30s")
     assert done.returncode == 0, done.stdout
 
 

@@ -25,6 +25,13 @@ def told(trial, *arguments: str, expect: int = 0):
     return json.loads(done.stdout)
 
 
+def audited(trial) -> None:
+    """The edge and central are equal; the lake, which these hubs do not run, is not compared and says why."""
+    for flow in told(trial, "audit", "--edge", "eu", "--topic", trial.topic, expect=4)["flows"]:
+        assert flow["parts"] == {"edge": "equal", "central": "equal", "lake": "not compared"}, flow
+        assert {one["kind"] for one in flow["not_compared"] if not one["final"]} <= {"no_table"}
+
+
 def cut_log(cluster, topic: str, partition: int, offset: int) -> None:
     """End the log of a stopped broker before `offset`, as a power cut does that takes what was not yet on disk."""
     (broker,) = cluster.brokers
@@ -68,8 +75,7 @@ def test_a_shrunk_log_is_an_alarm_and_never_a_reset(epochs):
     assert epochs.run(*epochs.plans()).holds == ()
     origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
     assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
-    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
-    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+    audited(trial)
 
 
 def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
@@ -88,8 +94,7 @@ def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
     assert epochs.run(*epochs.plans()).holds == ()
     origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
     assert origins == [*((0, n) for n in range(20)), *((1, n) for n in range(10, 40))]
-    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
-    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+    audited(trial)
 
 
 def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
@@ -164,8 +169,7 @@ def test_compaction_raises_no_gap(epochs):
     assert (outcome.result, outcome.holds) == ("drained", ())
     assert told(trial, "gaps", "list") == []
     assert len(trial.central_records("eu")) < 270, "some were gone before they were read"
-    answer = told(trial, "audit", "--edge", "eu", "--topic", trial.topic)
-    assert {flow["verdict"] for flow in answer["flows"]} == {"ok"}
+    audited(trial)
 
 
 @pytest.mark.ci

@@ -1,10 +1,14 @@
 """The audit on real brokers and a real table: OK where all is explained, and a seeded fault of each kind is found."""
 
 import json
-from datetime import UTC, datetime
+import shutil
+import socket
+from datetime import UTC, datetime, timedelta
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
@@ -12,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from aggregator.cli.main import main
 from tests.epochs import Epochs
-from tests.trial import settle
+from tests.trial import ORDER, settle
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -91,6 +95,109 @@ def test_everything_is_explained_and_every_seeded_fault_is_found(trial):
     text = CliRunner().invoke(main, ["audit", "--config", str(trial.config), "--edge", "eu"])
     assert f"missing: eu/{trial.topic}/0 at central, incarnation 0: offsets 15-16 (2 records)" in text.stdout
     assert text.stdout.endswith("NOT OK\n")
+
+
+def test_what_the_lake_lacks_is_named_and_never_called_ok(trial):
+    """A partition that a schema holds, another that is whole; then rows, row groups, copies and the table itself go."""
+    narrow = json.loads(json.dumps(ORDER))
+    narrow["fields"][3]["type"] = "float"
+    subject = trial.folder / "schemas" / f"{trial.topic}-value"
+    (subject / "1-7.avsc").write_text(json.dumps(narrow))
+    (subject / "2-8.avsc").write_text(json.dumps(ORDER))
+    trial.schema = fastavro.parse_schema(narrow)
+    trial.produce("eu", 60)
+    trial.produce("us", 30)
+    trial.drain()
+    assert {flow["verdict"] for flow in audit(trial, expect=0)["flows"]} == {"ok"}
+    wide = fastavro.parse_schema(json.loads(json.dumps(ORDER)))
+    trial.produce_raw("eu", [(b"w", trial.value(1000 + n, 8, wide), 1) for n in range(7)])
+    trial.produce("eu", 30)
+    trial.drain(expect=4)
+
+    answer = audit(trial, expect=4)
+    told = flow_of(answer, "eu", 1)
+    assert (told["verdict"], told["parts"]) == (
+        "not compared",
+        {"edge": "equal", "central": "equal", "lake": "not compared"},
+    )
+    (omitted,) = told["not_compared"]
+    assert (omitted["kind"], omitted["records"], omitted["final"]) == ("schema", 17, False)
+    assert omitted["offsets"] == [[20, 37]]
+    assert "amount is float in the table and double in the schema" in omitted["reason"]
+    assert {one["verdict"] for one in answer["flows"] if one is not told} == {"ok"}
+    text = CliRunner().invoke(main, ["audit", "--config", str(trial.config), "--edge", "eu"]).stdout
+    assert f"NOT COMPARED: eu/{trial.topic}/1 in the lake: offsets 20-36 (17 records): table {trial.topic}" in text
+    assert text.endswith("NOT OK\n")
+    assert audit(trial, "--edge", "us", expect=0)["not_compared"] == []
+
+    path = trial.folder / "lake" / trial.topic
+    table = DeltaTable(str(path)).to_pyarrow_table()
+    there = pyarrow.compute.is_in(table["_offset"], pa.array([3, 4])).to_pylist()
+    is_us = pyarrow.compute.equal(table["_edge"], "us").to_pylist()
+    left = table.filter(pa.array([not (mine and gone) for mine, gone in zip(is_us, there, strict=True)]))
+    write_deltalake(str(path), left, mode="overwrite")
+    write_deltalake(str(path), left.slice(left.num_rows - 1), mode="append")
+    found = findings(audit(trial, expect=5))
+    assert {one[:4] + one[4:] for one in found if one[2] == "missing"} == {
+        ("us", partition, "missing", "lake", (3, 5)) for partition in range(3)
+    }
+    (doubled,) = [one for one in found if one[2] == "doubled"]
+    assert doubled[3] == "lake"
+
+    drop_row_group(path)
+    lost = [one for one in findings(audit(trial, expect=5)) if one[2:4] == ("missing", "lake")]
+    assert len(lost) > 3
+    shutil.rmtree(path)
+    answer = audit(trial, expect=4)
+    assert {one["kind"] for flow in answer["flows"] for one in flow["not_compared"]} == {"no_table"}
+    assert sum(one["records"] for flow in answer["flows"] for one in flow["not_compared"]) == 60 + 30 + 7 + 30
+
+
+def drop_row_group(path) -> None:
+    """One file of the newest version without the first half of its rows, under its own name."""
+    name = max(DeltaTable(str(path)).file_uris(), key=lambda uri: pq.read_metadata(uri).num_rows)
+    rows = pq.read_table(name)
+    pq.write_table(rows, name, row_group_size=max(1, rows.num_rows // 2))
+    groups = pq.ParquetFile(name)
+    kept = [groups.read_row_group(number) for number in range(1, groups.num_row_groups)]
+    groups.close()
+    pq.write_table(pa.concat_tables(kept), name)
+
+
+def test_what_nobody_looked_at_is_no_ok(trial):
+    """No such flow, a partition without a position, an edge away, an end not reached, no rule, no lake."""
+    trial.produce("eu", 9)
+    trial.drain()
+    assert audit(trial, expect=0)["not_compared"] == []
+    trial.widen("eu", 4)
+    trial.produce_raw("eu", [(b"k", trial.value(1), 3)] * 2)
+    told = flow_of(audit(trial, expect=4), "eu", 3)
+    assert (told["not_yet"], told["verdict"], told["not_compared"][0]["kind"]) == (2, "not compared", "not_begun")
+    trial.drain()
+    (nothing,) = audit(trial, "--partition", "7", expect=4)["not_compared"]
+    assert nothing["kind"] == "nothing"
+
+    trial.produce("eu", 3)
+    answer = audit(trial, "--edge", "eu", expect=0)
+    assert {one["kind"] for flow in answer["flows"] for one in flow["not_compared"]} == {"not_read"}
+    later = str(datetime.now(UTC) + timedelta(hours=1))
+    for flow in audit(trial, "--edge", "eu", "--to", later, expect=4)["flows"][:3]:
+        assert [(one["kind"], one["offsets"]) for one in flow["not_compared"]] == [("not_read", [[3, 4]])]
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{nobody.getsockname()[1]}"
+        trial.settings["edges"]["ap"] = {"bootstrap_servers": where, "schemas": "directory:schemas"}
+        trial.write()
+        (away,) = audit(trial, expect=4)["not_compared"]
+    assert (away["about"], away["kind"]) == ("edge ap", "unreachable")
+    del trial.settings["edges"]["ap"], trial.settings["topics"][0]["lake"]
+    trial.write()
+    answer = audit(trial, "--edge", "us", expect=0)
+    assert {flow["parts"]["lake"] for flow in answer["flows"]} == {"not compared"}
+    trial.settings["topics"][0]["match"] = "others"
+    trial.write()
+    answer = audit(trial, expect=4)
+    assert {one["kind"] for flow in answer["flows"] for one in flow["not_compared"]} == {"not_wanted"}
 
 
 def shop_with_transactions(trial) -> None:

@@ -19,7 +19,7 @@ from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 
-_DAYS = 2  # a hold is judged again every few minutes while its hub runs
+HELD_DAYS = 2  # a hold is judged again every few minutes while its hub runs
 
 
 class HeldRange(NamedTuple):
@@ -74,7 +74,7 @@ def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
     handle = tables.open(table)
     positions = handle.positions(limits) if handle else {}
     starts = {one: positions.get(one, first) for one, (first, _) in limits.items()}
-    return still_held(table, read(tables.folder, table, days=_DAYS), starts, read_releases(config.central, names))
+    return still_held(table, read(tables.folder, table, days=HELD_DAYS), starts, read_releases(config.central, names))
 
 
 def still_held(

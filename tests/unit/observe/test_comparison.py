@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.comparison import Flow, parsed, windows, within
+from aggregator.observe.omissions import Asked
 from aggregator.observe.tally import Segment
 
 SOURCE = EdgePartition("eu", "orders.v1", 3)
@@ -54,7 +55,8 @@ def test_what_is_no_origin_of_a_known_flow_is_a_stranger(text):
 def test_absent_records_are_explained_by_number_or_not_at_all(absent, suppressed, missing, explained):
     """Suppressed records have no offsets: as many as were counted may be absent; one more, and all are named."""
     entry = LedgerRecord(0, "id", 100, 0, 0, suppressed=suppressed)
-    flow = Flow(SOURCE, entry, 120, [Segment(0, OffsetRange(10, 100))])
+    log, every = OffsetRange(10, 120), OffsetRange(0, 2**62)
+    flow = Flow(SOURCE, entry, Asked(log, every), [Segment(0, OffsetRange(10, 100))])
     flow.absent = [(0, OffsetRange(20, 20 + absent))] if absent else []
     found = flow.closed(in_lake=False)
     assert (found.suppressed, found.not_yet, found.offsets) == (explained, 20, OffsetRange(10, 100))

@@ -1,0 +1,129 @@
+"""A lake table and its quarantine as an audit sees them: their rows' origins, and why they lack what central has.
+
+Invariant: reads only, one version of each, fixed when it is opened. What can not be read is a problem that is told; it
+is never an empty table.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import AggregatorError, HoldError, RetryError
+from aggregator.kafka.committed import CentralPartition, CommittedReader
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.names import HubNames
+from aggregator.kafka.releases import read_releases
+from aggregator.lake.columns import arrow_schema, merged
+from aggregator.lake.folder import Folder
+from aggregator.lake.origins import Numbers, row_origins
+from aggregator.lake.quality.held import HELD_DAYS, still_held
+from aggregator.lake.quality.history import read
+from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
+from aggregator.lake.tables.formats import open_tables
+from aggregator.lake.tables.port import TableHandle, Tables
+from aggregator.observe.omissions import LAKE, Omission
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import HEADER_BYTES
+
+
+@dataclass(slots=True)
+class LakeView:
+    """One version of a table and of its quarantine.
+
+    Attributes:
+        table: Its name.
+        positions: Next offset by central partition; one that was never committed is left out.
+        problem: Why the table can not be read; empty otherwise.
+        files: Live files, by the folder that they lie in.
+    """
+
+    config: HubConfig
+    table: str
+    partitions: Sequence[CentralPartition]
+    positions: dict[Partition, int] = field(default_factory=dict)
+    problem: str = ""
+    files: dict[str, list[str]] = field(default_factory=dict)
+    _handle: TableHandle | None = None
+
+    @classmethod
+    def opened(cls, config: HubConfig, table: str, partitions: Sequence[CentralPartition]) -> "LakeView":
+        """Look at a table once."""
+        view = cls(config, table, partitions)
+        tables = open_tables(config)
+        try:
+            view._handle, apart = tables.open(table), tables.open(f"{table}{QUARANTINE}")
+            view.files = {
+                name: [file.path for file in handle.live()]
+                for name, handle in ((table, view._handle), (f"{table}{QUARANTINE}", apart))
+                if handle is not None
+            }
+            found = view._handle.positions(partitions) if view._handle else {}
+        except (HoldError, RetryError) as error:
+            view.problem, view.files = f"the table can not be read: {error.message}", {}
+        else:
+            view.positions = {(one.topic, one.partition): offset for one, offset in found.items()}
+        return view
+
+    def lacks(self, ends: Mapping[Partition, int]) -> bool:
+        """Whether it has not got all that lies before these ends."""
+        return any(self.positions.get(at, 0) < end for at, end in ends.items())
+
+    def rows(self, source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
+        """Incarnations and offsets of the rows of one flow, file by file.
+
+        Raises:
+            Unreachable: a file can not be read.
+        """
+        folder: Folder = open_tables(self.config).folder
+        parts = (row_origins(folder / name, files, source) for name, files in self.files.items())
+        return itertools.chain.from_iterable(parts)
+
+    def why(self, at: Partition, bounds: OffsetRange) -> Omission:
+        """Why it has not got what a central partition has.
+
+        Args:
+            at: Which one.
+            bounds: What central holds there.
+        """
+        if self._handle is None:
+            return Omission(LAKE, "no_table", f"there is no table {self.table} yet")
+        start = self.positions.get(at, bounds.start)
+        where = f"table {self.table} stands at offset {start} of central {at[0]}-{at[1]}"
+        if start < bounds.start:
+            return Omission(LAKE, "removed", f"{where}, and central no longer has what follows")
+        with contextlib.suppress(AggregatorError):
+            tables = open_tables(self.config)
+            if rules := self._rules(tables, at, start):
+                return Omission(LAKE, "quality", f"{where}: its quality gate holds what follows, by {rules}")
+            if told := self._misfit(tables, self._handle, at, OffsetRange(start, bounds.end)):
+                return Omission(LAKE, "schema", f"{where}: {told}")
+        return Omission(LAKE, "behind", f"{where}: run the hub, or audit with --wait while it runs")
+
+    def _rules(self, tables: Tables, at: Partition, start: int) -> str:
+        """Rules of the quality gate that hold what begins here."""
+        starts = {one: start for one in self.partitions if (one.topic, one.partition) == at}
+        releases = read_releases(self.config.central, HubNames(self.config.hub))
+        held = still_held(self.table, read(tables.folder, self.table, days=HELD_DAYS), starts, releases)
+        return ", ".join(rule for one in held for rule in one.rules)
+
+    def _misfit(self, tables: Tables, handle: TableHandle, at: Partition, offsets: OffsetRange) -> str:
+        """What of the next record's schema does not fit the table."""
+        if self.config.schemas is None:
+            return ""
+        with contextlib.closing(CommittedReader(self.config.central, max_bytes=1)) as reader:
+            pieces = reader.read({at: offsets})
+            value = next((value for piece in pieces for value in piece.values if value is not None), None)
+        if value is None or len(value) < HEADER_BYTES or value[0]:
+            return ""
+        registry = open_registry(self.config.schemas, self.config.schemas_client)
+        try:
+            theirs = arrow_schema(registry.schema(int.from_bytes(value[1:HEADER_BYTES], "big")))
+            merged(handle.schema(), tables.narrowed(pa.schema(theirs)), tables.promotes)
+        except HoldError as error:
+            return error.message
+        return ""

@@ -1,0 +1,88 @@
+"""Edge partitions that the configuration wants and that the ledger does not know: nothing of them was ever delivered.
+
+Invariant: reads only; a partition without a record is not worth a word, and an edge that does not answer is one.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import Unreachable
+from aggregator.kafka import ends, topics
+from aggregator.kafka.names import HEARTBEATS
+from aggregator.observe.omissions import FLOW, Omission
+from aggregator.observe.verdicts import FlowAudit, Selection
+from aggregator.replicate.discovery import start_of
+
+
+@dataclass(slots=True)
+class Unbegun:
+    """What was found.
+
+    Attributes:
+        flows: Partitions with records and without a position.
+        troubles: What could not be asked, by what it is about.
+    """
+
+    flows: list[FlowAudit] = field(default_factory=list)
+    troubles: list[tuple[str, Omission]] = field(default_factory=list)
+
+
+def never_begun(
+    config: HubConfig,
+    ledger: Collection[EdgePartition],
+    selection: Selection,
+    held: Mapping[str, str],
+    *,
+    skip: Collection[str],
+) -> Unbegun:
+    """Ask every edge for the partitions that it should have a position of.
+
+    Args:
+        config: The hub.
+        ledger: What has one.
+        selection: Which are asked for.
+        held: Why flows are not read, as the hub said last.
+        skip: Edges that do not answer.
+    """
+    found = Unbegun()
+    for edge in config.edges:
+        if edge in skip or selection.edge not in (None, edge):
+            continue
+        try:
+            found.flows += _of_edge(config, edge, ledger, selection, held)
+        except Unreachable as error:
+            found.troubles.append((f"edge {edge}", Omission(FLOW, "unreachable", error.message)))
+    return found
+
+
+def _of_edge(
+    config: HubConfig,
+    edge: str,
+    ledger: Collection[EdgePartition],
+    selection: Selection,
+    held: Mapping[str, str],
+) -> list[FlowAudit]:
+    cluster = config.edges[edge]
+    names = [
+        name for name in topics.topic_names(cluster) if name != HEARTBEATS and start_of(config, edge, name) is not None
+    ]
+    shown = topics.described(cluster, [name for name in names if selection.topic in (None, name)])
+    sources = [EdgePartition(edge, name, number) for name, one in shown.items() for number in range(one.partitions)]
+    fresh = {(one.topic, one.partition): one for one in sources if one not in ledger and selection.takes(one)}
+    if not fresh:
+        return []
+    starts, stops = ends.start_offsets(cluster, fresh.keys()), ends.log_end_offsets(cluster, fresh.keys())
+    return [
+        FlowAudit(
+            source, 0, not_yet=stops[at] - starts[at], omissions=(_omission(source, starts[at], stops[at], held),)
+        )
+        for at, source in sorted(fresh.items())
+        if stops[at] > starts[at]
+    ]
+
+
+def _omission(source: EdgePartition, start: int, end: int, held: Mapping[str, str]) -> Omission:
+    told = held.get(str(source)) or "the hub has no position of it: it has not begun to read it, or holds it"
+    return Omission(FLOW, "not_begun", told, (OffsetRange(start, end),), end - start)

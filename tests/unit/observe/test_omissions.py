@@ -1,0 +1,97 @@
+"""What an audit leaves out: each kind is named, and only what nobody can change leaves the verdict alone."""
+
+import pytest
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.kafka.ledger import LedgerRecord
+from aggregator.observe.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge
+from aggregator.observe.tally import Finding, Sums
+from aggregator.observe.verdicts import Audit, FlowAudit
+
+FLOW = EdgePartition("eu", "orders", 0)
+ALL = OffsetRange(0, 2**62)
+SEGMENT = Segment(0, OffsetRange(0, 50))
+BEHIND = Omission(LAKE, "behind", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (Asked(OffsetRange(0, 50), ALL), []),
+        (Asked(OffsetRange(0, 60), ALL), [("not_read", (50, 60), True)]),
+        (Asked(OffsetRange(0, 60), ALL, bounded=True), [("not_read", (50, 60), False)]),
+        (Asked(OffsetRange(0, 60), OffsetRange(0, 50), bounded=True), []),
+        (Asked(OffsetRange(0, 60), ALL, held="why"), [("held", (50, 60), False)]),
+        (Asked(OffsetRange(20, 50), ALL), [("gone", (0, 20), True)]),
+        (Asked(OffsetRange(20, 50), OffsetRange(20, 2**62)), []),
+        (Asked(OffsetRange(20, 50), OffsetRange(30, 40), bounded=True), []),
+        (Asked(OffsetRange(70, 90), ALL), [("gone", (0, 50), True), ("not_read", (50, 90), True)]),
+    ],
+)
+def test_what_the_edge_does_not_tell(asked, expected):
+    """What is gone is final; what waits is not, once somebody named an end or the hub says why it stands still."""
+    found = at_edge(asked, LedgerRecord(0, "id", 50, 0, 0), [SEGMENT])
+    assert [(one.kind, *map(tuple, one.offsets), one.final) for one in found] == expected
+
+
+def test_a_former_life_of_a_topic_is_told():
+    """Its records may be at central and in the lake; nobody has compared them."""
+    (found,) = at_edge(
+        Asked(OffsetRange(0, 50), ALL), LedgerRecord(2, "id", 50, 0, 0), [Segment(2, OffsetRange(0, 50))]
+    )
+    assert (found.kind, found.final) == ("former_life", True)
+
+
+def test_what_central_forgot_is_told_unless_the_lake_tells():
+    """Expired records are looked for in the lake, where there is one."""
+    sums = Sums(expired=3, compacted=2, never_read=1)
+    assert [(one.kind, one.records) for one in at_central(sums, 4, in_lake=False)] == [
+        ("expired", 3),
+        ("compacted", 2),
+        ("suppressed", 4),
+        ("never_read", 1),
+    ]
+    assert "expired" not in {one.kind for one in at_central(sums, 4, in_lake=True)}
+
+
+@pytest.mark.parametrize(
+    ("flow", "verdict", "lake", "code"),
+    [
+        ({"in_lake": True}, "ok", "equal", 0),
+        ({"omissions": (NO_TABLE,)}, "ok", "not compared", 0),
+        ({"in_lake": True, "omissions": (BEHIND,)}, "not compared", "not compared", 4),
+        ({"in_lake": True, "trouble": "away"}, "not asked", "not compared", 4),
+        (
+            {"in_lake": True, "omissions": (BEHIND,), "findings": (Finding("missing", "lake", 0, ()),)},
+            "missing",
+            "missing",
+            5,
+        ),
+        (
+            {"in_lake": True, "omissions": (BEHIND,), "findings": (Finding("doubled", "central", 0, ()),)},
+            "doubled",
+            "not compared",
+            1,
+        ),
+        (
+            {"offsets": OffsetRange(9, 9), "in_lake": True, "omissions": (Omission("edge", "gone", "", final=True),)},
+            "not compared",
+            "not compared",
+            4,
+        ),
+        ({"offsets": OffsetRange(9, 9), "omissions": (NO_TABLE,)}, "ok", "not compared", 0),
+    ],
+)
+def test_verdict_part_and_exit_code(flow, verdict, lake, code):
+    """Equal is only what was compared; loss outranks a fault, and a fault what was left out."""
+    told = FlowAudit(FLOW, 0, **({"offsets": OffsetRange(0, 9)} | flow))
+    assert (told.verdict, told.part("lake"), Audit("h", (told,), ()).exit_code) == (verdict, lake, code)
+
+
+def test_one_flow_that_was_compared_makes_the_others_final_omissions_no_failure():
+    """Nothing beside them would: then nothing was compared at all."""
+    gone = FlowAudit(FLOW, 0, OffsetRange(9, 9), omissions=(Omission("edge", "gone", "", final=True),))
+    whole = FlowAudit(FLOW, 0, OffsetRange(0, 9), in_lake=True)
+    assert (Audit("h", (gone, whole), ()).exit_code, Audit("h", (gone,), ()).exit_code) == (0, 4)
+    assert not Audit("h", (gone, whole), ()).is_whole
+    assert Audit("h", (whole,), (), (("edge us", Omission("flow", "unreachable", "")),)).exit_code == 4
