@@ -87,7 +87,7 @@ class Epochs:
     def slot(self, plan: SlotPlan, world=KafkaSlotWorld, behind=lambda strip: strip):
         """A slot ready to run, with its world; the caller closes the world. `behind` puts something before a strip."""
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
-        of = strips(EpochWork(self.config, self.policies, (plan,), self.written))
+        of = strips(EpochWork(self.config, self.policies, (plan,), self.written), self.config.keys)
         hub = DeliveryPlan(self.names.hub, self.names.dead_letters, self.written, None)
         delivery = Delivery(hub, lambda source: behind(of(source)))
         return Slot(plan, made, delivery), made

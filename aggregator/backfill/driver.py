@@ -29,7 +29,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted
 from aggregator.kafka import topics
-from aggregator.kafka.control import Pace
+from aggregator.kafka.control import Pace, read_control
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.pauses import paused_edges
 from aggregator.kafka.requests import read_requests
@@ -40,6 +40,7 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.planning import central_topics
@@ -112,12 +113,14 @@ class BackfillDriver:
         self._watches = [EdgeWatch(self._config, edge) for edge in edges]
         self._cancelled = False
         self._newest = -1
+        self._checks: Checks = {}
 
     def run(self) -> Outcome:
         """Carry the backfill out until it is done, cancelled or stopped; waits while another one runs.
 
         Raises:
             AnotherHub: another process took this one's place.
+            ConfigError: a key is another one than the hub has used under its name and version.
             Failed: slots failed again and again, or the rules changed under the plan.
             Unreachable: central does not answer.
         """
@@ -135,6 +138,7 @@ class BackfillDriver:
     def _lead(self, central: KafkaDriverCentral, requests: LogTail) -> Outcome:
         keeper = LeaseKeeper(central, self._identity)
         self._newest = central.control().newest
+        self._checks = checks_of(self._config.keys, read_control(self._hub.central, HubNames(self._hub.hub)).keys)
         try:
             central.take_id()
             keeper.start(self._threads)
@@ -180,6 +184,7 @@ class BackfillDriver:
     def _epoch(
         self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail
     ) -> tuple[EpochPlan, list[SlotOutcome]]:
+        self._checks = checks_of(self._config.keys, self._checks)
         cluster = self._config.central
         shown = self._shown()
         specs = central_topics(self._config, shown)
@@ -201,7 +206,8 @@ class BackfillDriver:
             SlotPlan(self._names, epoch.epoch, slot, plan.by_slot.get(slot, ()), _CADENCE, True, patience_s, terms)
             for slot in range(slots)
         )
-        work = EpochWork(self._config, self._policies, plans, written(self._hub, self._config, known.ledger))
+        topics_of_hub = written(self._hub, self._config, known.ledger)
+        work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks)
         shapes, pacing = _shapes(shown), _Pacing(self._hub, central, epoch.epoch, self._rate, len(plan.by_slot))
 
         def due() -> bool:

@@ -1,12 +1,12 @@
-"""The control topic: which epoch is newest, who holds the lease, and whether an epoch is asked to end.
+"""The control topic: the newest epoch, who holds the lease, whether an epoch is asked to end, which keys are ours.
 
 Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
 damaged record is refused by name; one of a key that nobody knows is passed over.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from msgspec import Struct
 
@@ -46,13 +46,23 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """The check value of one version of a key, from the first start with it on."""
+
+    name: str
+    version: int
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class ControlState:
-    """What the control topic says; `ended` is the highest epoch that was asked to stop."""
+    """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values."""
 
     epoch: Epoch | None = None
     lease: Lease | None = None
     ended: int = -1
     pace: Pace | None = None
+    keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def newest(self) -> int:
@@ -60,7 +70,7 @@ class ControlState:
         return self.epoch.epoch if self.epoch else -1
 
 
-def encode(entry: Epoch | Lease | Pace | int) -> tuple[str, bytes]:
+def encode(entry: Epoch | Lease | Pace | KeyCheck | int) -> tuple[str, bytes]:
     """Key and value of a control record; an int is the epoch that is asked to end."""
     match entry:
         case Epoch():
@@ -69,6 +79,8 @@ def encode(entry: Epoch | Lease | Pace | int) -> tuple[str, bytes]:
             return "lease", json.dumps(asdict(entry)).encode()
         case Pace():
             return "pace", json.dumps(asdict(entry)).encode()
+        case KeyCheck():
+            return f"{_KEY}{entry.name}/{entry.version}", json.dumps(asdict(entry)).encode()
         case int():
             return "end", json.dumps({"epoch": entry}).encode()
 
@@ -78,6 +90,8 @@ class _End(Struct):
 
 
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
+_CHECK = TypedDecoder(KeyCheck)
+_KEY = "key/"
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -102,6 +116,9 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                     state = replace(state, ended=max(state.ended, _ENDED.decode(record.value).epoch))
                 case "pace":
                     state = replace(state, pace=_PACE.decode(record.value))
+                case key if key.startswith(_KEY):
+                    one = _CHECK.decode(record.value)
+                    state = replace(state, keys={**state.keys, (one.name, one.version): one.check})
         except Damaged:
             raise Failed(
                 f"{topic} offset {record.offset}: the control record {record.key} is damaged",

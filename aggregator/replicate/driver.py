@@ -32,6 +32,7 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.warming import Warming
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
@@ -114,6 +115,7 @@ class Driver:
 
         Raises:
             AnotherHub: another hub of this name runs, or took over.
+            ConfigError: a key is another one than this hub has used under its name and version.
             Failed: slots failed again and again, or the driver lost its id for no visible reason.
             Unreachable: central does not answer.
         """
@@ -137,7 +139,9 @@ class Driver:
             central.close()
 
     def _lead(self, central: KafkaDriverCentral, pulse: Pulse) -> Report:
-        before = central.control().newest
+        state = central.control()
+        before = state.newest
+        unrecorded(self._config.keys, state.keys)  # a hub with another key replaces nobody
         keeper = LeaseKeeper(central, self._identity)
         emitter = HeartbeatEmitter(self._config)
         runner = EpochRunner(
@@ -156,6 +160,7 @@ class Driver:
         )
         try:
             central.take_id()
+            runner.checks = self._record_keys(central)
             keeper.start(self._threads)
             for watch in self._watches:
                 watch.start(self._threads)
@@ -173,6 +178,14 @@ class Driver:
                 watch.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         return Report(result.holds, undrained, tuple(self._unseen()), self._undecided() if self._drain else {})
+
+    def _record_keys(self, central: KafkaDriverCentral) -> Checks:
+        """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
+        recorded = dict(central.control().keys)
+        for check in unrecorded(self._config.keys, recorded):
+            central.publish(check)
+            recorded[check.name, check.version] = check.check
+        return recorded
 
     def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
         began = time.monotonic()

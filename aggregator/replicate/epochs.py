@@ -27,6 +27,7 @@ from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
@@ -91,6 +92,7 @@ class EpochRunner:
         self._threads = threads
         self._pulse = pulse
         self._names = HubNames(config.hub)
+        self.checks: Checks = {}
         self._known: set[str] = set()
         self._paused: frozenset[str] = frozenset()
         self._outdated = False
@@ -100,9 +102,11 @@ class EpochRunner:
         """Open one epoch and watch it to its end.
 
         Raises:
+            ConfigError: a key was replaced under its name and version.
             Fenced: another driver took over.
             Unreachable: central does not answer.
         """
+        self.checks = checks_of(self._config.keys, self.checks)
         snapshots = self._snapshots()
         settings = self._prepared(snapshots)
         count = self._config.replication.slots
@@ -130,7 +134,7 @@ class EpochRunner:
         self._refusing(flows.holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
-        work = EpochWork(self._config, self._policies, plans, frozenset(settings))
+        work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):

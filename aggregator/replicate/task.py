@@ -8,7 +8,7 @@ import functools
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.config.secrets import SecretRef
+from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.subkeys import Purpose, subkey
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.engine.archives import forget_archives
@@ -28,6 +29,7 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
@@ -39,12 +41,13 @@ _BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EpochWork:
-    """Everything that the slots of one epoch need; pickled into the Spark job."""
+    """Everything that the slots of one epoch need; pickled into the Spark job; `checks` are those of all keys."""
 
     config: HubConfig
     policies: Mapping[Path, Policy]
     plans: tuple[SlotPlan, ...]
     written: frozenset[str]
+    checks: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
 def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
@@ -85,11 +88,12 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     limits = [flow.limits.record_bytes for flow in plan.flows]
     terms = plan.terms or Terms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
+    keys = checked_rings(work.config.keys, work.checks)
     world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
     try:
         delivery = Delivery(
-            DeliveryPlan(work.config.hub, terms.dead_letters, work.written, digest_key(work.config), terms.backfill),
-            strips(work),
+            DeliveryPlan(work.config.hub, terms.dead_letters, work.written, digest_key(keys), terms.backfill),
+            strips(work, keys),
         )
         return Slot(plan, world, delivery).run()
     except ExitError as error:
@@ -98,7 +102,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         world.close()
 
 
-def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
+def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:
     """The strip of each edge topic under its rule's policy."""
     from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
 
@@ -117,7 +121,7 @@ def strips(work: EpochWork) -> Callable[[EdgePartition], Strip]:
             central_topic=target(config, source.edge, source.topic),
             edge_registry=_registry(edge.schemas, frozenset(edge.schemas_client.items())),
             central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
-            keys=config.keys,
+            keys=keys,
             edge=source.edge,
             budget=budget,
         )
@@ -131,8 +135,11 @@ def _registry(reference: str, client: frozenset[tuple[str, str | SecretRef]]) ->
     return open_registry(reference, dict(client))
 
 
-def digest_key(config: HubConfig) -> bytes | None:
-    """Key of the dead letters' hash: the first configured key ring's current version, if there is one."""
-    for name in sorted(config.keys):
-        return config.keys[name].material(name)
+def digest_key(keys: Mapping[str, KeyRing]) -> bytes | None:
+    """Key of the dead letters' hash: a sub-key of the first key ring's current version, if there is one.
+
+    Whoever writes to an edge chooses what is hashed; under the key itself the hash would be the token of any value.
+    """
+    for name in sorted(keys):
+        return subkey(keys[name].material(name), Purpose.DEAD_LETTER)
     return None

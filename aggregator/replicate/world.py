@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import TransactionAborted
 from aggregator.kafka import edge_status, topics
-from aggregator.kafka.control import ControlState, ControlWatch, Epoch, Lease, Pace, encode, read_control
+from aggregator.kafka.control import ControlState, ControlWatch, Epoch, KeyCheck, Lease, Pace, encode, read_control
 from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.names import HubNames
@@ -140,7 +140,7 @@ class KafkaDriverCentral:
         """The control topic, read to its end."""
         return read_control(self._config.central, self._names)
 
-    def publish(self, entry: Epoch | Lease | Pace | int) -> None:
+    def publish(self, entry: Epoch | Lease | Pace | KeyCheck | int) -> None:
         """Commit one control record.
 
         Raises:

@@ -1,5 +1,7 @@
 """Edges to central to the lake on real brokers, through the command line, read back by plain clients."""
 
+import base64
+import hmac
 import json
 import shutil
 import socket
@@ -7,7 +9,7 @@ import socket
 import fastavro
 import pytest
 
-from tests.trial import ORDER, read_all, wait_for
+from tests.trial import KEY, ORDER, read_all, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -50,6 +52,8 @@ def test_every_record_is_at_central_and_in_the_lake_once(trial):
 def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
     """Faults 10 and 11: coordinates and reason, never the payload, and no worker dies."""
     trial.produce("eu", 100)
+    # What a token of `c5` and the date shift of `Anna` would be made of: no hash of a letter may tell them.
+    asked_token, asked_shift = b"\0\0\0\x08customerc5", b"\0\0\0\0Anna"
     poison = {
         b"\x00\x00\x00\x00\x07\xff\xff\xff": "undecodable",
         b"\x00\x00\x00\x27\x10" + trial.value(1)[5:]: "unknown_schema",
@@ -58,6 +62,8 @@ def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
         b"": "wrong_magic",
         b"\x00\x00\x00\x00\x07" + b"\x02" * 5000: "undecodable",
         trial.value(2) + b"trailing": "undecodable",
+        asked_token: "unknown_schema",
+        asked_shift: "unknown_schema",
     }
     trial.produce_raw("eu", [(b"p", value, 1) for value in poison])
     trial.produce("eu", 100)
@@ -69,6 +75,9 @@ def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
     sizes = {len(value) for value in poison}
     assert {letter["value_bytes"] for letter in letters} == sizes
     assert b"x.example" not in json.dumps(letters).encode()
+    hashes = {letter["value_hmac"] for letter in letters}
+    assert len(hashes) == len(poison)
+    assert not any(hmac.digest(base64.b64decode(KEY), value, "sha256").hex() in hashes for value in poison)
     assert "x.example" not in done.stderr
     assert sum(flow["dead"] for flow in trial.status()["flows"]) == len(poison)
 
@@ -200,3 +209,28 @@ def test_a_wrong_key_is_refused_by_reference(trial, written):
     assert str(trial.folder / "key") in done.stderr
     assert (written or "no value") not in done.stderr
     assert trial.central_count("eu") == 0
+
+
+def test_another_key_under_the_same_name_delivers_nothing(trial):
+    """At a start and, replaced while the hub runs, in its next epoch: exit 78 by name; the former key goes on."""
+    trial.produce("eu", 30)
+    trial.drain()
+    records = trial.control()
+    assert [(body["name"], body["version"]) for key, body in records if key.startswith("key/")] == [("customer", 1)]
+    assert KEY not in json.dumps(records)
+    other = base64.b64encode(bytes(32)).decode()
+    (trial.folder / "key").write_text(other)
+    trial.produce("eu", 30)
+    done = trial.run("run", "--drain")
+    assert done.returncode == 78
+    assert "key customer version 1: another key than the one that this hub has used" in done.stderr
+    assert other not in done.stderr
+    assert trial.central_count("eu") == 30
+    (trial.folder / "key").write_text(KEY)
+    with trial.running() as hub:
+        wait_for(lambda: trial.central_count("eu") == 60, timeout=90, what="the former key's records")
+        (trial.folder / "key").write_text(other)
+        trial.widen("eu", 4)
+        assert hub.wait(90) == 78, hub.log.read_text()[-2000:]
+    trial.produce("eu", 30)
+    assert trial.central_count("eu") == 60

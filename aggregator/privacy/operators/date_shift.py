@@ -1,9 +1,9 @@
 """`date_shift`: a date or timestamp moves by whole days, by as many for every date of one entity.
 
-    T     = HMAC-SHA-256(key, u32be(0) ‖ canonical entity), a big-endian number
+    T     = HMAC-SHA-256(sub-key, canonical entity), a big-endian number
     shift = the (T mod n)th of the n whole days in the range, from its lower end; never 0
 
-The message is that of `tokens` with an empty domain, which no policy can write: no token tells a shift.
+The sub-key is that of `date-shift` (`config.subkeys`): no token and no dead letter tells a shift.
 Invariants: the type stays; distances between the dates of one entity stay. A record without the entity gets the type's
 constant, as `redact` makes it, and so does a text that is no ISO date; a date beyond its type's range fails.
 """
@@ -11,12 +11,16 @@ constant, as `redact` makes it, and so does a text that is no ISO date; a date b
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+from cryptography.hazmat.primitives import hashes, hmac
+
 from aggregator.config.secrets import KeyRing
+from aggregator.config.subkeys import Purpose, subkey
+from aggregator.errors import ConfigError
 from aggregator.privacy.leaf import Leaf, Paired, Value
-from aggregator.privacy.operators import pseudonymize, redact
+from aggregator.privacy.operators import redact
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
 from aggregator.privacy.rules import DateShift, Redact
-from aggregator.privacy.tokens import Tokenizer, canonical
+from aggregator.privacy.tokens import canonical
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")
@@ -36,7 +40,7 @@ def build(rule: DateShift, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Callable[
     Raises:
         ConfigError: the key is not configured, or its reference can not be read.
     """
-    keyed = pseudonymize.keyed(rule.key, keys, domain="")
+    keyed = _keyed(rule.key, keys)
     constant = redact.constant(Redact(), leaf)
     moved = _mover(leaf)
 
@@ -47,10 +51,19 @@ def build(rule: DateShift, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Callable[
     return shifted
 
 
-def _shift(rule: DateShift, keyed: Tokenizer, entity: Value) -> int:
+def _keyed(name: str, keys: Mapping[str, KeyRing]) -> hmac.HMAC:
+    ring = keys.get(name)
+    if ring is None:
+        raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
+    return hmac.HMAC(subkey(ring.material(name), Purpose.DATE_SHIFT), hashes.SHA256())
+
+
+def _shift(rule: DateShift, keyed: hmac.HMAC, entity: Value) -> int:
+    made = keyed.copy()
+    made.update(canonical(entity, rule.normalize))
     low, high = rule.days
     holds_zero = low <= 0 <= high
-    place = int.from_bytes(keyed.mac(canonical(entity, rule.normalize))) % (high - low + 1 - holds_zero)
+    place = int.from_bytes(made.finalize()) % (high - low + 1 - holds_zero)
     shift = low + place
     return shift + 1 if holds_zero and shift >= 0 else shift
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from aggregator.config.secrets import KeyRing
+from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
 from aggregator.privacy.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators import envelope
@@ -72,6 +73,7 @@ def _sealer(
             hint=f"openssl rand -base64 {wanted}",
         )
     head = envelope.head(envelope.SIV if is_siv else envelope.GCM, ring.current, rule.key)
+    key = subkey(key, Purpose.SIV if is_siv else Purpose.GCM)
     if is_siv:
         return lambda plain: head + envelope.seal_siv(key, plain, place)
     return lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES))

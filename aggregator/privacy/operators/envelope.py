@@ -1,10 +1,12 @@
 """Envelopes of encrypted values: which cipher, which key in which version, and what only that key opens.
 
-    envelope = cipher (1 = AES-256-GCM, 2 = AES-256-SIV) ‖ version ‖ u16be(len(name)) ‖ name ‖ sealed
+    envelope = cipher (3 = AES-256-GCM, 4 = AES-256-SIV) ‖ version ‖ u16be(len(name)) ‖ name ‖ sealed
     sealed   = nonce (12 bytes) ‖ ciphertext ‖ tag (16)    for GCM (NIST SP 800-38D)
              = synthetic iv (16) ‖ ciphertext              for SIV (RFC 5297), with `aad` as its one component
     aad      = u32be(len(topic)) ‖ topic ‖ path            edge topic, and the path as the plan's report names it
 
+The cipher's key is the sub-key of its purpose (`config.subkeys`). Ciphers 1 and 2 are the same two under the key
+itself, as former envelopes were sealed: they open as ever, and none is sealed any more.
 Invariant: an envelope opens with its own key, at its own topic and path only. Random nonces of GCM are safe for 2³²
 values under one key version; rotate before.
 """
@@ -16,7 +18,11 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 
-GCM, SIV = 1, 2
+from aggregator.config.subkeys import Purpose, subkey
+
+FORMER_GCM, FORMER_SIV = 1, 2
+GCM, SIV = 3, 4
+_PURPOSES = {GCM: Purpose.GCM, SIV: Purpose.SIV}
 GCM_KEY_BYTES, SIV_KEY_BYTES = 32, 64
 NONCE_BYTES = 12
 _HEAD = struct.Struct(">BBH")
@@ -63,7 +69,7 @@ def parse(data: bytes) -> Envelope:
         raise ValueError("not an envelope: too short")
     cipher, version, length = _HEAD.unpack_from(data)
     name, sealed = data[_HEAD.size : _HEAD.size + length], data[_HEAD.size + length :]
-    if cipher not in (GCM, SIV) or len(name) < length:
+    if cipher not in (FORMER_GCM, FORMER_SIV, GCM, SIV) or len(name) < length:
         raise ValueError("not an envelope: unknown cipher, or cut")
     return Envelope(cipher, version, name.decode(), sealed)
 
@@ -81,8 +87,10 @@ def opened(data: bytes, key_of: Callable[[str, int], bytes], place: bytes) -> by
     """
     envelope = parse(data)
     key, sealed = key_of(envelope.key, envelope.version), envelope.sealed
+    if purpose := _PURPOSES.get(envelope.cipher):
+        key = subkey(key, purpose)
     try:
-        if envelope.cipher == SIV:
+        if envelope.cipher in (FORMER_SIV, SIV):
             return AESSIV(key).decrypt(sealed, [place])
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
     except InvalidTag:

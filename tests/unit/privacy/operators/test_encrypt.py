@@ -175,8 +175,26 @@ def test_a_wrong_key_is_named(keys, name, key, message):
     assert "AAEC" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("cipher", "seal"),
+    [
+        (1, lambda plain, place: envelope.seal_gcm(SHORT, plain, place, bytes(12))),
+        (2, lambda plain, place: envelope.seal_siv(LONG_KEY, plain, place)),
+    ],
+)
+def test_a_former_envelope_opens(keys, cipher, seal):
+    """Ciphers 1 and 2 were sealed with the key itself; what is sealed now is not, and says so."""
+    place, name = envelope.aad("orders", "x"), "short" if cipher == 1 else "long"
+    former = envelope.head(cipher, 1, name) + seal(b"jane", place)
+    assert _opened(former, keys) == b"jane"
+    now = one(RULES[cipher - 1], b"jane", BYTES, keys=keys)
+    assert envelope.parse(now).cipher == cipher + 2
+    with pytest.raises(ValueError, match="another key"):
+        _opened(bytes([cipher]) + now[1:], keys)
+
+
 @given(st.binary(max_size=60))
 def test_what_is_no_envelope_does_not_open(data):
     """Whatever the bytes: a ValueError."""
     with pytest.raises(ValueError, match=r"."):
-        envelope.opened(data, lambda _name, _version: SHORT if data[:1] == b"\1" else LONG_KEY, b"place")
+        envelope.opened(data, lambda _name, _version: SHORT if data[:1] in b"\1\3" else LONG_KEY, b"place")

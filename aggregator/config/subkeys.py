@@ -1,0 +1,93 @@
+"""Sub-keys: key bytes of its own for everything that a key is used for beside tokens, and what tells two keys apart.
+
+    sub-key = HKDF-SHA-256(key, no salt, info = "aggregator/1/" ‖ purpose)        RFC 5869
+
+Invariant: what one purpose makes of a chosen message tells nothing of what another makes of it, nor of a token. Tokens
+alone are made with the key itself: their bytes are fixed for ever.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import ConfigError
+
+_INFO = b"aggregator/1/"
+_CHECK_BYTES = 16
+
+
+class Purpose(StrEnum):
+    """What a sub-key is for; the words are part of its derivation."""
+
+    DEAD_LETTER = "dead-letter"
+    DATE_SHIFT = "date-shift"
+    GCM = "aes-256-gcm"
+    SIV = "aes-256-siv"
+    CHECK = "check"
+
+
+_BYTES = {Purpose.SIV: 64, Purpose.CHECK: _CHECK_BYTES}
+
+
+def subkey(material: bytes, purpose: Purpose) -> bytes:
+    """The bytes of one purpose.
+
+    Args:
+        material: Of one version of a key.
+        purpose: Selects the bytes and their number: 64 for AES-256-SIV, else 32.
+    """
+    length = _BYTES.get(purpose, 32)
+    return HKDF(hashes.SHA256(), length, salt=None, info=_INFO + purpose.encode()).derive(material)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRing(KeyRing):
+    """A key ring for one epoch: a version is read once, and must be the key that the hub has used so far.
+
+    Attributes:
+        expected: Check values by version; a version without one is not compared.
+    """
+
+    expected: Mapping[int, str] = field(default_factory=dict)
+    _read: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def material(self, name: str, version: int | None = None) -> bytes:
+        """See `KeyRing.material`.
+
+        Raises:
+            ConfigError: it can not be read, or is another key.
+        """
+        number = self.current if version is None else version
+        if number not in self._read:
+            key = KeyRing.material(self, name, number)
+            if self.expected.get(number, check_value(key)) != check_value(key):
+                raise another_key([(name, number)])
+            self._read[number] = key
+        return self._read[number]
+
+
+def another_key(found: list[tuple[str, int]]) -> ConfigError:
+    """What there is to say of keys, by name and version, that are not those of before."""
+    names = ", ".join(f"{name} version {version}" for name, version in found)
+    return ConfigError(
+        f"key {names}: another key than the one that this hub has used under that name and version",
+        hint="put the former key back, or give the new one a version of its own: `current: 2, versions: {1: …, 2: …}`",
+    )
+
+
+def check_value(material: bytes) -> str:
+    """What tells a key from any other; the key can not be had from it, and no sub-key."""
+    return subkey(material, Purpose.CHECK).hex()
+
+
+def check_values(name: str, ring: KeyRing) -> dict[int, str]:
+    """The check value of each version of a key.
+
+    Raises:
+        ConfigError: a version can not be read.
+    """
+    return {version: check_value(ring.material(name, version)) for version, _ in ring.versions}

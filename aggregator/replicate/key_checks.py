@@ -1,0 +1,58 @@
+"""Which keys a hub has used: check values at central, compared before the first record and whenever an epoch opens.
+
+Invariant: pure. A key that was replaced under its name and version is refused: its tokens would be others, and what it
+sealed would not open.
+"""
+
+from collections.abc import Mapping
+
+from aggregator.config.secrets import KeyRing
+from aggregator.config.subkeys import CheckedRing, another_key, check_values
+from aggregator.kafka.control import KeyCheck
+
+Checks = Mapping[tuple[str, int], str]
+
+
+def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
+    """Compare all keys with what is recorded.
+
+    Args:
+        keys: Key rings by name, as they are now.
+        recorded: Check values by name and version.
+
+    Returns:
+        What is not recorded yet.
+
+    Raises:
+        ConfigError: a key is another one than before, or can not be read.
+    """
+    found = [
+        KeyCheck(name, version, check)
+        for name, ring in sorted(keys.items())
+        for version, check in check_values(name, ring).items()
+    ]
+    others = [(one.name, one.version) for one in found if recorded.get((one.name, one.version), one.check) != one.check]
+    if others:
+        raise another_key(others)
+    return [one for one in found if (one.name, one.version) not in recorded]
+
+
+def checks_of(keys: Mapping[str, KeyRing], recorded: Checks) -> Checks:
+    """What is recorded, with what will be.
+
+    Raises:
+        ConfigError: as `unrecorded`.
+    """
+    return {**recorded, **{(one.name, one.version): one.check for one in unrecorded(keys, recorded)}}
+
+
+def checked_rings(keys: Mapping[str, KeyRing], checks: Checks) -> dict[str, KeyRing]:
+    """The rings for one epoch, whose keys stay what they were when they were read."""
+    return {
+        name: CheckedRing(
+            ring.current,
+            ring.versions,
+            {version: check for (other, version), check in checks.items() if other == name},
+        )
+        for name, ring in keys.items()
+    }

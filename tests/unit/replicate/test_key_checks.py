@@ -1,0 +1,47 @@
+"""Keys of a hub from start to start: new ones are recorded, others under a known name and version are refused."""
+
+import base64
+
+import pytest
+
+from aggregator.config.secrets import key_ring
+from aggregator.errors import ConfigError
+from aggregator.kafka.control import ControlState, KeyCheck, encode, fold
+from aggregator.kafka.log import LogRecord
+from aggregator.replicate.key_checks import checked_rings, checks_of, unrecorded
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Writes key files; gives their references."""
+
+    def written(name: str, number: int) -> str:
+        (tmp_path / name).write_text(base64.b64encode(bytes([number]) * 32).decode())
+        return f"file:{tmp_path / name}"
+
+    return written
+
+
+def recorded(checks: list[KeyCheck]) -> ControlState:
+    """What the control topic says after these."""
+    return fold(ControlState(), [LogRecord(0, at, *encode(one)) for at, one in enumerate(checks)], "h.control")
+
+
+def test_a_replaced_key_is_refused_and_a_new_version_is_not(put):
+    """By name and version, whatever else is new; a version that is no longer configured stays on record."""
+    keys = {"customer": key_ring(put("a", 1)), "other": key_ring(put("b", 2))}
+    fresh = unrecorded(keys, {})
+    assert [(one.name, one.version) for one in fresh] == [("customer", 1), ("other", 1)]
+    state = recorded(fresh)
+    assert unrecorded(keys, state.keys) == []
+    rotated = {"customer": key_ring({"current": 2, "versions": {2: put("c", 3)}})}
+    (new,) = unrecorded(rotated, state.keys)
+    assert (new.name, new.version) == ("customer", 2)
+    assert checks_of(rotated, state.keys).keys() == {("customer", 1), ("other", 1), ("customer", 2)}
+    put("a", 9)
+    with pytest.raises(ConfigError, match="key customer version 1: another key") as refused:
+        unrecorded(keys, state.keys)
+    assert refused.value.exit_code == 78
+    with pytest.raises(ConfigError, match="key customer version 1"):
+        checked_rings(keys, state.keys)["customer"].material("customer")
+    assert checked_rings(keys, state.keys)["other"].material("other") == bytes([2]) * 32
