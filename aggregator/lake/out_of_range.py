@@ -19,6 +19,7 @@ from aggregator.lake.plain import numbered
 from aggregator.lake.shape import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
 
 COLUMN = "_out_of_range"
+_TOLD = 100  # numbers of one path in one row: a record of nothing else must not cost more than others
 _LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
 Rows = Callable[[], npt.NDArray[np.int64]]
 
@@ -73,7 +74,8 @@ def within(array: Any, bounds: Bounds, place: Place) -> Any:
     wide = _widest(array)
     outside = pc.fill_null(pc.or_(pc.less(wide, pa.scalar(low)), pc.greater(wide, pa.scalar(high))), fill_value=False)
     rows = place.rows()[np.flatnonzero(outside.to_numpy(zero_copy_only=False))]
-    for row, number in zip(rows.tolist(), array.filter(outside).to_pylist(), strict=True):
+    told = np.flatnonzero(np.arange(len(rows)) - np.searchsorted(rows, rows) < _TOLD)  # rows ascend
+    for row, number in zip(rows[told].tolist(), array.filter(outside).take(pa.array(told)).to_pylist(), strict=True):
         place.notes.append(noted(row, place.path, _digits(number)))
     return pc.if_else(outside, pa.scalar(None, array.type), array)
 
@@ -92,10 +94,12 @@ def flags(notes: Iterable[Note], count: int) -> pa.Array:
     """
     by_row: dict[int, dict[str, list[int | None]]] = {}
     for row, path, number in notes:
-        by_row.setdefault(row, {}).setdefault(path, []).append(number)
+        numbers = by_row.setdefault(row, {}).setdefault(path, [])
+        if len(numbers) < _TOLD:
+            numbers.append(number)
     told: list[str | None] = [None] * count
-    for row, numbers in by_row.items():
-        told[row] = json.dumps({path: some if len(some) > 1 else some[0] for path, some in numbers.items()})
+    for row, paths in by_row.items():
+        told[row] = json.dumps({path: some if len(some) > 1 else some[0] for path, some in paths.items()})
     return pa.array(told, pa.string())
 
 

@@ -135,6 +135,15 @@ def test_nested_numbers_are_told_by_their_path():
     assert prices == [None, {"string": None, "bytes": Decimal("123.45")}, {"string": None, "bytes": None}]
 
 
+def test_a_record_of_nothing_else_costs_no_more_than_it_tells():
+    """A hundred numbers of one path are told, row by row; all are null."""
+    fields = {"at": {"type": "array", "items": TIMES["millis"]}}
+    table = decoded(fields, [{"at": [2**62] * 3}, {"at": [0] + [2**62 + n for n in range(250)]}, {"at": [2**62 + 7]}])
+    told = [json.loads(one)["at[]"] for one in table[COLUMN].to_pylist()]
+    assert told == [[2**62] * 3, [2**62 + n for n in range(100)], 2**62 + 7]
+    assert [table["at"][row].values.null_count for row in range(3)] == [3, 250, 1]
+
+
 @pytest.mark.parametrize("number", [99_999, -99_999, 100_000, -100_000, 10**37, 10**60, -(10**60), 10**200])
 @pytest.mark.parametrize("kind", [MONEY, ["null", MONEY, "string"]], ids=["plain", "union"])
 def test_a_decimal_of_more_digits_than_it_says_is_null_and_told(number, kind):
