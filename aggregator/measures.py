@@ -171,6 +171,13 @@ SLOTS = Measure("aggregator_slots_running", "gauge", "slots", (), "Slots that to
 TRANSACTIONS = Measure(
     "aggregator_transactions_total", "counter", "transactions", ("slot",), "Committed since the slot's producer began."
 )
+ABORTS = Measure(
+    "aggregator_transactions_aborted_total",
+    "counter",
+    "transactions",
+    ("slot",),
+    "Failed at central and begun again, since the slot's task began; `status` says why the last one did.",
+)
 SLOT_HELD = Measure(
     "aggregator_flows_held",
     "gauge",

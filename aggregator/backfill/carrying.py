@@ -22,7 +22,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,9 @@ def carry_out(
         held = fill_table(config, backfill.plan, spark, stop)
         if held or stop.is_set():
             first = backfill.plan.writes[0].source
-            return replace(outcome, finished=False, holds=tuple(Hold(first, "lake", reason) for reason in held))
+            return replace(
+                outcome, finished=False, holds=tuple(Hold(first, HoldReason.LAKE, reason) for reason in held)
+            )
     names = HubNames(config.hub)
     if backfill.plan.mode is Mode.RESTATE:
         now = read_backfills(config.central, names)[backfill.plan.id]

@@ -20,7 +20,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.assignment import NOWHERE, assign
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
@@ -96,7 +96,7 @@ def plan_epoch(
         if topic is None or topic.topic_id != one.topic_id or standing is None:
             lost[one.source] = both(offsets_of(one.segments), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
         elif (one.source.edge, one.source.topic) in scene.refused:
-            holds.append(Hold(one.source, "policy", scene.refused[one.source.edge, one.source.topic]))
+            holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
         elif left:
             letters = standing.replayed(plan.mode)
             ready[one.source] = _flow(one, scene, entry, left)._replace(letters=letters, backfill=plan.id)

@@ -199,6 +199,11 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
 def _waiting_lines(seen: "HubStatus") -> Iterator[str]:
     """What waits for a person, or for a backfill to go on."""
     yield from gap_lines(seen.gaps)
+    for slot in seen.slots:
+        if slot.aborts:
+            yield ""
+            again = f"{slot.aborts:,} transactions failed and were begun again"
+            yield f"slot {slot.slot}: {again}; the last one: {slot.aborted}"
     for one in seen.backfills:
         yield ""
         yield f"backfill {one.plan.id}: {one.behind:,} of {one.offsets:,} offsets; aggregator backfill list"

@@ -86,6 +86,8 @@ ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 def refusal(name: str, value: str | SecretRef) -> str | None:
     """Why this property can not be set so; None when it can. The text never holds the value."""
+    if name == "check.crcs" and value != "true":
+        return "can not be turned off: a batch that is damaged on disk would be delivered, or passed over in silence"
     if name in OWNED_BY_PROTOCOL:
         return f"can not be set: {OWNED_BY_PROTOCOL[name]}"
     if name == "bootstrap.servers":

@@ -66,6 +66,7 @@ def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any])
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
+            "check.crcs": True,
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": max(1024, buffer_bytes // 1024),
         }

@@ -15,7 +15,8 @@ from aggregator.kafka import clients
 from aggregator.kafka.codes import FaultKind, Passing, when_reading
 from aggregator.kafka.ends import Partition
 
-_PATIENCE_S = 15.0
+# Less than half of a transaction's time-out: the slot that asks may have one open.
+_PATIENCE_S = 7.0
 _UNKNOWN = -1
 
 

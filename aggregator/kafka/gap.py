@@ -18,6 +18,7 @@ class GapKind(StrEnum):
     SHRUNK = "shrunk"
     DELETED = "deleted"
     RECREATED = "recreated"
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Gap:
     Attributes:
         kind: `truncated`: the log's start overtook the position, by retention or a deletion of records; `shrunk`: the
             log ends before the position, at `start`; `deleted`: the topic is gone; `recreated`: another topic of the
-            name took its place.
+            name took its place; `damaged`: a batch is there, and this client can not turn it into records.
         start: First offset of it.
         end: Offset behind it.
         since_ms: When it was first noticed, by the clock of whoever noticed it.

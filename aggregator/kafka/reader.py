@@ -174,7 +174,7 @@ class EdgeReader:
         """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all.
 
         Raises:
-            Unreachable: the edge does not answer within fifteen seconds.
+            Unreachable: the edge does not answer within seven seconds.
         """
         return readable_from(self._cluster, at, offset, self.log_range(at).end)
 

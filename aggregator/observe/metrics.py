@@ -136,6 +136,7 @@ def _slots(seen: Snapshot) -> Iterator[Sample]:
     for slot in seen.slots:
         name = str(slot.slot)
         yield m.TRANSACTIONS.of(slot.transactions, name)
+        yield m.ABORTS.of(slot.aborts, name)
         yield m.SLOT_WAITING.of(len(slot.waiting), name)
         yield m.SLOT_MEMORY.of(slot.rss_bytes, name)
         yield m.SLOT_CPU.of(slot.cpu_s, name)

@@ -15,6 +15,7 @@ from aggregator.kafka.edge_status import EdgeState
 from aggregator.kafka.gap import Gap
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
+from aggregator.observe.telemetry import SlotWord
 from aggregator.threads import ThreadStatus
 
 
@@ -105,6 +106,7 @@ class HubStatus:
         lake: Its tables.
         backfills: Those that are neither finished nor cancelled.
         threads: Of the leading hub, as it told them last.
+        slots: What the slots that run told last.
     """
 
     hub: str
@@ -116,6 +118,7 @@ class HubStatus:
     lake: tuple[TableStatus, ...]
     backfills: tuple[Backfill, ...] = ()
     threads: tuple[ThreadStatus, ...] = ()
+    slots: tuple[SlotWord, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -137,6 +140,10 @@ class HubStatus:
             "lake": [_plain_table(table, self.at_ms) for table in self.lake],
             "backfills": [one.plain() for one in self.backfills],
             "threads": [asdict(one) for one in self.threads],
+            "slots": [
+                {"slot": one.slot, "epoch": one.epoch, "aborts": one.aborts, "aborted": one.aborted}
+                for one in self.slots
+            ],
         }
 
 

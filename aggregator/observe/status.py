@@ -48,18 +48,12 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     names = HubNames(config.hub)
     beats, told = _heartbeats(config), read_told(config.central, names)
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
-    troubled = troubles(_slots(config, names), told.refused) if watched else {}
+    slots = _slots(config, names) if watched else ()
+    troubled = troubles(slots, told.refused) if watched else {}
     flows = {
         edge: tuple(
-            flow_status(
-                source,
-                found.ledger[source],
-                seen,
-                holding.get(source),
-                trouble=troubled.get(str(source), ""),
-                now_ms=now_ms,
-            )
-            for source in sorted(found.ledger)
+            flow_status(source, entry, seen, holding.get(source), trouble=troubled.get(str(source), ""), now_ms=now_ms)
+            for source, entry in sorted(found.ledger.items(), key=lambda item: item[0])
             if source.edge == edge
         )
         for edge, seen in found.looked.items()
@@ -89,6 +83,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         tuple(lake_status(config)) if config.lake else (),
         _unfinished(config, names),
         told.threads,
+        slots,
     )
 
 

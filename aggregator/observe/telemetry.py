@@ -37,6 +37,8 @@ class SlotWord:
         rss_bytes: Memory of its worker.
         cpu_s: CPU time of its worker.
         clients: The numbers of its Kafka clients, by name: `central`, `edge <name>`.
+        aborts: Transactions that failed and were begun again, since the slot's task began.
+        aborted: Why the last one of them failed; empty while there was none.
     """
 
     slot: int
@@ -48,6 +50,8 @@ class SlotWord:
     rss_bytes: int = 0
     cpu_s: float = 0.0
     clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    aborts: int = 0
+    aborted: str = ""
 
 
 class _Word(Struct):
@@ -60,6 +64,8 @@ class _Word(Struct):
     cpu_s: Amount
     ages_ms: dict[str, Difference] = struct_field(default_factory=dict)
     clients: dict[str, dict[str, Amount]] = struct_field(default_factory=dict)
+    aborts: Count = 0
+    aborted: str = ""
 
 
 class _Kind(Struct):
@@ -120,4 +126,6 @@ def _word(value: bytes | None) -> SlotWord:
         said.rss_bytes,
         said.cpu_s,
         said.clients,
+        said.aborts,
+        said.aborted,
     )

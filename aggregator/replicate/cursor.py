@@ -6,24 +6,38 @@ which is None where nobody has read what lies before.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Self
 
 from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.gap import Decision, Gap
+from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.reader import Start
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
 
 
+class HoldReason(StrEnum):
+    """Why a flow stands still, in the word that metrics count by."""
+
+    GAP = "gap"
+    POLICY = "policy"
+    RETENTION = "retention"
+    RECREATED = "recreated"
+    REFUSED = "refused"
+    CENTRAL = "central"
+    WAITING = "waiting"
+    LAKE = "lake"
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a flow stands still; `gap` is what the edge no longer has, if that is the reason."""
+    """Why a flow stands still; `gap` is what the edge no longer has, or nobody can read, if that is the reason."""
 
     source: EdgePartition
-    reason: str
+    reason: HoldReason
     detail: str
     gap: Gap | None = None
 
@@ -50,7 +64,7 @@ class Cursor(Struct, frozen=True):
         entry: The ledger record that the transaction commits.
         decisions: What it goes on without, to be written beside the record.
         hold: Why no record may be taken.
-        waiting: Why none may be taken for a while.
+        waiting: Why none may be taken for a while; beside a hold: when that is tried again.
     """
 
     source: EdgePartition
@@ -61,9 +75,9 @@ class Cursor(Struct, frozen=True):
 
     @classmethod
     def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
-        """Where a ledger record puts a flow; one with an open gap stands still."""
+        """Where a ledger record puts a flow; one with an open gap stands still, unless that is to be tried again."""
         cursor = cls(source, entry)
-        return cursor if entry.gap is None else cursor.standing(entry.gap)
+        return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.standing(entry.gap)
 
     @property
     def start(self) -> Start:
@@ -78,7 +92,9 @@ class Cursor(Struct, frozen=True):
     def moved(self, position: Position, leader_epoch: int | None) -> Self:
         """At another position."""
         incarnation, next_offset = position
-        entry = structs.replace(self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch)
+        entry = structs.replace(
+            self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch, gap=None
+        )
         return structs.replace(self, entry=entry)
 
     def past(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int) -> Self:
@@ -93,17 +109,22 @@ class Cursor(Struct, frozen=True):
             dead=entry.dead + dead,
             suppressed=entry.suppressed + suppressed,
             stripped=entry.stripped + stripped,
+            gap=None,
         )
         return structs.replace(self, entry=entry, waiting=None)
 
     def standing(self, lost: Gap) -> Self:
         """Held until somebody decides about a gap, which the ledger will show."""
-        hold = Hold(self.source, "gap", sentence(lost, self.entry.next_offset), lost)
+        hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)
         return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold, waiting=None)
 
-    def held(self, reason: str, detail: str) -> Self:
+    def held(self, reason: HoldReason, detail: str) -> Self:
         """Held until the epoch ends."""
         return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
+
+    def tried(self) -> Self:
+        """What has waited, or was held until now, is tried again."""
+        return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))
 
     def without(self, lost: Gap) -> Self:
         """Behind a gap, by the flow's rule, which goes on record."""

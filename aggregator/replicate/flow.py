@@ -10,9 +10,12 @@ from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.ledger import LedgerRecord
-from aggregator.replicate.cursor import Cursor
+from aggregator.replicate.cursor import Cursor, HoldReason, Waiting
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
+
+# What an edge does not hand out any more, behind which the log goes on.
+_DELETED = frozenset({GapKind.TRUNCATED, GapKind.DAMAGED})
 
 
 class FlowPlan(NamedTuple):
@@ -66,9 +69,14 @@ class Flow:
         """The open transaction is committed."""
         self.committed = self.cursor = self.cursor.committed()
 
+    def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
+        """Hold a flow of which no transaction has anything; it is tried again."""
+        held = self.cursor.held(reason, detail)
+        self.committed = self.cursor = held.waits(Waiting(retry_at_s, retry_at_s, detail))
+
     def may_skip(self, lost: Gap) -> bool:
         """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""
-        return self.plan.skips and (self.route is None or lost.kind is GapKind.TRUNCATED)
+        return self.plan.skips and (self.route is None or lost.kind in _DELETED)
 
     def skip(self, lost: Gap) -> None:
         """Go on behind a gap; the open transaction will say so."""

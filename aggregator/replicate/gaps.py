@@ -19,7 +19,9 @@ SKIPPED = "on_gap: skip"
 NEW_LIFE = "the hub"
 # Parts that a ledger record lists at most; some 30 bytes each.
 _UNREAD_MOST = 100
-_READABLE_AFTER = frozenset({GapKind.TRUNCATED, GapKind.SHRUNK})
+_READABLE_AFTER = frozenset({GapKind.TRUNCATED, GapKind.SHRUNK, GapKind.DAMAGED})
+# What lies before where the flow goes on is never read.
+_PASSED = frozenset({GapKind.TRUNCATED, GapKind.DAMAGED})
 
 
 def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) -> Gap | None:
@@ -64,6 +66,11 @@ def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
     return Gap(GapKind.DELETED, entry.next_offset, None, since_ms)
 
 
+def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
+    """The gap of a batch that can not be read, up to where the log can be read on."""
+    return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms)
+
+
 def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
     """What a recreated topic leaves to say of its former life, which the hub goes on without by the protocol."""
     lost = Gap(GapKind.RECREATED, entry.next_offset, None, now_ms)
@@ -79,7 +86,7 @@ def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int
 def after(lost: Gap, position: Position) -> Position:
     """Where a flow goes on when it goes on without a gap."""
     match lost.kind:
-        case GapKind.TRUNCATED:
+        case GapKind.TRUNCATED | GapKind.DAMAGED:
             assert lost.end is not None
             return Position(position.incarnation, lost.end)
         case GapKind.SHRUNK:
@@ -92,7 +99,7 @@ def after(lost: Gap, position: Position) -> Position:
 
 def passed_over(lost: Gap, position: Position) -> Segment | None:
     """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
-    if lost.kind is not GapKind.TRUNCATED:
+    if lost.kind not in _PASSED:
         return None
     return Segment(position.incarnation, OffsetRange(position.next_offset, after(lost, position).next_offset))
 
@@ -152,6 +159,13 @@ def sentence(lost: Gap, next_offset: int) -> str:
             return (
                 "the edge no longer shows the partition (deleted, or hidden from our principal): what it held from"
                 f" offset {lost.start} on is unknown"
+            )
+        case GapKind.DAMAGED:
+            end = lost.end or lost.start + 1
+            return (
+                f"offsets {lost.start} to {end - 1} lie in a batch that can not be read (damaged on disk, compressed in"
+                " a way that this client does not know, or inflating beyond `receive.message.max.bytes`); it is tried"
+                " again every minute: mend the edge's replica, raise that limit in `client:`, or accept the gap"
             )
         case GapKind.RECREATED:
             return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"

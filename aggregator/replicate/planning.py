@@ -26,7 +26,7 @@ from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
 from aggregator.kafka.requests import by_flow
 from aggregator.kafka.topics import TopicSpec
 from aggregator.replicate.assignment import NOWHERE, assign
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits
@@ -306,9 +306,9 @@ def _of_topic(
 def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, now_ms: int) -> Hold | None:
     """Why a flow must not run: its policy, or, where it begins, central's retention."""
     if rules.refused:
-        return Hold(source, "policy", rules.refused)
+        return Hold(source, HoldReason.POLICY, rules.refused)
     reason = refusal(topic, source.partition, rules.settings, now_ms=now_ms, central_name=rules.terms.central)
-    return Hold(source, "retention", reason) if reason else None
+    return Hold(source, HoldReason.RETENTION, reason) if reason else None
 
 
 def _own_decision(

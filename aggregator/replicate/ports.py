@@ -3,7 +3,7 @@
 Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -13,6 +13,8 @@ from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.reader import Polled, Start
+from aggregator.kafka.refusals import Refusal
+from aggregator.replicate.limits import Limits
 
 
 class Writer(Protocol):
@@ -35,6 +37,9 @@ class Writer(Protocol):
 
     def abort(self) -> None:
         """Abort."""
+
+    def refusals(self) -> Collection[Refusal]:
+        """What central refused for good of the transaction that failed last; asked before it is aborted."""
 
     def close(self) -> None:
         """Discard this producer."""
@@ -61,6 +66,9 @@ class Reader(Protocol):
     def leader_epoch(self, at: Partition) -> int | None:
         """That of the partition's present leader, where the edge tells."""
 
+    def readable_from(self, at: Partition, offset: int) -> int | None:
+        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all."""
+
     def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
         """Where a log was cut that we had read up to a record of `leader_epoch`."""
 
@@ -85,6 +93,9 @@ class SlotWorld(Protocol):
 
     def reader(self, edge: str) -> Reader:
         """A reader of one edge."""
+
+    def limits(self, topic: str) -> Limits:
+        """What a central topic takes now; raises Unreachable."""
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers, best effort."""

@@ -13,13 +13,14 @@ from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.reader import Fault, Start
-from aggregator.replicate.cursor import Waiting
+from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
-from aggregator.replicate.gaps import cut_log, gap
+from aggregator.replicate.gaps import cut_log, damaged, gap
 from aggregator.replicate.ports import Reader, SlotWorld
 from aggregator.replicate.slot_plan import SlotPlan
 
 _RETRY_MOST_S = 30.0
+_DAMAGED_AGAIN_S = 60.0
 
 
 class Readers:
@@ -83,7 +84,7 @@ class Readers:
         if leapt and not flow.done:
             self._start(flow)
 
-    def hold(self, flow: Flow, reason: str, detail: str) -> None:
+    def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
         self._release(flow)
         flow.cursor = flow.cursor.held(reason, detail)
@@ -94,7 +95,7 @@ class Readers:
         since_s = before.since_s if before else now
         waited_s = now - since_s
         if self._plan.drain and waited_s > self._plan.patience_s:
-            self.hold(flow, "waiting", why)
+            self.hold(flow, HoldReason.WAITING, why)
             return
         self._release(flow)
         flow.cursor = flow.cursor.waits(Waiting(since_s, now + min(_RETRY_MOST_S, 0.5 + waited_s), why))
@@ -104,7 +105,7 @@ class Readers:
         for source, flow in self._flows.items():
             waiting = flow.cursor.waiting
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
-                flow.cursor = flow.cursor.waits(waiting._replace(retry_at_s=None))
+                flow.cursor = flow.cursor.tried()
                 if flow.reading:
                     self.hear(source.edge, now)  # asked anew
                     self._start(flow)
@@ -116,6 +117,8 @@ class Readers:
             return
         if fault.kind is FaultKind.POSITION_LOST:
             self._lose(flow, fault)
+        elif fault.kind is FaultKind.DAMAGED:
+            self._damage(flow, fault)
         else:
             self.wait(flow, fault.detail)
 
@@ -130,7 +133,7 @@ class Readers:
         try:
             self._must_be_ours(flow, self._readers[flow.plan.source.edge].leader_epoch((chunk.topic, chunk.partition)))
         except HoldError as error:
-            self.hold(flow, "recreated", str(error))
+            self.hold(flow, HoldReason.RECREATED, str(error))
         except RetryError as error:
             self.wait(flow, error.message)
         return not flow.reading
@@ -148,7 +151,7 @@ class Readers:
         try:
             lost, whole = self._lost(flow, fault.at)
         except HoldError as error:
-            self.hold(flow, "recreated", str(error))
+            self.hold(flow, HoldReason.RECREATED, str(error))
             return
         except RetryError as error:
             self.wait(flow, error.message)
@@ -157,14 +160,35 @@ class Readers:
             if whole is not None:
                 flow.cursor = flow.cursor.known(whole)
             self.wait(flow, fault.detail)
-        elif flow.may_skip(lost):
-            self._release(flow)
-            flow.skip(lost)
-            if not flow.done:
-                self._start(flow)
         else:
-            self._release(flow)
+            self._go_without(flow, lost)
+
+    def _go_without(self, flow: Flow, lost: Gap) -> None:
+        """Go on behind a gap, or stand still before it, as the flow's rule says."""
+        self._release(flow)
+        if not flow.may_skip(lost):
             flow.cursor = flow.cursor.standing(lost)
+            return
+        flow.skip(lost)
+        if not flow.done:
+            self._start(flow)
+
+    def _damage(self, flow: Flow, fault: Fault) -> None:
+        """A batch that can not be read is a gap up to its end; it is tried again, because it may be mended there."""
+        entry, now = flow.cursor.entry, self._world.now()
+        lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None
+        if lost is None:
+            try:
+                behind = self._readers[flow.plan.source.edge].readable_from(fault.at, entry.next_offset)
+            except RetryError:
+                behind = None
+            if behind is None:
+                self.wait(flow, fault.detail)
+                return
+            lost = damaged(entry.next_offset, behind, since_ms=self._world.clock_ms())
+        self._go_without(flow, lost)
+        if flow.cursor.hold is not None:
+            flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
     def _lost(self, flow: Flow, at: Partition) -> tuple[Gap | None, int | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.

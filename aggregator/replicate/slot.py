@@ -14,10 +14,12 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ledger import LedgerRecord, flow_key
 from aggregator.kafka.reader import Polled
 from aggregator.kafka.requests import encode
+from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.ports import SlotWorld, Writer
 from aggregator.replicate.readers import Readers
+from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 
@@ -38,6 +40,7 @@ class Slot:
         self._world = world
         self._delivery = delivery
         self._attempt = 0
+        self._refused = Refused()
 
     def run(self) -> SlotOutcome:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
@@ -50,7 +53,11 @@ class Slot:
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
-                return _Turn(self._plan, self._world, self._delivery, writer, flows).run()
+                turn = _Turn(self._plan, self._world, self._delivery, writer, flows, refused=self._refused)
+                outcome = turn.run() or self._outdated()
+                if outcome is not None:
+                    return outcome
+                self._world.sleep(self._refused.pause_s)
             except Fenced:
                 return SlotOutcome(self._plan.slot, "fenced")
             except (OutcomeUnknown, Unreachable):
@@ -64,8 +71,20 @@ class Slot:
         for plan in self._plan.flows:
             found = ledger.get(plan.source)
             current = found is not None and found.epoch == self._plan.epoch
-            flows[plan.source] = Flow(plan, found if current and found else plan.entry, persisted=current)
+            flow = Flow(plan, found if current and found else plan.entry, persisted=current)
+            standing = self._refused.standing(plan.central, self._world.now())
+            if standing is not None:
+                flow.hold_until(HoldReason.CENTRAL, standing.detail, standing.retry_at_s)
+            flows[plan.source] = flow
         return flows
+
+    def _outdated(self) -> SlotOutcome | None:
+        """After a refusal: the end of the epoch, where central's topics take something else than it was planned for."""
+        planned = {plan.central: plan.limits for plan in self._plan.flows if plan.central in set(self._refused)}
+        for topic, limits in planned.items():
+            if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
+                return SlotOutcome(self._plan.slot, "stopped", detail=f"what {topic} takes was changed")
+        return None
 
 
 class _Turn:
@@ -78,7 +97,10 @@ class _Turn:
         delivery: Delivery,
         writer: Writer,
         flows: dict[EdgePartition, Flow],
+        *,
+        refused: Refused,
     ) -> None:
+        self._refused = refused
         self._plan = plan
         self._world = world
         self._delivery = delivery
@@ -88,14 +110,14 @@ class _Turn:
         self._open_since: float | None = None
         self._pending_bytes = 0
         self._last_commit = self._last_look = self._last_told = world.now()
-        self._aborts = 0
         self._transactions = 0
         self._commit_s = 0.0  # what a commit takes, lately
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
 
-    def run(self) -> SlotOutcome:
+    def run(self) -> SlotOutcome | None:
+        """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
         self._persist_first_positions()
         try:
             self._readers.open()
@@ -111,9 +133,10 @@ class _Turn:
                 for flow in fresh:
                     self._write_entry(flow)
                 self._writer.commit()
-            except TransactionAborted:
+            except TransactionAborted as error:
+                self._note(error)
                 self._writer.abort()
-                self._world.sleep(0.2)
+                self._world.sleep(self._refused.pause_s)
             else:
                 for flow in fresh:
                     flow.persisted = True
@@ -130,12 +153,13 @@ class _Turn:
         for decision in (*first, *flow.cursor.decisions):
             self._writer.produce(self._plan.names.requests, *encode(decision), partition=0)
 
-    def _loop(self) -> SlotOutcome:
+    def _loop(self) -> SlotOutcome | None:
         while True:
             try:
                 ended = self._step(self._world.now())
-            except TransactionAborted:
-                self._abort()
+            except TransactionAborted as error:
+                if self._abort(error):
+                    return None
             else:
                 if ended:
                     return self._outcome(ended)
@@ -215,7 +239,7 @@ class _Turn:
                     if flow.reading:
                         self._deliver(flow, half)
                 return
-            self._readers.hold(flow, "refused", str(error))
+            self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
             self._readers.wait(flow, str(error))
 
@@ -249,7 +273,7 @@ class _Turn:
             for flow in moved:
                 flow.commit()
             self._transactions += 1
-            self._aborts = 0
+            self._refused.took(flow.plan.central for flow in moved)
             self._open_since, self._pending_bytes = None, 0
         self._last_commit = self._world.now()
 
@@ -259,15 +283,30 @@ class _Turn:
         took = self._world.now() - began
         self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
 
-    def _abort(self) -> None:
-        """Rule F: abort, rewind the readers to the last committed positions, go on with backoff."""
+    def _abort(self, error: TransactionAborted) -> bool:
+        """Rule F: abort, rewind the readers to the last committed positions, go on with backoff.
+
+        Returns:
+            Whether central refused something for good. A client keeps what it heard of a topic: the next try is for
+            another one.
+        """
+        refused = self._note(error)
         self._writer.abort()
-        self._aborts += 1
+        if refused:
+            return True
         self._open_since, self._pending_bytes = None, 0
         for flow in self._flows.values():
             flow.rewind()
-        self._world.sleep(min(5.0, 0.05 * 2**self._aborts))
+        self._world.sleep(self._refused.pause_s)
         self._readers.assign()
+        return False
+
+    def _note(self, error: TransactionAborted) -> bool:
+        """Keep why a transaction failed, and say it at once: the next one may not last until it is due."""
+        refusals = self._writer.refusals()
+        self._refused.note(error.message, refusals, self._world.now())
+        self._say()
+        return bool(refusals)
 
     def _all_drained(self, now: float) -> bool:
         return all(
@@ -288,18 +327,25 @@ class _Turn:
         if now - self._last_told >= _TELL_EVERY_S:
             self._last_told = now
             self._tell_fields()
-            cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
-            self._world.telemetry(
-                {
-                    "epoch": self._plan.epoch,
-                    "slot": self._plan.slot,
-                    "transactions": self._transactions,
-                    "ages_ms": self._ages_ms,
-                    "delivered": sum(flow.committed.entry.delivered for flow in self._flows.values()),
-                    "held": {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold},
-                    "waiting": {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading},
-                }
-            )
+            self._say()
+
+    def _say(self) -> None:
+        cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
+        waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading}
+        held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
+        self._world.telemetry(
+            {
+                "epoch": self._plan.epoch,
+                "slot": self._plan.slot,
+                "transactions": self._transactions,
+                "aborts": self._refused.aborts,
+                "aborted": self._refused.why,
+                "ages_ms": self._ages_ms,
+                "delivered": sum(flow.committed.entry.delivered for flow in self._flows.values()),
+                "held": held,
+                "waiting": {at: why for at, why in waiting.items() if at not in held},
+            }
+        )
 
     def _tell_fields(self, *, last: bool = False) -> None:
         for body in self._delivery.news(self._world.now(), last=last):

@@ -25,6 +25,7 @@ from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.requests import Requests, RequestWatch, read_requests
 from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.writer import TransactionalWriter
+from aggregator.replicate.limits import Limits
 
 _FENCE_THREADS = 16
 # In telemetry, the writer's client; a reader's is named after its edge.
@@ -84,6 +85,14 @@ class KafkaSlotWorld:
         made = EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
         self._statistics[f"edge {edge}"] = made.statistics
         return made
+
+    def limits(self, topic: str) -> Limits:
+        """What a central topic takes now.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        return Limits.of(topics.settings(self._config.central, [topic])[topic])
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""

@@ -10,6 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.kafka.codes import RefusalKind
+from aggregator.kafka.refusals import Refusal
 from tests.simulation.scheduler import Scheduler
 
 Place = tuple[str, int]
@@ -48,6 +50,7 @@ class Faults:
 
     lost: float = 0.0
     refused: float = 0.0
+    for_good: float = 0.0
 
 
 class Central:
@@ -61,6 +64,7 @@ class Central:
         self.holding: dict[Place, list[Transaction]] = defaultdict(list)
         self.undecided: list[Transaction] = []
         self.late: list[tuple[str, int, str]] = []
+        self.refused: dict[str, list[Refusal]] = defaultdict(list)
 
     # --- what the brokers do by themselves, one step at a time
 
@@ -138,6 +142,8 @@ class Central:
         draw = self.scheduler.random.random()
         if verb == "committing" and draw < self.faults.refused:
             raise TransactionAborted(name)
+        if verb == "committing" and self.scheduler.random.random() < self.faults.for_good:
+            self._refuse_for_good(name)
         if draw > 1 - self.faults.lost:
             if self.scheduler.random.random() < 0.5:
                 self.late.append((name, epoch, verb))
@@ -152,6 +158,17 @@ class Central:
             raise Fenced(name)
         if identity.current and identity.current.state == "open":
             self._decide(identity, verb)
+
+    def _refuse_for_good(self, name: str) -> None:
+        """Refuse what a transaction has for a topic of an edge, if it has anything for one."""
+        current = self.ids[name].current
+        topics = {
+            place for place in (current.firsts if current else ()) if place[0].count(".") and "sim" not in place[0]
+        }
+        if topics:
+            topic, partition = self.scheduler.random.choice(sorted(topics))
+            self.refused[name] = [Refusal(topic, partition, RefusalKind.DENIED, "the schedule says so")]
+            raise TransactionAborted(name)
 
     # --- reading
 

@@ -110,8 +110,8 @@ MUTANTS = [
         [
             (
                 SLOT,
-                "except TransactionAborted:\n                self._abort()\n            else:\n                if ended",  # noqa: E501 - one passage
-                "except (TransactionAborted, OutcomeUnknown):\n                self._abort()\n            else:\n                if ended",  # noqa: E501 - one passage
+                "except TransactionAborted as error:\n                if self._abort",
+                "except (TransactionAborted, OutcomeUnknown) as error:\n                if self._abort",
             )
         ],
         situation="answers lost",

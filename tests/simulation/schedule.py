@@ -79,6 +79,7 @@ class Situation:
     second: float = 0.002
     lost: float = 0.02
     refused: float = 0.02
+    for_good: float = 0.0
     edge: EdgeFaults = _NEVER
     afterwards_s: float = 0.2
     one_remains: bool = False
@@ -98,6 +99,7 @@ SITUATIONS = {
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
+    "refusals": Situation(for_good=0.1),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
     "restarts": Situation(crash=0.03, freeze=0.01, time_out=0.0, second=0.01, lost=0.0, refused=0.0),
     "two drivers, no faults": Situation(
@@ -115,7 +117,7 @@ class Schedule:
         self.scheduler = Scheduler(seed)
         self.situation = situation
         self.protocol = protocol
-        self.central = Central(self.scheduler, Faults(situation.lost, situation.refused))
+        self.central = Central(self.scheduler, Faults(situation.lost, situation.refused, situation.for_good))
         self.edge = Edge(self.scheduler, situation.edge)
         self.promise = Promise(self.edge)
         self.logs = Logs(self.central, NAMES, LEDGERS, protocol)

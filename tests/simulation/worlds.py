@@ -9,8 +9,10 @@ from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.refusals import Refusal
 from aggregator.kafka.requests import encode as encode_decision
 from aggregator.kafka.requests import fold as fold_decisions
+from aggregator.replicate.limits import Limits
 from tests.simulation.cluster import Central, Entry, Transaction
 from tests.simulation.edge import Edge, SimReader
 from tests.simulation.protocol import Protocol
@@ -30,6 +32,10 @@ class SimWriter:
 
     def open(self) -> None:
         self._epoch = self._central.init(self._name)
+
+    def refusals(self) -> list[Refusal]:
+        refused, self._central.refused[self._name] = self._central.refused[self._name], []
+        return refused
 
     def begin(self) -> None:
         if self._begun:
@@ -143,6 +149,9 @@ class SimSlotWorld:
 
     def reader(self, edge: str) -> SimReader:
         return SimReader(self._logs.central.scheduler, self._edge, self._life)
+
+    def limits(self, topic: str) -> Limits:
+        return Limits()
 
     def telemetry(self, body: dict[str, object]) -> None:
         return

@@ -1,0 +1,133 @@
+"""Batches at an edge that nobody can read: named with their coordinates, and passed over only by a decision."""
+
+import struct
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.kafka.codes import FaultKind
+from aggregator.kafka.reader import EdgeReader, Start
+from tests.trial import wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+BATCH = 10
+_HEAD = struct.Struct(">qi")  # base offset, and how much of the batch follows
+
+
+@pytest.fixture
+def topic(trial):
+    """A topic of one partition on the first edge."""
+    name = f"{trial.topic}-damaged"
+    trial.create("eu", 1, topic=name)
+    return name
+
+
+def batches(trial, topic, count, **options):
+    """Append batches of ten records each, by a producer of these options."""
+    producer = Producer({"bootstrap.servers": trial.sandbox.edges["eu"].bootstrap, "linger.ms": 500, **options})
+    for number in range(count):
+        for place in range(BATCH):
+            producer.produce(topic, trial.value(number * BATCH + place), b"k", 0)
+        assert producer.flush(30) == 0
+
+
+def damage(trial, topic, *numbers):
+    """Flip a byte in the records of these batches, on the disk of the edge's broker, which is down meanwhile."""
+    broker = trial.sandbox.edges["eu"]
+    broker.stop()
+    try:
+        (segment,) = (broker.brokers[0].data / f"{topic}-0").glob("*.log")
+        content, starts, at = bytearray(segment.read_bytes()), [], 0
+        while at < len(content):
+            starts.append(at)
+            at += _HEAD.size + _HEAD.unpack_from(content, at)[1]
+        for number in numbers:
+            content[starts[number] + 90] ^= 0xFF
+        segment.write_bytes(content)
+    finally:
+        broker.start()
+
+
+def polled(reader, enough):
+    """Offsets and faults, until there is enough of them."""
+    offsets, faults = [], []
+
+    def more():
+        found = reader.poll(1000, 0.2)
+        offsets.extend(offset for chunk in found.chunks for offset in chunk.offsets)
+        faults.extend(found.faults)
+        return enough(offsets, faults)
+
+    wait_for(more, timeout=40, what="records or a fault")
+    return offsets, faults
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_is_damaged_on_disk_is_a_fault_with_its_end(trial, topic, compression):
+    """Nothing behind it comes as if nothing were missing; two that lie side by side are one stretch."""
+    batches(trial, topic, 6, **{"compression.type": compression})
+    damage(trial, topic, 1, 3, 4)
+    reader = EdgeReader(trial_config(trial), buffer_bytes=1 << 20)
+    try:
+        for start, end, readable in ((0, 10, 20), (20, 30, 50), (14, 14, 20)):
+            reader.assign({(topic, 0): Start(start)})
+            offsets, faults = polled(reader, lambda _, faults: faults)
+            assert offsets == list(range(start, end))
+            assert (faults[0].at, faults[0].kind) == ((topic, 0), FaultKind.DAMAGED)
+            assert "CRC" in faults[0].detail
+            assert reader.readable_from((topic, 0), end) == readable
+        assert reader.readable_from((topic, 0), 5) is None
+        reader.assign({(topic, 0): Start(50)})
+        assert polled(reader, lambda offsets, _: len(offsets) == BATCH) == (list(range(50, 60)), [])
+    finally:
+        reader.close()
+
+
+def test_a_batch_that_inflates_beyond_the_client_s_limit_is_a_fault(trial, topic):
+    """Some kilobytes of zstd that become ninety megabytes; with a higher limit the same client reads it."""
+    large = {"batch.size": 200_000_000, "message.max.bytes": 200_000_000, "queue.buffering.max.kbytes": 400_000}
+    options = {"bootstrap.servers": trial.sandbox.edges["eu"].bootstrap, "compression.type": "zstd", "linger.ms": 3000}
+    producer = Producer(options | large)
+    for _ in range(90):
+        producer.produce(topic, bytes(1_000_000), b"k", 0)
+    assert producer.flush(60) == 0
+    batches(trial, topic, 1)
+    reader = EdgeReader(trial_config(trial), buffer_bytes=1 << 20)
+    try:
+        reader.assign({(topic, 0): Start(0)})
+        offsets, (fault, *_) = polled(reader, lambda _, faults: faults)
+        assert (offsets, fault.kind) == ([], FaultKind.DAMAGED)
+        assert "_BAD_COMPRESSION" in fault.detail
+        assert reader.readable_from((topic, 0), 0) == 90
+    finally:
+        reader.close()
+
+
+def trial_config(trial):
+    """The edge as our own clients take it."""
+    return trial.sandbox.edges["eu"].config
+
+
+def test_a_damaged_batch_is_a_gap_that_somebody_accepts(epochs):
+    """The flow stands before it, named with its range; accepted, it goes on behind, and everything else came anyway."""
+    trial = epochs.trial
+    batches(trial, trial.topic, 3)
+    trial.produce("us", 30)
+    damage(trial, trial.topic, 1)
+    for _ in range(2):
+        (plan,) = epochs.plans()
+        outcome = epochs.run(plan)
+        (hold,) = outcome.holds
+        assert (hold.reason, hold.source.partition, str(hold.gap)) == ("gap", 0, f"[{BATCH}, {2 * BATCH})")
+        assert "can not be read" in hold.detail
+    trial.check_exactly_once("us", 30, lake=False)
+    recorded = trial.ledger()["eu", 0]
+    assert (recorded["next_offset"], recorded["gap"]["kind"]) == (BATCH, "damaged")
+    asked = ("--edge", "eu", "--topic", trial.topic, "--reason", "a broken disk", "--yes")
+    accepted = trial.run("gaps", "accept", *asked)
+    assert accepted.returncode == 0, accepted.stderr
+    (plan,) = epochs.plans()
+    assert epochs.run(plan).holds == ()
+    assert sorted(trial.numbers("eu")) == [*range(BATCH), *range(2 * BATCH, 3 * BATCH)]
+    assert "gap" not in trial.ledger()["eu", 0]
