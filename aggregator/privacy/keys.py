@@ -41,7 +41,7 @@ class Keys:
 
     Args:
         scope: What the policy says; its one rule is `keep`, `drop` or `pseudonymize`.
-        form: Declared format; None: Avro if the wire says so and the id is known, else text.
+        form: Declared format; None: Avro if the wire says so, else text.
         programs: For Avro keys.
         keys: Key rings by name.
     """
@@ -86,17 +86,14 @@ class Keys:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
         pile = Pile(keys)
         groups = pile.groups()
-        plain = [groups.unframed]
         parts = []
         for schema_id, members in groups.members.items():
             program = self._programs.program(schema_id)
             if not isinstance(program, Rejection):
                 parts.append((members, _of_key(program.strip(pile, members), schema_id)))
-            elif self._form is None and program.reason is Reason.UNKNOWN_SCHEMA:
-                plain.append(members)
             else:
                 parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
-        rest = np.sort(np.concatenate(plain))
+        rest = groups.unframed
         if self._form == "avro":
             parts.append(refused(rest, Rejection(Reason.BAD_KEY)))
         bad = sum(len(part.rejected) for _, part in parts)

@@ -86,10 +86,11 @@ def test_avro_keys_by_wire_format(both):
 
 
 def test_bytes_that_only_look_like_avro(both):
-    """An unknown id means text, unless the format says Avro."""
+    """An unknown id is a bad key: it may be tagged; only a declared text is text, whatever it begins with."""
     both.edge.register("orders-value", '"string"')
     looks = frame(77, b"abc")
-    assert _keys(both, _policy("keep"), looks) == [looks]
+    assert _keys(both, _policy("keep"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), b"abc"]
+    assert _keys(both, _policy("keep", "string"), looks) == [looks]
     assert _keys(both, _policy("keep", "avro"), looks, b"abc") == [Rejection(Reason.BAD_KEY, 77), BAD]
 
 
