@@ -67,7 +67,7 @@ class Epochs:
         """Open the next epoch and plan it from what the edges show: one SlotPlan per slot."""
         count, wanted = slots or self.slots, {self.trial.topic, *([HEARTBEATS] if beats else [])}
         shown = {
-            edge: {name: topic for name, topic in snapshot(self.config, edge, {}).items() if name in wanted}
+            edge: {name: topic for name, topic in snapshot(self.config, edge, {}).topics.items() if name in wanted}
             for edge in self.config.edges
         }
         specs = central_topics(self.config, shown)

@@ -1,6 +1,7 @@
 """Ends and starts of partitions, asked through the admin client and never guessed from what a consumer has seen.
 
-Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark.
+Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. Whoever gives
+`refused` gets what is answered, and there the partitions that nobody answers for; else one of these is an error.
 """
 
 import contextlib
@@ -33,34 +34,48 @@ _OUTDATED = frozenset(
     {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._NOENT}  # noqa: SLF001 - public code
 )
 _ELECTION_TIMEOUTS = 3
+# Whoever asks again by himself waits no longer for a leader.
+_BRIEF_S = 2.0
+# Takes partitions that nobody answers for, with the reason; without it one of them is an error.
+Refused = dict[Partition, str]
 
 
 def _listed(
-    cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    spec: Any,
+    level: Any,
+    timeout_s: float,
+    *,
+    refused: Refused | None = None,
 ) -> dict[Partition, Any]:
     """One answer per partition; a leader that is just being elected is waited for, up to three time-outs."""
-    deadline = time.monotonic() + _ELECTION_TIMEOUTS * timeout_s
+    deadline = time.monotonic() + (_ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S)
     found: dict[Partition, Any] = {}
-    while missing := [at for at in partitions if at not in found]:
+    while missing := [at for at in partitions if at not in found and at not in (refused or ())]:
         futures = clients.admin(cluster).list_offsets(
             {TopicPartition(topic, partition): spec for topic, partition in missing},
             isolation_level=level,
             request_timeout=timeout_s,
         )
-        refused: KafkaError | None = None
+        again: KafkaError | None = None
         for at, future in futures.items():
             try:
                 found[at.topic, at.partition] = future.result(timeout_s + 5)
             except (KafkaException, TimeoutError) as failure:
-                refused = failure.args[0] if isinstance(failure, KafkaException) else None
-                if refused is None or refused.code() not in _ELECTING | _OUTDATED or time.monotonic() > deadline:
+                error = failure.args[0] if isinstance(failure, KafkaException) else None
+                why = error.str() if error else "no answer"
+                if error is not None and error.code() in _ELECTING | _OUTDATED and time.monotonic() <= deadline:
+                    again = error
+                elif refused is not None:
+                    refused[at.topic, at.partition] = f"offsets of partition {at.partition} can not be listed: {why}"
+                else:
                     raise Unreachable(
-                        f"offsets of {len(missing)} partitions at {cluster.bootstrap_servers} can not be listed: "
-                        f"{refused.str() if refused else 'no answer'}",
+                        f"offsets of {len(missing)} partitions at {cluster.bootstrap_servers} can not be listed: {why}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
-        if refused is not None:
-            if refused.code() in _OUTDATED:
+        if again is not None:
+            if again.code() in _OUTDATED:
                 _look_again(cluster, timeout_s)
             time.sleep(0.05)
     return found
@@ -77,25 +92,37 @@ def _offsets(found: dict[Partition, Any]) -> dict[Partition, int]:
 
 
 def start_offsets(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
 ) -> dict[Partition, int]:
     """First offset that each partition still has.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return _offsets(_listed(cluster, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s))
+    return _offsets(
+        _listed(cluster, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s, refused=refused)
+    )
 
 
 def stable_end_offsets(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
 ) -> dict[Partition, int]:
     """Last stable offset of each partition: the end that a read_committed reader can reach.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return _offsets(_listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, timeout_s))
+    return _offsets(
+        _listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, timeout_s, refused=refused)
+    )
 
 
 class LogEnd(NamedTuple):
@@ -106,26 +133,35 @@ class LogEnd(NamedTuple):
 
 
 def log_ends(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
 ) -> dict[Partition, LogEnd]:
     """End of each partition, open transactions included.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    found = _listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    found = _listed(cluster, partitions, OffsetSpec.latest(), uncommitted, timeout_s, refused=refused)
     return {at: LogEnd(result.offset, result.leader_epoch) for at, result in found.items()}
 
 
 def log_end_offsets(
-    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
 ) -> dict[Partition, int]:
     """High watermark of each partition, open transactions included.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return {at: end.offset for at, end in log_ends(cluster, partitions, timeout_s=timeout_s).items()}
+    return {at: end.offset for at, end in log_ends(cluster, partitions, timeout_s=timeout_s, refused=refused).items()}
 
 
 def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
@@ -144,25 +180,32 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     return told
 
 
-def offsets_at(cluster: ClusterConfig, partitions: Collection[Partition], when: datetime) -> dict[Partition, int]:
+def offsets_at(
+    cluster: ClusterConfig, partitions: Collection[Partition], when: datetime, *, refused: Refused | None = None
+) -> dict[Partition, int]:
     """First offset whose timestamp is at or after `when`; the end where every record is older.
 
     Raises:
         Unreachable: no answer.
     """
     spec = OffsetSpec.for_timestamp(int(when.timestamp() * 1000))
-    found = _offsets(_listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S))
-    return found | stable_end_offsets(cluster, [at for at, offset in found.items() if offset < 0])
+    found = _offsets(_listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S, refused=refused))
+    behind = [at for at, offset in found.items() if offset < 0]
+    return {at: offset for at, offset in found.items() if offset >= 0} | stable_end_offsets(
+        cluster, behind, refused=refused
+    )
 
 
-def first_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
+def first_timestamps(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, refused: Refused | None = None
+) -> dict[Partition, int]:
     """Timestamp in ms of each partition's first record; partitions without one are left out.
 
     Raises:
         Unreachable: no answer.
     """
     spec = OffsetSpec.for_timestamp(0)
-    found = _listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S)
+    found = _listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S, refused=refused)
     return {at: result.timestamp for at, result in found.items() if result.offset >= 0}
 
 

@@ -25,11 +25,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as its cluster shows it; the id changes when the topic is deleted and created again."""
+    """A topic as its cluster shows it; the id changes when the topic is deleted and created again.
+
+    Nobody answers for the partitions of `leaderless`.
+    """
 
     name: str
     topic_id: str
     partitions: int
+    leaderless: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,9 @@ def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
     try:
         return future.result(TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:
+        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise Unreachable(
-            f"{what} at {cluster.bootstrap_servers}: {error}",
+            f"{what} at {cluster.bootstrap_servers}: {why}",
             hint="check that the broker runs and the principal's rights",
         ) from None
 
@@ -91,21 +96,32 @@ def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic
     Raises:
         Unreachable: no answer.
     """
-    if not names:
-        return {}
-    futures = clients.admin(cluster).describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
+    found, refused = described_each(cluster, names)
+    for name, why in refused.items():
+        raise Unreachable(f"{name} at {cluster.bootstrap_servers}: {why}", hint="check the broker")
+    return found
+
+
+def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Topic], dict[str, str]]:
+    """Topics by themselves: those that are described, and why others are not; one that is gone is in neither."""
     found: dict[str, Topic] = {}
+    refused: dict[str, str] = {}
+    if not names:
+        return found, refused
+    futures = clients.admin(cluster).describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
     for name, future in futures.items():
         try:
             topic = future.result(TIMEOUT_S + 5)
         except KafkaException as error:
-            if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-                continue
-            raise Unreachable(f"{name} at {cluster.bootstrap_servers}: {error}", hint="check the broker") from None
+            if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                refused[name] = error.args[0].str()
         except TimeoutError:
-            raise Unreachable(f"{name} at {cluster.bootstrap_servers}: no answer", hint="check the broker") from None
-        found[name] = Topic(name, str(topic.topic_id), len(topic.partitions))
-    return found
+            refused[name] = "no answer"
+        else:
+            led = {one.id for one in topic.partitions if one.leader is not None and one.leader.id >= 0}
+            leaderless = tuple(sorted({one.id for one in topic.partitions} - led))
+            found[name] = Topic(name, str(topic.topic_id), len(topic.partitions), leaderless)
+    return found, refused
 
 
 def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:
@@ -114,6 +130,26 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
     Raises:
         Unreachable: no answer, or no right to describe configs.
     """
+    return {name: _entries(future, name, cluster) for name, future in _asked_settings(cluster, names).items()}
+
+
+def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Effective settings of topics by themselves: those that are told, and why others are not."""
+    found: dict[str, dict[str, str]] = {}
+    refused: dict[str, str] = {}
+    for name, future in _asked_settings(cluster, names).items():
+        try:
+            found[name] = _entries(future, name, cluster)
+        except Unreachable as error:
+            refused[name] = error.message
+    return found, refused
+
+
+def _entries(future: "Future[Any]", name: str, cluster: ClusterConfig) -> dict[str, str]:
+    return {key: entry.value for key, entry in _result(future, f"settings of {name}", cluster).items()}
+
+
+def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str, Future[Any]]":
     if not names:
         return {}
     deadline = time.monotonic() + _PROPAGATION_S
@@ -123,10 +159,7 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
         if time.monotonic() > deadline or not any(map(_unknown, futures.values())):
             break
         time.sleep(0.05)
-    return {
-        resource.name: {key: entry.value for key, entry in _result(future, resource.name, cluster).items()}
-        for resource, future in futures.items()
-    }
+    return {resource.name: future for resource, future in futures.items()}
 
 
 def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list[TopicSpec], list[TopicSpec]]:

@@ -55,6 +55,7 @@ class EdgeLook:
 
     Attributes:
         answers: Whether it did.
+        unanswered: Flows of partitions that nobody answers for; they hide no other.
         logs: [first offset, last stable offset) of the flows whose topic is the one that the ledger speaks of.
         recreated: Flows whose topic is another one of the same name.
         unread_ms: Timestamp of the oldest unread record, where one waits.
@@ -63,6 +64,7 @@ class EdgeLook:
     """
 
     answers: bool
+    unanswered: frozenset[EdgePartition] = frozenset()
     logs: Mapping[EdgePartition, OffsetRange] = field(default_factory=dict)
     recreated: frozenset[EdgePartition] = frozenset()
     unread_ms: Mapping[EdgePartition, int] = field(default_factory=dict)
@@ -82,20 +84,23 @@ def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRec
     cluster = config.edges[edge]
     try:
         there = topics.topic_names(cluster, timeout_s=_TIMEOUT_S)
-        shown = topics.described(cluster, {source.topic for source in entries if source.topic in there})
+        shown, silent = topics.described_each(cluster, {source.topic for source in entries if source.topic in there})
         flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
         flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
         recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
         same = {s: at for s, at in flows.items() if s not in recreated}
-        starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
-        marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        refused: ends.Refused = {}
+        starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+        marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
         # After the high watermarks: what grows meanwhile is not undecided.
-        stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S)
+        stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+        unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
+        same = {s: at for s, at in same.items() if s not in unanswered}
         logs = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
         behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
         waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
         ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
-        oldest = ends.first_timestamps(cluster, behind.values())
+        oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
         undecided = {s: at for s, at in same.items() if marks[at] > stable[at]}
         opened = peek.timestamps_at(
             cluster, {at: stable[at] for at in undecided.values()}, patience_s=_PEEK_S, committed=False
@@ -118,6 +123,7 @@ def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRec
     }
     return EdgeLook(
         answers=True,
+        unanswered=unanswered,
         logs=logs,
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
@@ -161,7 +167,7 @@ def gap_of(config: HubConfig, source: EdgePartition, entry: LedgerRecord, seen: 
         now_ms: The reader's present.
     """
     known = entry.gap
-    if not seen.answers or source in seen.recreated:
+    if not seen.answers or source in seen.recreated or source in seen.unanswered:
         return known
     log = seen.logs.get(source)
     if log is None:

@@ -34,7 +34,7 @@ from aggregator.observe.plan_schemas import (
 )
 from aggregator.observe.plan_tables import TableStep, table_steps
 from aggregator.privacy.policy import Policy
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeTopic, snapshot
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, snapshot, without
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
@@ -112,21 +112,22 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         Unreachable: central, or a registry, does not answer.
         ConfigError: a policy contradicts itself.
     """
-    seen, unreachable = _look(config)
-    snapshots = {edge: _with_heartbeats(config, shown) for edge, shown in seen.items()}
+    shown, unreachable = _look(config)
+    seen = {edge: one.topics for edge, one in shown.items()}
+    snapshots = {edge: _with_heartbeats(config, topics) for edge, topics in seen.items()}
     names = HubNames(config.hub)
     have = topics.topic_names(config.central)
     internal = internal_topics(names, config.replication.slots)
     specs = central_topics(config, snapshots)
-    ledger = read_ledger(config.central, names)
+    ledger = without(read_ledger(config.central, names), shown)
     settings = _settings(config, specs, have)
     refused = keyless(config, policies, snapshots, settings, now_ms=now_ms)
     flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
-    steps = _flow_steps(config, snapshots, ledger, flows)
+    steps = [*_flow_steps(config, snapshots, ledger, flows), *_waiting_steps(config, shown)]
     moving = {(step.edge, step.topic) for step in steps if step.waiting_records}
     found, trouble = writers(config, policies, snapshots)
     schemas = tuple(schema_steps(config, found, moving, today))
-    shown = {EdgePartition(step.edge, step.topic, 0) for step in steps}
+    sources = {EdgePartition(step.edge, step.topic, 0) for step in steps}
     fed = {target(config, edge, topic) for edge, topic in moving}
     return HubPlan(
         config.hub,
@@ -134,7 +135,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         (*_topic_steps("central", have, [*internal, *specs]), *_beats(seen, snapshots)),
         tuple(steps),
         schemas,
-        tuple(table_steps(config, {*ledger, *shown}, value_texts(schemas), have, fed)),
+        tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
         (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
     )
 
@@ -148,8 +149,8 @@ def _listed(
         yield from keys_of(config, policies, edge, sorted(shown), today)
 
 
-def _look(config: HubConfig) -> tuple[dict[str, dict[str, EdgeTopic]], dict[str, str]]:
-    def one(edge: str) -> dict[str, EdgeTopic] | str:
+def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str]]:
+    def one(edge: str) -> EdgeShown | str:
         try:
             return snapshot(config, edge, {})
         except AggregatorError as error:
@@ -190,6 +191,16 @@ def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[topics.T
         TopicStep(cluster, spec.name, actions.get(spec.name, NOTHING), spec.partitions, dict(spec.settings))
         for spec in specs
     ]
+
+
+def _waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterator[FlowStep]:
+    """Topics that a run would wait for, because nobody answers for them."""
+    for edge, seen in sorted(shown.items()):
+        for name, one in sorted(seen.unanswered.items()):
+            if name not in seen.topics:
+                rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+                policy, held = str(rule.policy) if rule else "", (f"{edge}/{name}: {one.why}",)
+                yield FlowStep(edge, name, target(config, edge, name), policy, one.partitions, 0, 0, held)
 
 
 def _flow_steps(

@@ -101,8 +101,9 @@ class EdgeProbe:
         entries = self._entries(self._edge)
         flows = {s: (s.topic, s.partition) for s in entries if s.partition < there.get(s.topic, 0)}
         asked_s = time.monotonic()
-        found = ends.stable_end_offsets(self._cluster, flows.values(), timeout_s=_QUESTION_S)
-        self.probed = replace(self.probed, ends_s=asked_s, ends={s: found[at] for s, at in flows.items()})
+        found = ends.stable_end_offsets(self._cluster, flows.values(), timeout_s=_QUESTION_S, refused={})
+        shown = {s: found[at] for s, at in flows.items() if at in found}
+        self.probed = replace(self.probed, ends_s=asked_s, ends=shown)
         if self.probed.looked_s is None or time.monotonic() - self.probed.looked_s >= LOOK_EVERY_S:
             self._look(entries, there)
 

@@ -1,6 +1,7 @@
 """Discovery: what an edge shows of the topics that the configuration wants, one watching thread per edge.
 
-Invariant: an edge that does not answer delays nobody; its last snapshot stays true until a newer one arrives.
+Invariant: an edge that does not answer delays nobody; its last snapshot stays true until a newer one arrives. A topic
+that nobody answers for (no leader, no right) hides no other: it is named, and asked for again with every look.
 Internal topics are never replicated (MirrorMaker 2's rule).
 """
 
@@ -8,16 +9,20 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
+from typing import NamedTuple
 
 from aggregator.config.match import rule_for
-from aggregator.config.model import HubConfig
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
+from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS
+from aggregator.replicate.cursor import Hold
 from aggregator.threads import Pulse, Threads
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
@@ -28,6 +33,8 @@ BEATS_AT_AN_EDGE = topics.TopicSpec(
 )
 # Longer than all questions of one look together, each with its time-outs.
 _BOUND_S = 300.0
+# A new topic gets its leaders in the moments after its creation.
+_ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
 
 
@@ -68,6 +75,31 @@ class EdgeTopic:
         return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 
 
+class Unanswered(NamedTuple):
+    """A topic that the edge has and nobody answers for.
+
+    Attributes:
+        partitions: How many it has.
+        why: In words.
+    """
+
+    partitions: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeShown:
+    """What an edge showed.
+
+    Attributes:
+        topics: Those that can be replicated, by name.
+        unanswered: Those that nobody answers for; one of them hides no other. Known ones may be among `topics`, too.
+    """
+
+    topics: Mapping[str, EdgeTopic]
+    unanswered: Mapping[str, Unanswered] = field(default_factory=dict)
+
+
 def is_internal(topic: str) -> bool:
     """Whether MirrorMaker 2 would never copy this topic either."""
     return _INTERNAL.fullmatch(topic) is not None
@@ -81,47 +113,88 @@ def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | None:
     return rule.start if rule else None
 
 
-def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
     """Ask an edge what it has; offsets and settings only for topics whose id or partition count is new.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        known: What it showed before.
+        before: Topics that nobody answered for then; no leader of theirs is waited for.
 
     Raises:
         Unreachable: the edge does not answer.
     """
     cluster = config.edges[edge]
-    wanted = {name for name in topics.topic_names(cluster) if start_of(config, edge, name) is not None}
-    shown = topics.described(cluster, wanted)
+    counts = topics.topic_names(cluster)
+    wanted = {name for name in counts if start_of(config, edge, name) is not None}
+    shown, refused = _described(cluster, wanted, {*known, *before})
     fresh = {
         name: topic
         for name, topic in shown.items()
         if name not in known or known[name].shape != (topic.topic_id, topic.partitions)
     }
-    return {name: known[name] for name in shown if name not in fresh} | _detailed(config, edge, fresh)
+    refused |= {name: _leaderless(topic) for name, topic in fresh.items() if topic.leaderless}
+    found, silent = _detailed(config, edge, {name: topic for name, topic in fresh.items() if name not in refused})
+    # A topic that was described goes on under its id alone; one that was not may be what it was.
+    same = {name: known[name] for name in known.keys() & wanted if name not in shown and name in refused}
+    same |= {name: known[name] for name in known.keys() & shown.keys() if known[name].topic_id == shown[name].topic_id}
+    return EdgeShown(
+        same | found,
+        {name: Unanswered(counts[name], why) for name, why in (refused | silent).items()},
+    )
 
 
-def _detailed(config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]) -> dict[str, EdgeTopic]:
-    """Offsets and settings of topics, in as many questions for two hundred of them as for one."""
+def _described(
+    cluster: ClusterConfig, names: Collection[str], before: Collection[str]
+) -> tuple[dict[str, topics.Topic], dict[str, str]]:
+    """Topics with their ids; the first leaders of new ones are waited for, for a moment."""
+    deadline = time.monotonic() + _ELECTION_S
+    while True:
+        shown, refused = topics.described_each(cluster, names)
+        elected = not any(topic.leaderless and name not in before for name, topic in shown.items())
+        if elected or time.monotonic() > deadline:
+            return shown, refused
+        time.sleep(_ELECTION_LOOK_S)
+
+
+def _leaderless(topic: topics.Topic) -> str:
+    which = ", ".join(map(str, topic.leaderless))
+    return f"no broker leads partition {which}: is a broker of the edge away?"
+
+
+def _detailed(
+    config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]
+) -> tuple[dict[str, EdgeTopic], dict[str, str]]:
+    """Offsets and settings of topics, in as many questions for two hundred of them as for one; and who stays silent."""
     cluster = config.edges[edge]
-    settings = topics.settings(cluster, fresh)
-    at = {name: [(name, partition) for partition in range(topic.partitions)] for name, topic in fresh.items()}
+    settings, silent = topics.settings_each(cluster, fresh)
+    at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
     every = list(chain.from_iterable(at.values()))
-    starts, marks = ends.start_offsets(cluster, every), ends.log_ends(cluster, every)
-    stable = ends.stable_end_offsets(cluster, every)  # after the others: what grows meanwhile is not undecided
-    oldest = ends.first_timestamps(cluster, every)
-    firsts = starts | _later_starts(config, edge, at, stable)
+    refused: ends.Refused = {}
+    starts = ends.start_offsets(cluster, every, refused=refused)
+    marks = ends.log_ends(cluster, every, refused=refused)
+    # After the others: what grows meanwhile is not undecided.
+    stable = ends.stable_end_offsets(cluster, every, refused=refused)
+    oldest = ends.first_timestamps(cluster, every, refused=refused)
+    answered = {name: some for name, some in at.items() if not refused.keys() & set(some)}
+    firsts = starts | _later_starts(config, edge, answered, stable, refused)
+    silent |= {name: why for (name, _), why in refused.items()}
     return {
         name: EdgeTopic(
             name,
-            topic.topic_id,
-            tuple(starts[p] for p in at[name]),
-            tuple(firsts[p] for p in at[name]),
-            tuple(stable[p] for p in at[name]),
-            tuple(oldest.get(p) for p in at[name]),
+            fresh[name].topic_id,
+            tuple(starts[p] for p in some),
+            tuple(firsts[p] for p in some),
+            tuple(stable[p] for p in some),
+            tuple(oldest.get(p) for p in some),
             {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
-            tuple(max(0, marks[p].offset - stable[p]) for p in at[name]),
-            tuple(marks[p].leader_epoch for p in at[name]),
+            tuple(max(0, marks[p].offset - stable[p]) for p in some),
+            tuple(marks[p].leader_epoch for p in some),
         )
-        for name, topic in fresh.items()
-    }
+        for name, some in answered.items()
+        if name not in silent
+    }, silent
 
 
 def _later_starts(
@@ -129,6 +202,7 @@ def _later_starts(
     edge: str,
     at: Mapping[str, Sequence[ends.Partition]],
     stable: Mapping[ends.Partition, int],
+    refused: ends.Refused,
 ) -> dict[ends.Partition, int]:
     """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
     committed records: a transaction that is open then comes when it is decided.
@@ -139,10 +213,40 @@ def _later_starts(
     found: dict[ends.Partition, int] = {}
     for start, partitions in by_start.items():
         if isinstance(start, datetime):
-            found |= ends.offsets_at(config.edges[edge], partitions, start)
+            found |= ends.offsets_at(config.edges[edge], partitions, start, refused=refused)
         elif start != "earliest":
             found |= {partition: stable[partition] for partition in partitions}
     return found
+
+
+def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
+    """Why the flows of topics that nobody answers for do not run.
+
+    Args:
+        shown: By edge.
+    """
+    return [
+        Hold(EdgePartition(edge, name, partition), "discovery", one.why)
+        for edge, seen in shown.items()
+        for name, one in seen.unanswered.items()
+        if name not in seen.topics
+        for partition in range(one.partitions)
+    ]
+
+
+def without(
+    ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, EdgeShown]
+) -> Mapping[EdgePartition, LedgerRecord]:
+    """The ledger without flows of topics that nobody answers for: what is not seen is not gone.
+
+    Args:
+        ledger: Winning records.
+        shown: By edge.
+    """
+    waiting = {(edge, name) for edge, seen in shown.items() for name in seen.unanswered.keys() - seen.topics.keys()}
+    if not waiting:
+        return ledger
+    return {source: entry for source, entry in ledger.items() if (source.edge, source.topic) not in waiting}
 
 
 class EdgeWatch:
@@ -150,11 +254,16 @@ class EdgeWatch:
 
     def __init__(self, config: HubConfig, edge: str, *, every_s: float = 1.0) -> None:
         self.edge = edge
-        self.topics: dict[str, EdgeTopic] | None = None
+        self.shown: EdgeShown | None = None
         self.trouble: str | None = None
         self._config = config
         self._every_s = every_s
         self._stop = threading.Event()
+
+    @property
+    def topics(self) -> Mapping[str, EdgeTopic] | None:
+        """What can be replicated; None before the first answer."""
+        return None if self.shown is None else self.shown.topics
 
     def start(self, threads: Threads) -> None:
         """Begin to look.
@@ -181,12 +290,21 @@ class EdgeWatch:
             self._stop.wait(max(0.1, self._every_s - (time.monotonic() - began)))
 
     def _look(self) -> None:
-        if self.topics is None and self._config.heartbeats.emit:
+        before = self.shown or EdgeShown({})
+        if self.shown is None and self._config.heartbeats.emit:
             self._ensure_heartbeats()
-        self.topics = snapshot(self._config, self.edge, self.topics or {})
+        self.shown = snapshot(self._config, self.edge, before.topics, before.unanswered)
+        self._tell(before.unanswered, self.shown.unanswered)
         if self.trouble is not None:
             log.info("edge %s answers again", self.edge)
         self.trouble = None
+
+    def _tell(self, before: Mapping[str, Unanswered], now: Mapping[str, Unanswered]) -> None:
+        for name, one in now.items():
+            if name not in before or before[name].why != one.why:
+                log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, one.why)
+        for name in before.keys() - now.keys():
+            log.info("edge %s: topic %s waits no more", self.edge, name)
 
     def _ensure_heartbeats(self) -> None:
         cluster = self._config.edges[self.edge]

@@ -29,7 +29,7 @@ from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.beats import HeartbeatEmitter
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.discovery import EdgeWatch, unanswered
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.key_checks import Checks, unrecorded
@@ -223,14 +223,18 @@ class Driver:
         self._stop.wait(min(10.0, 0.25 * 2**failures))
 
     def _waited_for_edges(self, began: float) -> bool:
-        """With `--drain`: give an edge that has not answered the rest of the patience; False when one came."""
+        """With `--drain`: give whoever has not answered the rest of the patience; False when one of them came."""
         patience_s = self._config.replication.drain_patience.total_seconds()
-        unseen = self._unseen()
-        while unseen and time.monotonic() - began < patience_s and not self._stop.is_set():
+        waiting = self._waiting()
+        while waiting and time.monotonic() - began < patience_s and not self._stop.is_set():
             time.sleep(_TICK_S)
-            if self._unseen() != unseen:
+            if self._waiting() != waiting:
                 return False
         return True
+
+    def _waiting(self) -> list[str]:
+        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        return [*self._unseen(), *(str(hold.source) for hold in unanswered(shown))]
 
     def _undecided(self) -> dict[EdgePartition, int]:
         return {

@@ -23,7 +23,7 @@ from aggregator.kafka.pauses import paused_edges
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
+from aggregator.replicate.discovery import EdgeTopic, EdgeWatch, unanswered, without
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keeper import LeaseKeeper
@@ -107,7 +107,8 @@ class EpochRunner:
             Unreachable: central does not answer.
         """
         self.checks = checks_of(self._config.keys, self.checks)
-        snapshots = self._snapshots()
+        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        snapshots = {edge: one.topics for edge, one in shown.items()}
         settings = self._prepared(snapshots)
         count = self._config.replication.slots
         epoch, ledger = open_epoch(self._central, slots=count, driver=self._identity)
@@ -120,7 +121,7 @@ class EpochRunner:
         with resting():
             flows = plan_flows(
                 self._config,
-                ledger,
+                without(ledger, shown),
                 {edge: shown for edge, shown in snapshots.items() if edge not in paused},
                 settings,
                 epoch=epoch.epoch,
@@ -129,9 +130,10 @@ class EpochRunner:
                 decisions=requests.decisions,
                 refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
             )
-        for hold in flows.holds:
+        holds = (*flows.holds, *unanswered(shown))
+        for hold in holds:
             log.warning("%s is held: %s", hold.source, hold.detail)
-        self._refusing(flows.holds)
+        self._refusing(holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
         work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks)
@@ -147,7 +149,7 @@ class EpochRunner:
 
         threads = self._threads
         outcomes = run_watched(self._spark, work, self._central, self._keeper, threads=threads, due=due)
-        return EpochResult(tuple(outcomes), flows.holds)
+        return EpochResult(tuple(outcomes), holds)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}

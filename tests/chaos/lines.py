@@ -85,13 +85,19 @@ def _settings(port: int, controller: int, inner: int, outer: int, guarded: int) 
 
 
 @contextmanager
-def lined(folder: Path, edges: tuple[str, ...] = ("eu", "us"), brokers: Mapping[str, int] | None = None):
+def lined(
+    folder: Path,
+    edges: tuple[str, ...] = ("eu", "us"),
+    brokers: Mapping[str, int] | None = None,
+    more: Mapping[str, str] | None = None,
+):
     """Central and edges with lines: (sandbox, lines); ended with the block.
 
     Args:
         folder: Of the clusters.
         edges: Names of the edges.
         brokers: How many brokers a cluster has that has more than one.
+        more: Settings of every broker of an edge, beside those of its lines.
     """
     state = SandboxState.fresh(edges, brokers)
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +109,10 @@ def lined(folder: Path, edges: tuple[str, ...] = ("eu", "us"), brokers: Mapping[
         doors, guards[edge] = {}, []
         for broker in cluster.brokers:
             inner, outer, guarded = next(free), next(free), next(free)
-            settings[broker.name] = _settings(broker.port, broker.controller_port, inner, outer, guarded)
+            settings[broker.name] = {
+                **_settings(broker.port, broker.controller_port, inner, outer, guarded),
+                **(more or {}),
+            }
             doors[outer] = inner
             guards[edge].append(guarded)
         proxies[edge] = Proxy(doors)
