@@ -37,6 +37,13 @@ def test_what_exactly_once_rests_on_can_not_be_set(changed, name):
     assert CANARY not in lines[0]
 
 
+def test_the_check_of_batches_can_not_be_turned_off(changed):
+    """A damaged batch would be delivered, or passed over; to turn it on is no fault."""
+    (line,) = changed(SERVER, f"{SERVER}  client: {{check.crcs: false}}\n")
+    assert "check.crcs: can not be turned off: a batch that is damaged on disk" in line
+    assert changed(SERVER, f"{SERVER}  client: {{check.crcs: true}}\n") == []
+
+
 def test_the_address_has_one_home(changed):
     """`bootstrap.servers` in a `client:` block is refused, because it would be a second address."""
     (line,) = changed(SERVER, f"{SERVER}  client: {{bootstrap.servers: 'h:1'}}\n")

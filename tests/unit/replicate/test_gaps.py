@@ -201,3 +201,15 @@ def test_the_margin_is_the_time_until_unread_records_are_deleted(settings, unrea
 def test_a_warning_comes_in_time_and_not_for_nothing(left, keeps, short):
     """Below a tenth, below an hour, and for a short retention below half of it."""
     assert Margin(left, keeps).is_short(HOUR) is short
+
+
+def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then():
+    """Its flow begins to read, so that a mended replica is found; the gap stays in the ledger until something came."""
+    lost = Gap(GapKind.DAMAGED, 10, 20, 1)
+    flow = Flow(plan({FLOW: entry(lost)})[FLOW], entry(lost), persisted=True)
+    assert flow.reading
+    assert flow.cursor.entry.gap == lost
+    flow.reach(11)
+    assert flow.cursor.entry.gap is None
+    went = settled(entry(lost), [decision(lost)])
+    assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))
