@@ -30,6 +30,7 @@ class HoldReason(StrEnum):
     CENTRAL = "central"
     WAITING = "waiting"
     LAKE = "lake"
+    DISCOVERY = "discovery"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.threads import Pulse, Threads
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
@@ -226,7 +226,7 @@ def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
         shown: By edge.
     """
     return [
-        Hold(EdgePartition(edge, name, partition), "discovery", one.why)
+        Hold(EdgePartition(edge, name, partition), HoldReason.DISCOVERY, one.why)
         for edge, seen in shown.items()
         for name, one in seen.unanswered.items()
         if name not in seen.topics
