@@ -19,13 +19,16 @@ from aggregator.kafka import clients
 
 Partition = tuple[str, int]
 TIMEOUT_S = 10.0
-# What a topic answers in the moments after it was created or its broker came back.
+# What a topic answers in the moments after it was created, its broker came back, or another one became its leader: that
+# one tells no end before it knows how far the others are. A broker that is being restarted is let go of by the client.
 _ELECTING = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - public code
     }
 )
 # The client's picture of the cluster is from before a restart, or from before the topic: a leader that answers to an

@@ -5,10 +5,10 @@ Invariant: creation is idempotent, partitions are only ever added, and nothing i
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
@@ -21,6 +21,7 @@ TIMEOUT_S = 10.0
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
 _PROPAGATION_S = 5.0
 log = logging.getLogger(__name__)
+_Subject = TypeVar("_Subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,24 @@ def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
         ) from None
 
 
-def _unknown(future: "Future[Any]") -> bool:
+def _code(future: "Future[Any]") -> int | None:
+    """By which code a question was refused; None where it was answered, or not at all."""
     try:
         error = future.exception(TIMEOUT_S + 5)
     except TimeoutError:
-        return False
-    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        return None
+    code: int | None = error.args[0].code() if isinstance(error, KafkaException) else None
+    return code
+
+
+def _asked(ask: "Callable[[], dict[_Subject, Future[Any]]]") -> "dict[_Subject, Future[Any]]":
+    """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.
+
+    So it is with each broker of a cluster that is rolled; librdkafka lets go of it and of what it was asked.
+    """
+    futures = ask()
+    gone = any(_code(future) == KafkaError._DESTROY_BROKER for future in futures.values())  # noqa: SLF001 - public code
+    return ask() if gone else futures
 
 
 def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
@@ -108,7 +121,8 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
     refused: dict[str, str] = {}
     if not names:
         return found, refused
-    futures = clients.admin(cluster).describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
+    wanted = TopicCollection(list(names))
+    futures = _asked(lambda: clients.admin(cluster).describe_topics(wanted, request_timeout=TIMEOUT_S))
     for name, future in futures.items():
         try:
             topic = future.result(TIMEOUT_S + 5)
@@ -155,8 +169,8 @@ def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str
     deadline = time.monotonic() + _PROPAGATION_S
     while True:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S)
-        if time.monotonic() > deadline or not any(map(_unknown, futures.values())):
+        futures = _asked(lambda: clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
+        if time.monotonic() > deadline or KafkaError.UNKNOWN_TOPIC_OR_PART not in map(_code, futures.values()):
             break
         time.sleep(0.05)
     return {resource.name: future for resource, future in futures.items()}
@@ -181,15 +195,12 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
     """
     missing, short = lacking(topic_names(cluster), specs)
     if missing:
-        created = clients.admin(cluster).create_topics(
-            [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing],
-            request_timeout=TIMEOUT_S,
-        )
+        fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing]
+        created = _asked(lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S))
         _all_settled(created, cluster)
     if short:
-        _all_settled(
-            clients.admin(cluster).create_partitions([NewPartitions(s.name, s.partitions) for s in short]), cluster
-        )
+        wider = [NewPartitions(s.name, s.partitions) for s in short]
+        _all_settled(_asked(lambda: clients.admin(cluster).create_partitions(wider)), cluster)
 
 
 def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> None:

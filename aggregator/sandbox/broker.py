@@ -8,7 +8,7 @@ import base64
 import signal
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -140,14 +140,18 @@ class Broker:
         heap = _HEAP if len(self.quorum) == 1 else _REPLICA_HEAP
         self.daemon.spawn([self.kafka.java, *heap, *self._program("kafka.Kafka"), self.properties])
 
-    def wait_ready(self, patience_s: float = START_PATIENCE_S) -> None:
+    def wait_ready(self, patience_s: float = START_PATIENCE_S, *, beside: Collection[int] = ()) -> None:
         """Wait until the broker answers a metadata request and is one of the brokers in the answer.
+
+        Args:
+            patience_s: How long.
+            beside: Nodes that must be in its answer, too: a client drops its connections to those that are not.
 
         Raises:
             Failed: its process ended, or it does not answer in time; names the log.
         """
         deadline = time.monotonic() + patience_s
-        while not (answers(self.port) and self._serves()):
+        while not (answers(self.port) and {self.node, *beside} <= self._brokers()):
             if self.pid is None:
                 raise Failed(f"the broker of {self.name} ended while it started", hint=self._advice())
             if time.monotonic() > deadline:
@@ -173,13 +177,14 @@ class Broker:
         """Let a frozen broker go on."""
         self.daemon.signal(signal.SIGCONT)
 
-    def _serves(self) -> bool:
+    def _brokers(self) -> set[int]:
+        """The nodes in the broker's answer; empty while there is none."""
         # A client of its own, that ends here: a kept one would go on reconnecting after the broker stopped.
         client = consumer(ClusterConfig(bootstrap_servers=self.bootstrap))
         try:
-            return self.node in client.list_topics(timeout=2.0).brokers
+            return set(client.list_topics(timeout=2.0).brokers)
         except Exception:  # noqa: BLE001 - librdkafka's error has no name in this room; every one means: not yet
-            return False
+            return set()
         finally:
             client.close()
 

@@ -66,12 +66,13 @@ class Cluster:
         self.wait_ready()
 
     def wait_ready(self, patience_s: float = START_PATIENCE_S) -> None:
-        """Wait until every broker is ready.
+        """Wait until every broker is ready and knows all the others.
 
         Raises:
             Failed: a broker ended, or does not answer in time; names its log.
         """
-        self._each(lambda broker: broker.wait_ready(patience_s))
+        nodes = [broker.node for broker in self.brokers]
+        self._each(lambda broker: broker.wait_ready(patience_s, beside=nodes))
 
     def stop(self) -> None:
         """End all brokers cleanly; data and addresses stay."""
