@@ -18,8 +18,11 @@ from aggregator.privacy.leaf import Leaf, leaf_of
 from aggregator.privacy.plan import Action, Call, PlanNode
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
 from aggregator.schema.compatibility import POLICY
+from aggregator.schema.plain import fits_default
 
 STRIP = "hub.strip"
+# The namespace of types that have none, where they are named from within another one.
+HOME = "hub"
 _NAMED = frozenset((Kind.RECORD, Kind.ENUM, Kind.FIXED))
 
 
@@ -38,7 +41,10 @@ def derive(
     if nodes[root].action is Action.DROP:
         shape: Any = {"type": "null"}
     else:
-        shape = _Writer(schema, nodes, calls).type(root, "")
+        writer = _Writer(schema, nodes, calls)
+        shape = writer.type(root, "")
+        if writer.is_mistakable:
+            shape = _Writer(schema, nodes, calls, home=f"{HOME}.").type(root, "")
     return json.dumps(_labelled(shape, f"{policy[0]}/{policy[1]}"), separators=(",", ":"))
 
 
@@ -55,8 +61,10 @@ def _labelled(shape: Any, label: str) -> Any:
 class _Writer:
     """Writes types in the order of the source; a named type once, then by name."""
 
-    def __init__(self, schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call]) -> None:
+    def __init__(self, schema: Schema, nodes: Sequence[PlanNode], calls: Sequence[Call], home: str = "") -> None:
         self.schema = schema
+        self.home = home
+        self.is_mistakable = False
         self.nodes = nodes
         self.calls = calls
         self.classes = _classes(schema, nodes, calls)
@@ -113,6 +121,7 @@ class _Writer:
     def name(self, number: int) -> tuple[str, bool]:
         """The full name of a named type, and whether it is defined already."""
         source = self.schema.nodes[self.nodes[number].source].name
+        source = source if "." in source else self.home + source
         identity = (source, self.classes[number])
         if identity in self.names:
             return self.names[identity], True
@@ -125,10 +134,15 @@ class _Writer:
         self.used.add(name)
         return name, False
 
+    def reference(self, name: str, space: str) -> str:
+        """A type by its name; within a namespace a name without one means another type, or none."""
+        self.is_mistakable |= bool(space) and "." not in name
+        return name
+
     def named(self, number: int, leaf: Leaf, space: str) -> Any:
         name, known = self.name(number)
         if known:
-            return name
+            return self.reference(name, space)
         node = self.schema.nodes[self.nodes[number].source]
         head = _head(leaf.kind, name, node, space)
         if leaf.kind is Kind.FIXED:
@@ -139,7 +153,7 @@ class _Writer:
     def record(self, number: int, space: str) -> Any:
         name, known = self.name(number)
         if known:
-            return name
+            return self.reference(name, space)
         plan, node = self.nodes[number], self.schema.nodes[self.nodes[number].source]
         inner = name.rpartition(".")[0]
         fields = [
@@ -156,7 +170,8 @@ class _Writer:
         untouched = self.nodes[child].action is Action.KEEP
         first = shape["type"][0] if isinstance(shape["type"], list) else None
         if field.default is not Missing.MISSING:
-            is_kept = untouched or (field.default is None and first == "null")
+            fits = untouched and fits_default(self.schema, field.node, field.default)
+            is_kept = fits or (field.default is None and first == "null")
             default = field.default if is_kept else empty_default(shape["type"])
             if default is not Missing.MISSING:
                 shape["default"] = default

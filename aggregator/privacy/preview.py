@@ -1,7 +1,7 @@
 """Records before and after: each through a topic's strip, both sides decoded, leaf beside leaf.
 
 Invariant: only what the strip returned is shown as `after`; a rejected record has no after but its reason. Hiding hides
-what was before on both sides: a value that is kept is told as kept.
+what was before on both sides: a value that is kept is told as kept, and a name that only the data has is `{key}`.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from aggregator.errors import DeadLetterError
 from aggregator.headers import Headers
 from aggregator.privacy.strip import Batch, Strip, Stripped
+from aggregator.schema.avro import parse
 from aggregator.schema.plain import GONE, NEW, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
@@ -45,8 +46,52 @@ def previewed(
     """
     keys, values, headers = map(list, zip(*records, strict=True)) if records else ([], [], [])
     stripped = strip.strip(Batch(keys, values, headers))
-    shown = _hidden if hide else _beside
-    return [list(shown(_parts(record, edge), _after(stripped, index, central))) for index, record in enumerate(records)]
+    lines = []
+    for index, record in enumerate(records):
+        after = _after(stripped, index, central)
+        body = None if record[1] is None else _decoded(record[1], edge)
+        if hide:
+            told = _declared(record[1], edge) | _names(
+                None if index in stripped.rejected else _body(stripped, index, central)
+            )
+            lines.append(list(_hidden(_leaves(record, _renamed(body, told)), after)))
+        else:
+            lines.append(list(_beside(_leaves(record, body), after)))
+    return lines
+
+
+def _body(stripped: Stripped, index: int, central: Registry) -> Any:
+    value = stripped.values[index]
+    return None if value is None else _decoded(value, central)
+
+
+def _declared(value: bytes | None, registry: Registry) -> set[str]:
+    """Names of a writer's schema."""
+    try:
+        schema = parse(registry.schema(split(value or b"")[0]))
+    except DeadLetterError:
+        return set()
+    return {field.name for node in schema.nodes for field in node.fields}
+
+
+def _names(body: Any) -> set[str]:
+    """Every name in a body."""
+    if isinstance(body, dict):
+        return set(body).union(*map(_names, body.values()))
+    return set().union(*map(_names, body)) if isinstance(body, list) else set()
+
+
+def _renamed(body: Any, told: set[str]) -> Any:
+    """The body without the names that are data."""
+    if isinstance(body, list):
+        return [_renamed(item, told) for item in body]
+    if not isinstance(body, dict):
+        return body
+    made: dict[str, Any] = {}
+    for name, item in body.items():
+        number = len(made) + 1
+        made[name if name in told else f"{{key}} {number}"] = _renamed(item, told)
+    return made
 
 
 def _after(stripped: Stripped, index: int, central: Registry) -> dict[str, Any]:
@@ -59,9 +104,13 @@ def _after(stripped: Stripped, index: int, central: Registry) -> dict[str, Any]:
 
 
 def _parts(record: Record, registry: Registry) -> dict[str, Any]:
-    key, value, headers = record
+    value = record[1]
+    return _leaves(record, None if value is None else _decoded(value, registry))
+
+
+def _leaves(record: Record, body: Any) -> dict[str, Any]:
+    key, _, headers = record
     found = {f"headers.{name}": None if text is None else _text(text) for name, text in headers or ()}
-    body = None if value is None else _decoded(value, registry)
     return {"key": None if key is None else _text(key), **found, **dict(leaves(body, "value"))}
 
 

@@ -53,6 +53,15 @@ def encoded(text: str, value: Any) -> bytes:
     return out.getvalue()
 
 
+def fits_default(schema: Schema, number: int, value: Any) -> bool:
+    """Whether a field's default is a value of its type, and nothing else stands in it."""
+    try:
+        _Fitting(schema, is_default=True).fitted(number, value, "")
+    except (Misfit, RecursionError):
+        return False
+    return True
+
+
 def decoded(text: str, body: bytes) -> Any:
     """A body as plain JSON values: logical values and everything else that JSON lacks as text."""
     schema = fastavro.parse_schema(json.loads(text))

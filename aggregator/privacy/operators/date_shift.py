@@ -4,8 +4,10 @@
     shift = the (T mod n)th of the n whole days in the range, from its lower end; never 0
 
 The sub-key is that of `date-shift` (`config.subkeys`): no token and no dead letter tells a shift.
-Invariants: the type stays; distances between the dates of one entity stay. A record without the entity gets the type's
-constant, as `redact` makes it, and so does a text that is no ISO date; a date beyond its type's range fails.
+Invariants: the type stays; distances between the days of one entity stay. The time of day goes, because whole days
+would leave it as it is, to the microsecond: a timestamp becomes the beginning of its day, a text its date. A record
+without the entity gets the type's constant, as `redact` makes it, and so does a text that is no ISO date; a date beyond
+its type's range fails.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,11 +75,11 @@ def _mover(leaf: Leaf) -> Callable[[Value, int], Value]:
         return lambda text, days: _text_moved(str(text), days)
     name = leaf.logical.name if leaf.logical is not None else ""
     ticks = 1 if name == "date" else DAY_SECONDS * TICKS[name.rpartition("-")[2]]
-    return lambda value, days: int(value) + days * ticks
+    return lambda value, days: (int(value) // ticks + days) * ticks
 
 
 def _text_moved(text: str, days: int) -> str:
-    """The day moves, the time of day stays as it is written; nothing else may stand there."""
+    """The day, moved; behind it a time of day may stand, and nothing else."""
     text = text.strip()
     day, rest = text[:_ISO], text[_ISO:]
     try:
@@ -88,4 +90,4 @@ def _text_moved(text: str, days: int) -> str:
         return redact.REDACTED
     if len(day) < _ISO or (rest and rest[0] not in "T "):
         return redact.REDACTED
-    return f"{(before + timedelta(days)).isoformat()}{rest}"
+    return (before + timedelta(days)).isoformat()

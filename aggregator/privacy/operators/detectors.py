@@ -23,8 +23,8 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 _NO_WORD = bytes(code for code in range(256) if not (code < 128 and chr(code).isalnum()))  # noqa: PLR2004 - ASCII
 _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
-# Also as a URL, an entity or a form spells it.
-_AT = re.compile(r"@|\uff20|\ufe6b|%40|&#64;|&commat;")
+# Also as a URL spells it.
+_AT = re.compile(r"@|\uff20|\ufe6b|%40")
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
 _MARKS_BETWEEN_GROUPS = frozenset("-._|\t\u00ad\u00b7\u200b\u2060\u2212\ufeff")

@@ -15,7 +15,19 @@ from aggregator.privacy.rules import MaskEmail, MaskIp, MaskUrl
 _SIGNS = 3
 _ADDRESS_SIGNS = 45
 _PLAIN = re.compile(r"[^\s@<>,;:\"()\[\]\\]+")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
+# Whose host is a host; in `mailto://jane`, `tel://49301234` or `skype://jane` it is a person.
+_SCHEMES = frozenset(("http", "https", "ws", "wss", "ftp", "ftps"))
+# Prefixes behind which an IPv4 address stands, their bits, and where it begins: 6to4 (RFC 3056), Teredo's server and,
+# in other bits, its client (RFC 4380), NAT64 (RFC 6052, 8215), translated (RFC 2765) and compatible ones (RFC 4291).
+_EMBEDDING = (
+    (0x2002, 16, 16),
+    (0x2001_0000, 32, 32),
+    (0x0064_FF9B << 64, 96, 96),
+    (0x0064_FF9B_0001, 48, 48),
+    (0xFFFF_0000, 96, 96),
+    (0, 96, 96),
+)
+_ISATAP = 0x0000_5EFE  # RFC 5214, but for the bit that says whether the address is unique
 _AUTHORITY = re.compile(r"//[^/?#]*")
 _HOST = re.compile(r"[\w.*-]+|[0-9a-f:.]+")
 
@@ -39,8 +51,16 @@ def masked_ip(rule: MaskIp, text: str) -> str | None:
     if address.version == 6 and address.ipv4_mapped is not None:  # noqa: PLR2004 - a version
         inner = ipaddress.ip_network((int(address.ipv4_mapped), rule.v4_prefix), strict=False)
         return f"::ffff:{inner.network_address}"
-    prefix = rule.v4_prefix if address.version == 4 else rule.v6_prefix  # noqa: PLR2004 - a version
+    prefix = rule.v4_prefix if address.version == 4 else _v6_prefix(rule, int(address))  # noqa: PLR2004 - a version
     return str(ipaddress.ip_network((address.packed, prefix), strict=False).network_address)
+
+
+def _v6_prefix(rule: MaskIp, address: int) -> int:
+    """The bits to keep: of an IPv4 address that stands within, no more than of one by itself."""
+    inner = [behind for start, bits, behind in _EMBEDDING if address >> (128 - bits) == start]
+    if address >> 32 & 0xFDFF_FFFF == _ISATAP:
+        inner.append(96)
+    return min([rule.v6_prefix, *(behind + rule.v4_prefix for behind in inner)])
 
 
 def masked_url(rule: MaskUrl, text: str) -> str | None:
@@ -55,7 +75,7 @@ def masked_url(rule: MaskUrl, text: str) -> str | None:
     except ValueError:
         return None
     host = parts.hostname or ""
-    if not _SCHEME.fullmatch(parts.scheme) or not _HOST.fullmatch(host):
+    if parts.scheme not in _SCHEMES or not _HOST.fullmatch(host):
         return None
     return _url(rule, parts, host, port)
 

@@ -46,7 +46,7 @@ Days = Annotated[int, Field(ge=-100_000, le=100_000)]
 
 
 class DateShift(Model):
-    """A date or timestamp moves by whole days: by as many for all dates of one `entity`, a field of the same record."""
+    """A date moves by whole days, as many for all of one `entity`, a field of the same record; its time of day goes."""
 
     operator: Literal["date_shift"] = "date_shift"
     entity: FieldPath

@@ -74,7 +74,7 @@ def test_shifts_are_in_their_range_and_never_nothing(lab, range_):
 
 
 def test_all_dates_of_one_entity_move_alike(lab):
-    """Dates, timestamps of every unit, and ISO texts; the time of day stays."""
+    """Dates, timestamps of every unit, and ISO texts; the time of day goes."""
     days = _shift("42")
     day_of = {
         "timestamp-millis": 86_400_000,
@@ -82,11 +82,11 @@ def test_all_dates_of_one_entity_move_alike(lab):
         "timestamp-nanos": 86_400 * 10**9,
     }
     for name, ticks in day_of.items():
-        assert operator(_made(), timestamp(name), lab.keys)([Paired(-1, "42")]) == [days * ticks - 1]
+        assert operator(_made(), timestamp(name), lab.keys)([Paired(-1, "42")]) == [(days - 1) * ticks]
     moved = BORN + timedelta(days)
     for rest in ("", "T23:59:59.123+02:00", " 08:00", "T08"):
         made = operator(_made(), TEXT, lab.keys)([Paired(f" {BORN}{rest} ", 42)])
-        assert made == [f"{moved}{rest}"], "an entity is the same as a number and as text"
+        assert made == [str(moved)], "an entity is the same as a number and as text"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.operators.mask_addresses import _v6_prefix
 from tests.unit.privacy.operators.single import one, rule
 
 REDACTED = "[REDACTED]"
@@ -55,7 +56,8 @@ def test_ip_laws(address, v4, v6):
     masked = one(made, str(address))
     assert one(made, masked) == masked
     if address.version == 4 or address.ipv4_mapped is None:
-        prefix = v4 if address.version == 4 else v6
+        prefix = v4 if address.version == 4 else _v6_prefix(made, int(address))
+        assert prefix <= (v4 if address.version == 4 else v6)
         network = ipaddress.ip_network((str(address), prefix), strict=False)
         assert ipaddress.ip_address(masked) == network.network_address
 

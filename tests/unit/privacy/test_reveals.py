@@ -1,0 +1,124 @@
+"""What came out by a side door: addresses within addresses, schemes, separators, times of day, defaults, names."""
+
+import json
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.preview import previewed
+from aggregator.privacy.strip import Batch
+from aggregator.schema.wire import frame
+from tests.unit.privacy.exposure import topic
+from tests.unit.privacy.kernel.drawing import MemoryRegistry, long_bytes
+from tests.unit.privacy.operators.single import one, rule
+
+V4 = "198.51.100.77"
+NUMBER = int.from_bytes(bytes(map(int, V4.split("."))))
+HEX = f"{NUMBER >> 16:x}:{NUMBER & 0xFFFF:x}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [V4, f"::ffff:{V4}", f"2002:{HEX}::1", f"64:ff9b::{V4}", f"64:ff9b:1:{HEX}::", f"::{V4}", f"::ffff:0:{V4}",
+     f"fe80::5efe:{V4}", f"2001:db8::200:5efe:{V4}", f"2001:0:{HEX}::1",
+     f"2001:0:1:2:3:4:{NUMBER ^ 0xFFFFFFFF:x}"[:24]],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", [48, 64, 127])
+def test_an_address_within_an_address_is_masked_too(address, prefix):
+    """6to4, NAT64, Teredo, mapped, compatible, translated, ISATAP: the last byte of the inner one never stays."""
+    try:
+        masked = one(rule("mask_ip", v6_prefix=prefix), address)
+    except ValueError:
+        masked = REDACTED
+    assert V4 not in masked
+    assert f"{NUMBER & 0xFFFF:x}" not in masked.split(":")
+    assert one(rule("mask_ip", v6_prefix=prefix), masked) == masked
+
+
+@pytest.mark.parametrize(
+    "url", ["mailto:jane@example.com", "mailto://jane.doe", "tel:+49301234567", "tel://49301234567", "skype://jane.doe",
+            "sip:jane@example.com", "file://janes-laptop/x", "urn:jane", "data:text/plain,jane", "ssh://jane"],
+)  # fmt: skip
+def test_a_url_of_another_scheme_is_redacted(url):
+    """Its host is no host, but whom it is about."""
+    assert one(rule("mask_url"), url) == REDACTED
+
+
+SEPARATORS = ["_", "\t", "|", "\u2009", "\u2007", "\u202f", "\u00a0", "-", ".", " ", "\u2013", "\u200b", "\u3000"]
+FOUND = [("4111", "1111", "1111", "1111"), ("DE89", "3704", "0044", "0532", "0130", "00"), ("+49", "30", "1234567")]
+
+
+@given(st.sampled_from(SEPARATORS), st.sampled_from(FOUND), st.sampled_from(["{}", "x {} y", "|{}|", "_{}_", "({})"]))
+def test_separators_hide_nothing(separator, groups, around):
+    """Whatever one sign stands between the groups of a number, it is found."""
+    scrubbed = one(rule("scrub_text"), around.format(separator.join(groups)))
+    assert not any(group in scrubbed for group in groups if len(group) > 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["jane%40example.com", 'write to "jane doe"@example.com', "a|jane@example.com|b", "jane\uff20example.com",
+     "jane@[192.0.2.1]", "jane(x)@example.com", "_jane@example.com_",
+     "token_eyJhbGciOiJqYW5lIn0.eyJhIjoiamFuZSJ9.jane"],
+)  # fmt: skip
+def test_addresses_in_other_spellings_are_found(text):
+    """Quoted local parts, escapes, comments and literals."""
+    assert "jane" not in one(rule("scrub_text"), text)
+
+
+def _central(schema, body, policy):
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    value = frame(edge.register("orders-value", json.dumps(schema)), body)
+    strip = topic(f"policy: p\nversion: 1\ntopics: {{orders: {policy}}}\n", edge, central)
+    strip.strip(Batch([None], [value], [None]))
+    return lambda: previewed([(None, value, None)], strip, edge, central, hide=True)[0], central.texts
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [("int", "jane"), ("int", {"jane": 1}), ({"type": "map", "values": "int"}, {"a": "jane"}), ("boolean", "jane"),
+     ({"type": "record", "name": "S", "fields": [{"name": "a", "type": "int"}]}, {"a": 1, "jane": 2})],
+)  # fmt: skip
+def test_a_default_that_is_none_of_its_type_does_not_travel(kind, default):
+    """A kept field's default is looked at before it is registered at central."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind, "default": default}]}
+    body = long_bytes(0) if kind != {"type": "map", "values": "int"} else b"\0"
+    _, texts = _central(schema, body, "{default: keep}")
+    assert "jane" not in "".join(texts)
+    kept = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "int", "default": 7}]}
+    assert '"default":7' in "".join(_central(kept, b"\0", "{default: keep}")[1])
+
+
+def test_hiding_hides_names_that_are_data():
+    """Keys of a map are values; names of the schema are not."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}
+    body = long_bytes(1) + long_bytes(4) + b"jane" + long_bytes(3) + b"\0"
+    lines, _ = _central(schema, body, "{fields: {}}")
+    assert "jane" not in str(lines())
+    assert "value.m.{key} 1" in [line.path for line in lines()]
+
+
+def test_hiding_hides_names_of_json():
+    """Without a schema every name is data that did not pass."""
+    policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, fields: {a: keep}}}\n"
+    records = [(None, b'{"a": 1, "jane": {"doe": "x"}}', None)]
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    assert "jane" not in str(lines)
+    assert "doe" not in str(lines)
+    assert "value.a" in [line.path for line in lines]
+
+
+def test_a_type_without_a_namespace_stays_itself():
+    """Named from within a namespace it would be another type of that name, or none."""
+    bare = {"type": "record", "name": "T", "fields": [{"name": "bare", "type": "int"}]}
+    other = {"type": "record", "name": "T", "namespace": "a", "fields": [{"name": "other", "type": "string"}]}
+    inner = {"type": "record", "name": "In", "namespace": "a", "fields": [{"name": "t", "type": other}]}
+    both = {"type": "record", "name": "Two", "namespace": "b", "fields": [{"name": "u", "type": "T"}]}
+    fields = [{"name": "x", "type": bare}, {"name": "y", "type": inner}, {"name": "z", "type": both}]
+    _, texts = _central({"type": "record", "name": "R", "fields": fields}, b"\2\0\4", "{default: keep}")
+    derived = json.loads(texts[-1])
+    assert fastavro.parse_schema(derived)
+    assert derived["fields"][2]["type"]["fields"][0]["type"] == "hub.T"
