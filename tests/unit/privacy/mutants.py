@@ -24,6 +24,7 @@ TOPIC = "aggregator.privacy.topic"
 UNIFIED = "aggregator.privacy.unified"
 
 
+_TAGS = "tags = at.tags if node.tags <= at.tags else at.tags | node.tags"
 # The records themselves.
 _COPY = "Column([pile.data[pile.starts[n] : pile.ends[n]].tobytes() for n in {}])"
 
@@ -128,8 +129,8 @@ EXPIRIES = [
 ]
 
 WALKS = [
-    _one("tags of a type are inherited", COMPILE, "tags = at.tags | node.tags", "tags = at.tags"),
-    _one("tags of what lies above are inherited", COMPILE, "tags = at.tags | node.tags", "tags = node.tags"),
+    _one("tags of a type are inherited", COMPILE, _TAGS, "tags = at.tags"),
+    _one("tags of what lies above are inherited", COMPILE, _TAGS, "tags = node.tags"),
     _one("tags of a field", COMPILE, "tags=inside.tags | item.tags", "tags=inside.tags"),
     _one("a path covers what lies below", COMPILE, "rules=at.rules | (here & self.covering)", "rules=at.rules"),
     _one(
@@ -284,7 +285,7 @@ RECORDS = [
 ]
 
 SCHEMAS = [
-    _one("the schema: defaults of what is closed", DERIVED, "is_kept = untouched or (", "is_kept = True or ("),
+    _one("the schema: defaults of what is closed", DERIVED, "is_kept = fits or (", "is_kept = True or ("),
     _one(
         "the schema: symbols of what is redacted",
         "aggregator.privacy.operators.redact",
