@@ -17,6 +17,7 @@ from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.planning import central_topics, plan_flows
+from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork, strips
@@ -71,13 +72,27 @@ class Epochs:
             for edge in self.config.edges
         }
         specs = central_topics(self.config, shown)
-        topics.ensure(self.config.central, specs)
+        counts = topics.ensure(self.config.central, specs)
         settings = topics.settings(self.config.central, [spec.name for spec in specs])
         self.written = frozenset(settings)
-        epoch, ledger = open_epoch(central or self.central, slots=count, driver="test")
+        epoch, ledger, self.undecided = open_epoch(
+            central or self.central,
+            slots=count,
+            driver="test",
+            places=[*topics.partitions(counts), (self.names.dead_letters, 0)],
+            whose=Whose.live(self.names),
+        )
         decisions = (central or self.central).requests().decisions
         flows = plan_flows(
-            self.config, ledger, shown, settings, epoch=epoch.epoch, drain=drain, now_ms=NOW_MS, decisions=decisions
+            self.config,
+            ledger,
+            shown,
+            settings,
+            epoch=epoch.epoch,
+            drain=drain,
+            now_ms=NOW_MS,
+            decisions=decisions,
+            undecided=self.undecided,
         )
         return [
             SlotPlan(self.names, epoch.epoch, slot, flows.by_slot.get(slot, ()), cadence, drain, 5.0)

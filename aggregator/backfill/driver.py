@@ -27,7 +27,7 @@ from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backf
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.control import Pace, read_control
 from aggregator.kafka.names import HubNames
@@ -44,6 +44,7 @@ from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lead import await_turn, overtaken
 from aggregator.replicate.planning import central_topics
+from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
@@ -188,11 +189,19 @@ class BackfillDriver:
         cluster = self._config.central
         shown = self._shown()
         specs = central_topics(self._config, shown)
-        topics.ensure(cluster, specs, replication_factor=self._config.replication_factor)
+        counts = topics.ensure(cluster, specs, replication_factor=self._config.replication_factor)
         settings = topics.settings(cluster, [spec.name for spec in specs])
         slots = self._config.replication.slots
-        epoch, entries = open_epoch(central, slots=slots, driver=self._identity)
+        epoch, entries, undecided = open_epoch(
+            central,
+            slots=slots,
+            driver=self._identity,
+            places=[*topics.partitions(counts), (self._letters(), 0)],
+            whose=Whose(self._hub.hub, self._plan.id),
+        )
         self._newest = epoch.epoch
+        if undecided:
+            raise Unreachable("; ".join(undecided.values()), hint="start it again when these are decided")
         # Read now, when no other backfill can write any more.
         known = read_central(self._hub)
         standings = self._standings(known, epoch.ids)

@@ -11,11 +11,15 @@ from dataclasses import asdict, dataclass, field, replace
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka.decoding import Damaged, TypedDecoder
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import LogRecord, read_to_end
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
+
+_UNDECIDED = "undecided/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,21 @@ class KeyCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecided:
+    """A range of a central partition in which something of the hub's own was left undecided, until it is settled."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def key(self) -> str:
+        """Key of the note in the control topic; a tombstone takes it back."""
+        return f"{_UNDECIDED}{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
 class ControlState:
     """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values."""
 
@@ -63,6 +82,7 @@ class ControlState:
     ended: int = -1
     pace: Pace | None = None
     keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    undecided: Mapping[Partition, OffsetRange] = field(default_factory=dict)
 
     @property
     def newest(self) -> int:
@@ -70,7 +90,7 @@ class ControlState:
         return self.epoch.epoch if self.epoch else -1
 
 
-def encode(entry: Epoch | Lease | Pace | KeyCheck | int) -> tuple[str, bytes]:
+def encode(entry: Epoch | Lease | Pace | KeyCheck | Undecided | int) -> tuple[str, bytes]:
     """Key and value of a control record; an int is the epoch that is asked to end."""
     match entry:
         case Epoch():
@@ -81,6 +101,8 @@ def encode(entry: Epoch | Lease | Pace | KeyCheck | int) -> tuple[str, bytes]:
             return "pace", json.dumps(asdict(entry)).encode()
         case KeyCheck():
             return f"{_KEY}{entry.name}/{entry.version}", json.dumps(asdict(entry)).encode()
+        case Undecided():
+            return entry.key, json.dumps(asdict(entry)).encode()
         case int():
             return "end", json.dumps({"epoch": entry}).encode()
 
@@ -92,6 +114,7 @@ class _End(Struct):
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
 _CHECK = TypedDecoder(KeyCheck)
 _KEY = "key/"
+_NOTE = TypedDecoder(Undecided)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -119,12 +142,27 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                 case key if key.startswith(_KEY):
                     one = _CHECK.decode(record.value)
                     state = replace(state, keys={**state.keys, (one.name, one.version): one.check})
+                case key if key.startswith(_UNDECIDED):
+                    state = replace(state, undecided=_noted(state.undecided, record))
         except Damaged:
             raise Failed(
                 f"{topic} offset {record.offset}: the control record {record.key} is damaged",
                 hint="nothing but the hub's driver may write this topic; find out who did, then start the hub again",
             ) from None
     return state
+
+
+def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Partition, OffsetRange]:
+    """The notes after one more record; a tombstone takes the one of its key back.
+
+    Raises:
+        Damaged: the record is none of ours.
+    """
+    if record.value is not None:
+        note = _NOTE.decode(record.value)
+        return {**known, (note.topic, note.partition): OffsetRange(note.start, note.end)}
+    topic, _, partition = record.key.removeprefix(_UNDECIDED).partition("/")
+    return {at: offsets for at, offsets in known.items() if at != (topic, int(partition))}
 
 
 def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:

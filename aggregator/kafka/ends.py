@@ -6,7 +6,8 @@ Invariant: a read_committed end is the last stable offset; a read_uncommitted en
 
 import contextlib
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,11 +15,14 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 
 Partition = tuple[str, int]
 TIMEOUT_S = 10.0
+# Who asks again soon anyway: a partition without a leader takes all of it.
+_SOON_S = 1.0
 # What a topic answers in the moments after it was created, its broker came back, or another one became its leader: that
 # one tells no end before it knows how far the others are. A broker that is being restarted is let go of by the client.
 _ELECTING = frozenset(
@@ -56,11 +60,7 @@ def _listed(
     deadline = time.monotonic() + (_ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S)
     found: dict[Partition, Any] = {}
     while missing := [at for at in partitions if at not in found and at not in (refused or ())]:
-        futures = clients.admin(cluster).list_offsets(
-            {TopicPartition(topic, partition): spec for topic, partition in missing},
-            isolation_level=level,
-            request_timeout=timeout_s,
-        )
+        futures = _futures(cluster, missing, spec, level, timeout_s)
         again: KafkaError | None = None
         for at, future in futures.items():
             try:
@@ -82,6 +82,17 @@ def _listed(
                 _look_again(cluster, timeout_s)
             time.sleep(0.05)
     return found
+
+
+def _futures(
+    cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
+) -> dict[TopicPartition, "Future[Any]"]:
+    """One question to every broker that leads some of them."""
+    asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+    futures: dict[TopicPartition, Future[Any]] = clients.admin(cluster).list_offsets(
+        asked, isolation_level=level, request_timeout=timeout_s
+    )
+    return futures
 
 
 def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:
@@ -181,6 +192,31 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     except (KafkaException, TimeoutError) as failure:
         raise Unreachable(f"{at[0]}/{at[1]}: {failure}", hint="check the edge's broker") from None
     return told
+
+
+def undecided_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, OffsetRange]:
+    """From the last stable offset to the high watermark of each partition, one batched question per broker for each.
+
+    A partition that does not answer, as one without a leader, is left out and holds up no other.
+    """
+    if not partitions:
+        return {}
+    asked = {
+        level: _futures(cluster, partitions, OffsetSpec.latest(), level, _SOON_S)
+        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    }
+    stable, ends = (_answers(futures) for futures in asked.values())
+    if len(stable) < len(asked[IsolationLevel.READ_COMMITTED]):
+        _look_again(cluster, _SOON_S)
+    return {at: OffsetRange(offset, max(offset, ends[at])) for at, offset in stable.items() if at in ends}
+
+
+def _answers(futures: Mapping[TopicPartition, "Future[Any]"]) -> dict[Partition, int]:
+    found = {}
+    for at, future in futures.items():
+        with contextlib.suppress(KafkaException, TimeoutError):
+            found[at.topic, at.partition] = future.result(_SOON_S + 1).offset
+    return found
 
 
 def offsets_at(

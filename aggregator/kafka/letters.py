@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, Origin
 from aggregator.errors import Failed, Reason
 from aggregator.kafka import topics
 from aggregator.kafka.committed import read_committed
@@ -69,6 +69,15 @@ def is_key(text: str) -> bool:
     """Whether a text can be the key of a letter."""
     parts = text.split("/")
     return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdigit() for part in parts[2:])
+
+
+def letter_origin(hub: str, key: bytes | str | None, value: bytes | None) -> Origin | None:
+    """Whose letter a record of the topic is; of the word that one is resolved, nobody's."""
+    text = key.decode() if isinstance(key, bytes) else key or ""
+    if not is_key(text) or is_resolution(json.loads(value or b"{}")):
+        return None
+    edge, topic, partition, offset, incarnation = text.split("/")
+    return Origin(hub, edge, topic, int(partition), int(offset), int(incarnation))
 
 
 def encode_resolution(

@@ -68,7 +68,8 @@ def stable_ends(
             names = ", ".join(f"{topic}/{partition}" for topic, partition in stuck)
             raise Failed(
                 f"{names}: a transaction holds the last stable offset for over {bound_s:.0f} s",
-                hint="find it with kafka-transactions.sh find-hanging, end it with its abort command, then start again",
+                hint="start the hub: it settles what its own ids left. `kafka-transactions.sh find-hanging` names the "
+                "producer; abort only what is another's or in the hub's control topic: any other may have committed",
             )
         sleep(_POLL_S)
 
@@ -120,6 +121,18 @@ def read_to_end(
     decided = decided_ranges(cluster, [(topic, partition) for partition in partitions], bound_s=bound_s)
     pending = {at: offsets for at, offsets in decided.items() if offsets.end > offsets.start}
     return _read(cluster, pending, deadline) if pending else []
+
+
+def read_visible(cluster: ClusterConfig, topic: str, partitions: Collection[int]) -> list[LogRecord]:
+    """Read partitions of an internal topic as far as they are visible now; no proof of anything.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    asked = [(topic, partition) for partition in partitions]
+    starts, stable = ends.start_offsets(cluster, asked), ends.stable_end_offsets(cluster, asked)
+    ranges = {at: OffsetRange(starts[at], stable[at]) for at in asked if stable[at] > starts[at]}
+    return _read(cluster, ranges, time.monotonic() + END_BOUND_S) if ranges else []
 
 
 def read_last(cluster: ClusterConfig, topic: str, most: int, *, bound_s: float = END_BOUND_S) -> list[LogRecord]:

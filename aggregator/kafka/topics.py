@@ -187,13 +187,14 @@ def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list
     return missing, [spec for spec in specs if 0 < have.get(spec.name, 0) < spec.partitions]
 
 
-def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1) -> None:
-    """Create what is missing and add partitions where there are too few.
+def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1) -> dict[str, int]:
+    """Create what is missing and add partitions where there are too few; how many each has then.
 
     Raises:
         Unreachable: the cluster refused or did not answer; names the topic.
     """
-    missing, short = lacking(topic_names(cluster), specs)
+    have = topic_names(cluster)
+    missing, short = lacking(have, specs)
     if missing:
         fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing]
         created = _asked(lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S))
@@ -201,6 +202,12 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
         _all_settled(_asked(lambda: clients.admin(cluster).create_partitions(wider)), cluster)
+    return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
+
+
+def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Every partition of topics with so many."""
+    return [(name, partition) for name, count in counts.items() for partition in range(count)]
 
 
 def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> None:

@@ -13,6 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.codes import RefusalKind, when_writing
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.refusals import Refusal, refusals
@@ -21,6 +22,7 @@ from aggregator.kafka.statistics import ClientStatistics
 # Longer than the transaction time-out plus the broker's sweep: `init_transactions` after a kill waits for an abort.
 INIT_TIMEOUT_S = 45.0
 COMMIT_TIMEOUT_S = 30.0
+FLUSH_TIMEOUT_S = 2.0
 # librdkafka looks for a coordinator when it is called, and then every half second, connected or not: calling again
 # soon takes 20 ms where one call takes 20 or 510 by chance.
 _INIT_STEP_S = 0.01
@@ -42,6 +44,7 @@ class TransactionalWriter:
     def __init__(self, cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int = 1_000_000) -> None:
         self._cluster = cluster
         self._id = transactional_id
+        self.touched: set[Partition] = set()  # by the newest transaction; -1 where the partitioner chose
         self.statistics = ClientStatistics()
         self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
@@ -85,6 +88,7 @@ class TransactionalWriter:
         try:
             self._producer.poll(0)  # takes the client's statistics, when they are due
             self._producer.begin_transaction()
+            self.touched = set()
         except KafkaException as failure:
             self._refuse(failure)
         self._not_queued.clear()
@@ -103,6 +107,7 @@ class TransactionalWriter:
             TransactionAborted: the transaction can only be aborted.
             OutcomeUnknown: the producer is in no state to go on.
         """
+        self.touched.add((topic, partition))
         try:
             self._producer.produce(topic, partition, key.encode() if isinstance(key, str) else key, value)
         except KafkaException as failure:
@@ -119,10 +124,15 @@ class TransactionalWriter:
         Raises:
             Fenced, TransactionAborted, OutcomeUnknown: as `produce`.
         """
+        self.touched.add((topic, partition))
         try:
             self._producer.produce_all(topic, partition, records)
         except KafkaException as failure:
             self._not_queue(topic, partition, failure)
+
+    def flush(self) -> None:
+        """Give what is queued a moment to reach its partitions."""
+        self._producer.flush(FLUSH_TIMEOUT_S)
 
     def commit(self) -> None:
         """Flush and commit.

@@ -31,6 +31,7 @@ class HoldReason(StrEnum):
     WAITING = "waiting"
     LAKE = "lake"
     DISCOVERY = "discovery"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,20 @@ from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka import topics
 from aggregator.kafka.control import Epoch
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.pauses import paused_edges
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch, unanswered, without
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
+from aggregator.replicate.settlement import Unsettled, Whose
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
@@ -109,10 +111,10 @@ class EpochRunner:
         self.checks = checks_of(self._config.keys, self.checks)
         shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
         snapshots = {edge: one.topics for edge, one in shown.items()}
-        settings = self._prepared(snapshots)
+        settings, places = self._prepared(snapshots)
         count = self._config.replication.slots
-        epoch, ledger = open_epoch(self._central, slots=count, driver=self._identity)
-        self.opened = epoch
+        epoch, ledger, undecided = self._opened(count, places)
+        unsettled = Unsettled(self._central, undecided)
         now_ms = int(time.time() * 1000)
         requests = self._central.requests()
         paused = paused_edges(requests.pauses.values())
@@ -129,6 +131,7 @@ class EpochRunner:
                 now_ms=now_ms,
                 decisions=requests.decisions,
                 refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
+                undecided=undecided,
             )
         holds = (*flows.holds, *unanswered(shown))
         for hold in holds:
@@ -145,24 +148,33 @@ class EpochRunner:
 
         def due() -> bool:
             self._pulse()
-            return self._stop.is_set() or self._changed(shapes) or self._asked()
+            return self._stop.is_set() or self._changed(shapes) or self._asked() or unsettled.moved()
 
         threads = self._threads
         outcomes = run_watched(self._spark, work, self._central, self._keeper, threads=threads, due=due)
         return EpochResult(tuple(outcomes), holds)
 
+    def _opened(self, slots: int, places: Collection[Partition]) -> Opened:
+        """Open an epoch that writes these partitions of central, and say which of them it may not."""
+        places, whose = [*places, (self._names.dead_letters, 0)], Whose.live(self._names)
+        opened = open_epoch(self._central, slots=slots, driver=self._identity, places=places, whose=whose)
+        self.opened = opened.epoch
+        for reason in opened.held.values():
+            log.warning("%s", reason)
+        return opened
+
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
 
-    def _prepared(self, snapshots: Snapshots) -> dict[str, dict[str, str]]:
-        """Central's topics, made or widened where they have to be, with their settings.
+    def _prepared(self, snapshots: Snapshots) -> tuple[dict[str, dict[str, str]], list[Partition]]:
+        """Central's topics, made or widened where they have to be: their settings and partitions.
 
         Raises:
             Unreachable: central does not answer.
         """
         specs, central = central_topics(self._config, snapshots), self._config.central
-        topics.ensure(central, specs, replication_factor=self._config.replication_factor)
-        return topics.settings(central, [spec.name for spec in specs])
+        counts = topics.ensure(central, specs, replication_factor=self._config.replication_factor)
+        return topics.settings(central, [spec.name for spec in specs]), topics.partitions(counts)
 
     def _changed(self, shapes: Mapping[str, object]) -> bool:
         """Whether an edge shows something else. Central gets its topics while the slots still run: a shorter halt."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.gap import Decision, GapKind
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
@@ -135,16 +136,24 @@ class _Rules:
     terms: TopicTerms
     settings: Mapping[str, str]
     refused: str | None
+    undecided: Mapping[int, str]
+
+    def why_not(self, partition: int) -> str:
+        """What is undecided where a partition's records go, if anything is."""
+        if self.terms.by_key:
+            return next(iter(self.undecided.values()), "")
+        return self.undecided.get(partition, "")
 
     @classmethod
     def of(
         cls,
         config: HubConfig,
         central: Mapping[str, Mapping[str, str]],
-        refused: Mapping[tuple[str, str], str],
+        barred: tuple[Mapping[tuple[str, str], str], Mapping[Partition, str]],
         edge: str,
         topic: str,
     ) -> Self:
+        refused, undecided = barred
         name = target(config, edge, topic)
         rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
         settings = central.get(name, {})
@@ -154,7 +163,8 @@ class _Rules:
             limits=Limits.of(settings),
             skips=skips_gaps(config, edge, topic),
         )
-        return cls(terms, settings, refused.get((edge, topic)))
+        held = {partition: why for (topic, partition), why in undecided.items() if topic == name}
+        return cls(terms, settings, refused.get((edge, topic)), held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +245,7 @@ def plan_flows(
     now_ms: int,
     decisions: Collection[Decision] = (),
     refused: Mapping[tuple[str, str], str] = {},
+    undecided: Mapping[Partition, str] = {},
 ) -> EpochFlows:
     """Decide every flow of an epoch.
 
@@ -248,11 +259,12 @@ def plan_flows(
         now_ms: Central's present, for the comparison of record age with retention.
         decisions: What was decided about gaps.
         refused: Edge and topic of flows that must not run, with the reason.
+        undecided: Partitions of central that must not be written, with the reason.
 
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    rules = cache(partial(_Rules.of, config, central, refused))
+    rules = cache(partial(_Rules.of, config, central, (refused, undecided)))
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
@@ -283,14 +295,15 @@ def _of_topic(
     life = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
-    if len(going_on) == len(sources) and not asked and not rules.refused:  # nearly every topic of nearly every epoch
+    barred = rules.refused or rules.undecided
+    if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, rules.terms)
         return []
     begun = _begun(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != life
-        hold = _hold(source, topic, rules, now_ms=now_ms) if begins or rules.refused else None
+        hold = _hold(source, topic, rules, begins=begins, now_ms=now_ms) if begins or barred else None
         if hold:
             holds.append(hold)
             continue
@@ -303,10 +316,14 @@ def _of_topic(
     return holds
 
 
-def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, now_ms: int) -> Hold | None:
-    """Why a flow must not run: its policy, or, where it begins, central's retention."""
+def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, begins: bool, now_ms: int) -> Hold | None:
+    """Why a flow must not run: its policy, what is undecided at central, or, where it begins, central's retention."""
     if rules.refused:
         return Hold(source, HoldReason.POLICY, rules.refused)
+    if undecided := rules.why_not(source.partition):
+        return Hold(source, HoldReason.UNDECIDED, undecided)
+    if not begins:
+        return None
     reason = refusal(topic, source.partition, rules.settings, now_ms=now_ms, central_name=rules.terms.central)
     return Hold(source, HoldReason.RETENTION, reason) if reason else None
 

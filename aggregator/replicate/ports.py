@@ -18,7 +18,12 @@ from aggregator.replicate.limits import Limits
 
 
 class Writer(Protocol):
-    """A transactional producer; raises Fenced, TransactionAborted or OutcomeUnknown and nothing else."""
+    """A transactional producer; raises Fenced, TransactionAborted or OutcomeUnknown and nothing else.
+
+    `touched` are the partitions that the newest transaction wrote; -1 where the partitioner chose.
+    """
+
+    touched: set[Partition]
 
     def open(self) -> None:
         """Take the transactional id."""
@@ -99,6 +104,12 @@ class SlotWorld(Protocol):
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers, best effort."""
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition of central that answers."""
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic of central."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""

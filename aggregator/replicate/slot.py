@@ -17,6 +17,7 @@ from aggregator.kafka.requests import encode
 from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow
+from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import SlotWorld, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
@@ -115,6 +116,7 @@ class _Turn:
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
+        self._gate = Gate(world, plan)
 
     def run(self) -> SlotOutcome | None:
         """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
@@ -136,8 +138,10 @@ class _Turn:
             except TransactionAborted as error:
                 self._note(error)
                 self._writer.abort()
+                self._gate.over(self._writer.touched)
                 self._world.sleep(self._refused.pause_s)
             else:
+                self._gate.over(self._writer.touched)
                 for flow in fresh:
                     flow.persisted = True
                 return
@@ -181,6 +185,9 @@ class _Turn:
         if self._plan.drain and not busy and self._all_drained(now):
             self._commit_if_moved()
             return "drained"
+        if self._gate.stuck():
+            self._commit_if_moved()
+            return "stopped"
         return ""
 
     def _round(self, now: float) -> bool:
@@ -211,8 +218,9 @@ class _Turn:
         return busy
 
     def _take(self, edge: str, polled: Polled) -> None:
-        for chunk in polled.chunks:
-            flow = self._flows[EdgePartition(edge, chunk.topic, chunk.partition)]
+        flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
+        self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
+        for flow, chunk in zip(flows, polled.chunks, strict=True):
             if self._readers.is_foreign(flow, chunk):
                 continue
             for piece in flow.pieces(chunk):
@@ -229,6 +237,9 @@ class _Turn:
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that can not go on."""
+        if closed := self._gate.closed([flow.plan]):
+            self._readers.wait(flow, closed)
+            return
         try:
             now_ms = self._world.clock_ms()
             self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
@@ -265,7 +276,7 @@ class _Turn:
 
     def _commit_if_moved(self) -> None:
         moved = [flow for flow in self._flows.values() if flow.moved]
-        if moved:
+        if moved and (self._open_since is not None or not self._gate.closed([])):
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
@@ -280,6 +291,7 @@ class _Turn:
     def _commit(self) -> None:
         began = self._world.now()
         self._writer.commit()
+        self._gate.over(self._writer.touched)
         took = self._world.now() - began
         self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
 
@@ -294,6 +306,7 @@ class _Turn:
         self._writer.abort()
         if refused:
             return True
+        self._gate.over(self._writer.touched)
         self._open_since, self._pending_bytes = None, 0
         for flow in self._flows.values():
             flow.rewind()

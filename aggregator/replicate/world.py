@@ -3,29 +3,43 @@
 Invariant: thin; it decides nothing. One object per task or driver, never shared between processes.
 """
 
+import contextlib
 import json
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import TransactionAborted
-from aggregator.kafka import edge_status, topics
-from aggregator.kafka.control import ControlState, ControlWatch, Epoch, KeyCheck, Lease, Pace, encode, read_control
+from aggregator.kafka import edge_status, ends, topics
+from aggregator.kafka.control import (
+    ControlState,
+    ControlWatch,
+    Epoch,
+    KeyCheck,
+    Lease,
+    Pace,
+    Undecided,
+    encode,
+    read_control,
+)
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
-from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.requests import Requests, RequestWatch, read_requests
 from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.planning import target
 
 _FENCE_THREADS = 16
 # In telemetry, the writer's client; a reader's is named after its edge.
@@ -46,6 +60,18 @@ def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
     ]
 
 
+def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, CentralRecord]) -> None:
+    """One record for each partition, so that the abort's marker goes there; none that the broker takes is kept."""
+    try:
+        writer.begin()
+        for at, record in records.items():
+            writer.produce_all(*at, rows([record]))
+        writer.flush()
+    except TransactionAborted:
+        pass  # a partition that refuses it stays undecided, and is named
+    writer.abort()
+
+
 class KafkaSlotWorld:
     """SlotWorld on real clusters."""
 
@@ -60,6 +86,7 @@ class KafkaSlotWorld:
         self._process = psutil.Process()
         self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
         self._statistics: dict[str, ClientStatistics] = {}
+        self._counts: dict[str, int] = {}
 
     def look(self) -> ControlState:
         """What the control topic shows right now."""
@@ -118,6 +145,16 @@ class KafkaSlotWorld:
         """Wait."""
         time.sleep(seconds)
 
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition of central that answers."""
+        return ends.undecided_ranges(self._config.central, places)
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic of central; asked once."""
+        if topic not in self._counts:
+            self._counts[topic] = topics.partition_count(self._config.central, topic)
+        return self._counts[topic]
+
     def close(self) -> None:
         """Leave central."""
         self._telemetry.close()
@@ -149,7 +186,7 @@ class KafkaDriverCentral:
         """The control topic, read to its end."""
         return read_control(self._config.central, self._names)
 
-    def publish(self, entry: Epoch | Lease | Pace | KeyCheck | int) -> None:
+    def publish(self, entry: Epoch | Lease | Pace | KeyCheck | Undecided | int) -> None:
         """Commit one control record.
 
         Raises:
@@ -157,16 +194,28 @@ class KafkaDriverCentral:
             TransactionAborted: refused definitely, and aborted here.
             OutcomeUnknown: no definite answer; the process must end.
         """
-        key, value = encode(entry)
         if isinstance(entry, Epoch):
             self._ids = entry.ids
+        with self._transaction() as writer:
+            writer.produce(self._names.control, *encode(entry), partition=0)
+
+    @contextlib.contextmanager
+    def _transaction(self, noted: Undecided | None = None) -> Iterator[TransactionalWriter]:
+        """One transaction; after a refusal what it would have taken back is noted again, before anything else commits.
+
+        The tombstone may be left undecided, and the next commit to the control topic would decide it.
+        """
         with self._lock:
             try:
                 self._writer.begin()
-                self._writer.produce(self._names.control, key, value, partition=0)
+                yield self._writer
                 self._writer.commit()
             except TransactionAborted:
                 self._writer.abort()
+                if noted is not None:
+                    self._writer.begin()
+                    self._writer.produce(self._names.control, *encode(noted), partition=0)
+                    self._writer.commit()
                 raise
 
     def fence(self, slots: Iterable[int]) -> None:
@@ -182,9 +231,75 @@ class KafkaDriverCentral:
         with ThreadPoolExecutor(_FENCE_THREADS) as pool:
             list(pool.map(take, slots))
 
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition that answers."""
+        return ends.undecided_ranges(self._config.central, places)
+
+    def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+        """What lies in a range, or what is visible of it."""
+        return read_range(self._config.central, at, offsets, committed=committed)
+
+    def end_undecided(
+        self,
+        records: Mapping[Partition, CentralRecord],
+        slots: Iterable[int],
+        *,
+        allowed: Callable[[ControlState], None],
+    ) -> None:
+        """Write one record to each partition and abort, under the ids of these slots and the driver's own.
+
+        Raises:
+            Fenced: it is not allowed, or another driver took an id.
+            RetryError: an id could not be taken.
+        """
+        with contextlib.ExitStack() as opened:
+            writers = []
+            for slot in slots:
+                writer = TransactionalWriter(self._config.central, self._names.slot_id(slot))
+                opened.callback(writer.close)
+                writer.open()
+                writers.append(writer)
+            allowed(self.control())
+            for writer in writers:
+                _write_and_abort(writer, records)
+            with self._lock:
+                _write_and_abort(self._writer, records)
+
+    def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:
+        """Write records and take the note of their partition back, in one transaction; errors as of `publish`."""
+        at = (noted.topic, noted.partition)
+        with self._transaction(noted) as writer:
+            if records:
+                writer.produce_all(*at, rows(records))
+            writer.produce(self._names.control, noted.key, None, partition=0)
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Every ledger partition, read to its end."""
         return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=self._backfill)
+
+    def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records as far as they are visible; waits for nothing."""
+        records = read_visible(self._config.central, self._names.ledger, range(self._ids))
+        return winners(records, self._names.ledger, backfill=self._backfill)
+
+    def newest(self, source: EdgePartition) -> Position | None:
+        """The newest record of a live flow that is visible at central: incarnation and offset at its edge."""
+        try:
+            name = target(self._config, source.edge, source.topic)
+        except KeyError:  # no rule of today's wants it
+            return None
+        count = topics.partition_count(self._config.central, name)
+        places = [(name, partition) for partition in range(count)]
+        origin = newest_origin(self._config.central, places, self._config.hub, source)
+        return Position(origin.incarnation, origin.offset) if origin else None
 
     def requests(self) -> Requests:
         """What was decided about gaps and which edges are paused, the requests topic read to its end."""

@@ -16,7 +16,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from unittest.mock import patch
 
@@ -24,12 +24,13 @@ from confluent_kafka import Message
 
 from aggregator.cells import Cells
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.engine.collector import resting
 from aggregator.headers import HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.control import ControlState
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.names import HubNames
 from aggregator.kafka.native.consumer import Poll
@@ -127,6 +128,12 @@ class _World:
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         return {}
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        return dict.fromkeys(places, OffsetRange(0, 0))
+
+    def partitions(self, topic: str) -> int:
+        return 1
 
     def writer(self) -> TransactionalWriter:
         return TransactionalWriter(CLUSTER, "guard")

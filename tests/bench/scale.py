@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import fastavro
@@ -29,9 +29,10 @@ import numpy as np
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.engine.collector import resting
 from aggregator.kafka.control import ControlState, Epoch
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.ledger import LedgerRecord, flow_key, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
@@ -41,6 +42,7 @@ from aggregator.replicate.assignment import assign
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows
+from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame
 from tests.bench.slots import Sampler
@@ -105,8 +107,8 @@ class World:
             }
             for edge in names
         }
-        specs = central_topics(self.config, self.snapshots)
-        self.settings = {spec.name: {"max.message.bytes": "1048588", **spec.settings} for spec in specs}
+        self.specs = central_topics(self.config, self.snapshots)
+        self.settings = {spec.name: {"max.message.bytes": "1048588", **spec.settings} for spec in self.specs}
 
     def plan(self, ledger: Mapping[EdgePartition, LedgerRecord], epoch: int, slots: int) -> EpochFlows:
         """One epoch on so many slots."""
@@ -132,6 +134,9 @@ class Central:
     def fence(self, slots: Iterable[int]) -> None:
         self.fenced = len(list(slots))
 
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        return dict.fromkeys(places, OffsetRange(0, 0))
+
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         return winners(self._log, "h.ledger")
 
@@ -144,7 +149,11 @@ def simulate(edges: int, topics: int, partitions: int, slots: int, *, rounds: in
     ledger = _ledger_of(first)
     log = [LogRecord(entry.slot, at, flow_key(flow), entry.encode()) for at, (flow, entry) in enumerate(ledger.items())]
     central = Central(log)
-    epoch, ledger = timer.time("open_and_read_ledger", lambda: open_epoch(central, slots=slots, driver="d"))
+    places = [(spec.name, partition) for spec in world.specs for partition in range(spec.partitions)]
+    epoch, ledger, _ = timer.time(
+        "open_and_read_ledger",
+        lambda: open_epoch(central, slots=slots, driver="d", places=places, whose=Whose("h")),
+    )
     same = timer.time("plan_again", lambda: world.plan(ledger, epoch.epoch, slots))
     less = timer.time("plan_with_a_slot_less", lambda: world.plan(ledger, epoch.epoch, slots - 1))
     where = {flow: entry.slot for flow, entry in ledger.items()}

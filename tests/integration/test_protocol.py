@@ -21,6 +21,7 @@ from aggregator.observe.status import hub_status
 from aggregator.replicate import slot as slots
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.settlement import Whose
 from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld
 from tests.epochs import Epochs
 from tests.trial import read_all, wait_for
@@ -149,7 +150,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 
     central = epochs.driver(Watched)
     old = epochs.producer(epochs.names.slot_id(0))
-    _, ledger = open_epoch(central, slots=1, driver="d")
+    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
@@ -159,7 +160,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
     """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have can not commit."""
     epochs = Epochs(trial, slots=3)
-    open_epoch(epochs.central, slots=3, driver="d")
+    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=Whose(epochs.names.hub))
     zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]
 
     def commit(zombie, slot):
@@ -167,11 +168,11 @@ def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
         zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, slot).encode(), partition=slot)
         zombie.commit()
 
-    narrow, _ = open_epoch(epochs.central, slots=1, driver="d")
+    narrow, *_ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
     with pytest.raises(Fenced):
         commit(zombies[0], 1)
     commit(epochs.producer(epochs.names.slot_id(1)), 1)
-    later, ledger = open_epoch(epochs.central, slots=1, driver="d")
+    later, ledger, _ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
     with pytest.raises(Fenced):
         commit(zombies[1], 2)
     assert (narrow.ids, later.ids) == (3, 3)
@@ -191,7 +192,7 @@ def test_rule_b_an_overtaken_epoch_is_not_opened(epochs):
             raise AssertionError("fenced after it was overtaken")
 
     with pytest.raises(Fenced, match="overtaken"):
-        open_epoch(epochs.driver(Overtaken), slots=1, driver="d")
+        open_epoch(epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
     with pytest.raises(Fenced):
         epochs.central.publish(Epoch(9, 1, 1, "zombie"))
 

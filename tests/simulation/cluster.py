@@ -1,12 +1,15 @@
-"""A simulated central cluster: logs, transactions with fencing, markers that are written late, requests that get lost.
+"""A simulated central cluster: logs, transactions with fencing, markers that are written late or never, lost requests.
 
 What it keeps of Kafka: a commit's answer comes before its markers; the last stable offset stands before the first open
 or undecided transaction of a partition; `init_transactions` bumps the epoch, aborts what is open and waits for its
 markers; a request of an older epoch is refused; a request whose answer was lost may still arrive later, and then hits
-whatever transaction of that id and epoch is open (the client has no epoch per transaction).
+whatever transaction of that id and epoch is open (the client has no epoch per transaction). An id's next transaction
+begins when the markers of the one before are written or dropped. A marker decides everything that is open of its id in
+its partition, so what a dropped marker left open shares the fate of the next transaction there (KAFKA-20734).
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
@@ -18,22 +21,32 @@ Place = tuple[str, int]
 
 
 @dataclass(eq=False)
-class Transaction:
-    """One transaction: open, then committing or aborting until its last marker is written, then decided."""
+class Part:
+    """What one transaction wrote to one partition: open until a marker of its id comes there."""
 
+    name: str
+    first: int
     state: str = "open"
-    firsts: dict[Place, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Transaction:
+    """One transaction: open, then committing or aborting until its last marker is written or dropped, then over."""
+
+    name: str
+    state: str = "open"
+    parts: dict[Place, Part] = field(default_factory=dict)
     pending: list[Place] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A record in a log, or a marker (`transaction` None)."""
+    """A record in a log, or a marker (`part` None)."""
 
-    transaction: Transaction | None
+    part: Part | None
     key: str = ""
     value: bytes | None = None
-    origin: str = ""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass
@@ -46,11 +59,12 @@ class Identity:
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances per request."""
+    """Chances per request; `dropped`, per marker of a topic whose name ends with the key."""
 
     lost: float = 0.0
     refused: float = 0.0
     for_good: float = 0.0
+    dropped: Mapping[str, float] = field(default_factory=dict)
 
 
 class Central:
@@ -61,7 +75,7 @@ class Central:
         self.faults = faults
         self.logs: dict[Place, list[Entry]] = defaultdict(list)
         self.ids: dict[str, Identity] = defaultdict(Identity)
-        self.holding: dict[Place, list[Transaction]] = defaultdict(list)
+        self.holding: dict[Place, list[Part]] = defaultdict(list)
         self.undecided: list[Transaction] = []
         self.late: list[tuple[str, int, str]] = []
         self.refused: dict[str, list[Refusal]] = defaultdict(list)
@@ -74,9 +88,8 @@ class Central:
         if self.undecided and draw.random() < 0.5:
             transaction = draw.choice(self.undecided)
             place = transaction.pending.pop(draw.randrange(len(transaction.pending))) if transaction.pending else None
-            if place is not None:
-                self.logs[place].append(Entry(None))
-                self.holding[place].remove(transaction)
+            if place is not None and not self._drops(place):
+                self._mark(place, transaction)
             if not transaction.pending:
                 transaction.state = "committed" if transaction.state == "committing" else "aborted"
                 self.undecided.remove(transaction)
@@ -85,6 +98,18 @@ class Central:
             identity = self.ids[name]
             if identity.epoch == epoch and identity.current and identity.current.state == "open":
                 self._decide(identity, verb)
+
+    def _drops(self, place: Place) -> bool:
+        """Whether this marker is lost: its partition has no leader just now."""
+        odds = sum(odds for end, odds in self.faults.dropped.items() if place[0].endswith(end))
+        return odds > 0 and self.scheduler.random.random() < odds
+
+    def _mark(self, place: Place, transaction: Transaction) -> None:
+        outcome = "committed" if transaction.state == "committing" else "aborted"
+        self.logs[place].append(Entry(None))
+        for part in [part for part in self.holding[place] if part.name == transaction.name]:
+            part.state = outcome
+            self.holding[place].remove(part)
 
     def time_out(self) -> None:
         """The coordinator aborts one open transaction whose producer has been silent, and fences that producer."""
@@ -107,7 +132,7 @@ class Central:
         transaction = identity.current
         assert transaction is not None
         transaction.state = verb
-        transaction.pending = list(transaction.firsts)
+        transaction.pending = list(transaction.parts)
         self.undecided.append(transaction)
 
     # --- requests
@@ -126,16 +151,19 @@ class Central:
                 raise Fenced(name)
         return mine
 
-    def append(self, name: str, epoch: int, place: Place, entry_of: tuple[str, bytes | None, str]) -> None:
+    def append(self, name: str, epoch: int, place: Place, entry_of: tuple) -> None:
+        """Write one record; the first of a transaction waits until nothing of the one before is on its way."""
         identity = self.ids[name]
+        while identity.epoch == epoch and identity.current and identity.current.state in ("committing", "aborting"):
+            self.scheduler.sleep(0.005)
         if identity.epoch != epoch:
             raise Fenced(name)
         if identity.current is None or identity.current.state != "open":
-            identity.current = Transaction()
-        if place not in identity.current.firsts:
-            identity.current.firsts[place] = len(self.logs[place])
-            self.holding[place].append(identity.current)
-        self.logs[place].append(Entry(identity.current, *entry_of))
+            identity.current = Transaction(name)
+        if place not in identity.current.parts:
+            identity.current.parts[place] = Part(name, len(self.logs[place]))
+            self.holding[place].append(identity.current.parts[place])
+        self.logs[place].append(Entry(identity.current.parts[place], *entry_of))
 
     def end(self, name: str, epoch: int, verb: str) -> None:
         """Commit or abort; the answer may be lost, on the way there or back."""
@@ -163,7 +191,7 @@ class Central:
         """Refuse what a transaction has for a topic of an edge, if it has anything for one."""
         current = self.ids[name].current
         topics = {
-            place for place in (current.firsts if current else ()) if place[0].count(".") and "sim" not in place[0]
+            place for place in (current.parts if current else ()) if place[0].count(".") and "sim" not in place[0]
         }
         if topics:
             topic, partition = self.scheduler.random.choice(sorted(topics))
@@ -176,7 +204,7 @@ class Central:
         return len(self.logs[place])
 
     def stable_end(self, place: Place) -> int:
-        return min((one.firsts[place] for one in self.holding[place]), default=len(self.logs[place]))
+        return min((part.first for part in self.holding[place]), default=len(self.logs[place]))
 
     def committed(self, place: Place, end: int | None = None) -> list[tuple[int, Entry]]:
         """What a read_committed reader sees below the last stable offset (and below `end`)."""
@@ -184,5 +212,10 @@ class Central:
         return [
             (offset, entry)
             for offset, entry in enumerate(self.logs[place][:stop])
-            if entry.transaction is not None and entry.transaction.state in ("committing", "committed")
+            if entry.part is not None and entry.part.state == "committed"
         ]
+
+    def uncommitted(self, place: Place, start: int, end: int) -> list[tuple[int, Entry]]:
+        """What a read_uncommitted reader sees."""
+        log = self.logs[place]
+        return [(offset, log[offset]) for offset in range(start, min(end, len(log))) if log[offset].part is not None]

@@ -19,9 +19,10 @@ from aggregator.kafka.log import LogRecord
 from aggregator.kafka.requests import by_flow
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import Terms
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC
-from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, SETTLED, Schedule, Situation, _config
+from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, PLACES, SETTLED, Schedule, Situation, _config
 from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 
 CENTRAL = f"{EDGE}.{TOPIC}"
@@ -147,7 +148,11 @@ class LateSchedule(Schedule):
         shown = EdgeTopic(TOPIC, life.topic_id, tuple(life.starts), ends, ends, (None,) * PARTITIONS)
         early = self._standings(without=plan.id)
         try:
-            epoch, entries = self.protocol.open_epoch(central, slots=slots, driver=name)
+            epoch, entries, undecided = self.protocol.open_epoch(
+                central, slots=slots, driver=name, places=PLACES, whose=Whose("sim", plan.id)
+            )
+            if undecided:
+                return False
         except TransactionAborted:
             return False
         standings = early if self.forgets == "what was fenced" else self._standings(without=plan.id)

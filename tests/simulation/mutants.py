@@ -11,6 +11,9 @@ GAPS = "aggregator.replicate.gaps"
 CURSOR = "aggregator.replicate.cursor"
 FLOW = "aggregator.replicate.flow"
 READERS = "aggregator.replicate.readers"
+GATE = "aggregator.replicate.gate"
+SETTLEMENT = "aggregator.replicate.settlement"
+LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
 RANGES = "aggregator.lake.ranges"
 LEFTOVERS = "aggregator.lake.leftovers"
 COMMIT = "aggregator.lake.commit"
@@ -44,7 +47,7 @@ MUTANTS = [
         "B: fencing before publishing",
         [
             (EPOCH, "    central.publish(epoch)\n", "    central.fence(range(epoch.ids))\n    central.publish(epoch)\n"),  # noqa: E501 - one passage
-            (EPOCH, "    central.fence(range(epoch.ids))\n    return", "    return"),
+            (EPOCH, "    central.fence(range(epoch.ids))\n    internal", "    internal"),
         ],
         situation="restarts",
     ),
@@ -53,8 +56,13 @@ MUTANTS = [
         [
             (
                 EPOCH,
-                "    central.fence(range(epoch.ids))\n    return epoch, central.ledger()",
-                "    ledger = central.ledger()\n    central.fence(range(epoch.ids))\n    return epoch, ledger",
+                "    ledger = central.ledger()\n",
+                "",
+            ),
+            (
+                EPOCH,
+                "    central.fence(range(epoch.ids))\n",
+                "    ledger = central.ledger()\n    central.fence(range(epoch.ids))\n",
             )
         ],
     ),
@@ -197,6 +205,125 @@ MUTANTS = [
         "incarnation: a recreated topic read on at the old offset",
         [(PLANNING, "topic_id=topic.topic_id, next_offset=0)", "topic_id=topic.topic_id)")],
         situation="recreation",
+    ),
+]  # fmt: skip
+
+DROPPED, SHARED = "markers dropped", "markers dropped, shared partitions"
+INTERNAL = "internal markers dropped"
+NOTED = "many markers dropped"
+MUTANTS += [
+    Mutant(
+        "B: written before the last stable offset is there, in an epoch",
+        [
+            (SLOT, "if closed := self._gate.closed([flow.plan]):", 'if closed := "":'),
+            (GATE, "_PATIENCE_S = 1.0", "_PATIENCE_S = 0.0"),
+        ],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "B: written without a look after a commit",
+        [
+            (
+                SLOT,
+                """        self._writer.commit()
+        self._gate.over(self._writer.touched)
+""",
+                "        self._writer.commit()\n",
+            )
+        ],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "B: written without a look after an abort",
+        [
+            (
+                SLOT,
+                """        self._gate.over(self._writer.touched)
+        self._open_since""",
+                "        self._open_since",
+            )
+        ],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "B: written without a look by a new producer",
+        [(GATE, "                self._ends.setdefault(place, None)\n", "                pass\n")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "B: nothing settled when an epoch opens",
+        [(EPOCH, "settle(central, epoch, places, notes=notes, ledger=ledger, whose=whose))", "{})")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "settling: not noted before",
+        [(SETTLEMENT, "central.publish(Undecided(*at, *grown))", "pass")],
+        situation=NOTED,
+    ),
+    Mutant(
+        "settling: what had been committed is not written again",
+        [(SETTLEMENT, "missing.setdefault(origin, record)", "pass")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "settling: what had been aborted is written again",
+        [(SETTLEMENT, "origin not in seen and _passed(ledger, origin):", "origin not in seen:")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "settling: what is visible is written again",
+        [(SETTLEMENT, "origin not in seen and _passed(ledger, origin):", "_passed(ledger, origin):")],
+        situation=SHARED,
+    ),
+    Mutant(
+        "settling: written again before it is ended",
+        [(SETTLEMENT, "not in held:\n            central.write", "not in {}:\n            central.write")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "settling: ended under some of the ids",
+        [(SETTLEMENT, "range(epoch.ids), allowed", "range(1), allowed")],
+        situation=DROPPED,
+    ),
+    Mutant(
+        "settling: what was written to end it may stay undecided",
+        [(SETTLEMENT, "{**undecided, **central.undecided(samples)}", "undecided")],
+        situation=NOTED,
+    ),
+    Mutant(
+        "settling the ledger: what had been committed is not written again",
+        [(LEDGER_SETTLEMENT, "            return list(last.values())\n", "            return []\n")],
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling the ledger: what had been aborted is written again",
+        [(LEDGER_SETTLEMENT, "    return []\n", "    return list(last.values())\n")],
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling the ledger: an older record counts as of its transaction",
+        [(LEDGER_SETTLEMENT, "and (known is None or newest >= known.position)", "")],
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling the ledger: not before it is read",
+        [(EPOCH, "    if whose.ledger:\n", "    if False:\n")],
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling: a note that a refused transaction took back is not written again",
+        switches=frozenset({"note lost with its tombstone"}),
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling: ended though the note was not kept",
+        [(SETTLEMENT, "if any(state.undecided.get(at) != noted[at] for at in samples):", "if False:")],
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling: under ids that a newer epoch has taken",
+        [(SETTLEMENT, "if state.newest > epoch.epoch:", "if False:")],
+        situation=INTERNAL,
     ),
 ]  # fmt: skip
 

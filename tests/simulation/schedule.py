@@ -4,8 +4,10 @@ Invariants: I1, every record that was promised (`promise.py`) is at central exac
 partition; the ledger's counters say what is there; and progress: a last driver without faults reaches the end.
 """
 
+import heapq
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aggregator.cells import Cells
@@ -22,6 +24,7 @@ from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.settlement import Whose
 from tests.simulation.cluster import Central, Faults
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, WIDEST, Edge, EdgeFaults
 from tests.simulation.promise import Promise, Sighting
@@ -31,6 +34,8 @@ from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 
 NAMES = HubNames("sim")
 LEDGERS = 3
+PLACES = [(f"{EDGE}.{TOPIC}", partition) for partition in range(WIDEST)] + [(NAMES.dead_letters, 0)]
+WHOSE = Whose.live(NAMES)
 CADENCE = Cadence(interval_s=0.05, limit_bytes=200, linger_s=0.002, idle_s=0.05)
 # Ten times what the slowest of many schedules needed.
 SETTLED = 5_000
@@ -81,8 +86,10 @@ class Situation:
     refused: float = 0.02
     for_good: float = 0.0
     edge: EdgeFaults = _NEVER
+    dropped: Mapping[str, float] = field(default_factory=dict)
     afterwards_s: float = 0.2
     one_remains: bool = False
+    partition_by: str = "source"
 
 
 _AWAY = EdgeFaults(unreachable=0.2, denied=0.01, no_schema=0.05, refused=0.005)
@@ -102,6 +109,19 @@ SITUATIONS = {
     "refusals": Situation(for_good=0.1),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
     "restarts": Situation(crash=0.03, freeze=0.01, time_out=0.0, second=0.01, lost=0.0, refused=0.0),
+    "markers dropped": Situation(dropped={f".{TOPIC}": 0.1}, crash=0.006),
+    "markers dropped, shared partitions": Situation(dropped={f".{TOPIC}": 0.1}, crash=0.006, partition_by="key"),
+    "many markers dropped": Situation(
+        dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
+    ),
+    "internal markers dropped": Situation(
+        steps=1500,
+        dropped={NAMES.ledger: 0.1, NAMES.control: 0.2, f".{TOPIC}": 0.3},
+        crash=0.02,
+        freeze=0.01,
+        second=0.01,
+        refused=0.1,
+    ),
     "two drivers, no faults": Situation(
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
     ),
@@ -117,7 +137,8 @@ class Schedule:
         self.scheduler = Scheduler(seed)
         self.situation = situation
         self.protocol = protocol
-        self.central = Central(self.scheduler, Faults(situation.lost, situation.refused, situation.for_good))
+        faults = Faults(situation.lost, situation.refused, situation.for_good, situation.dropped)
+        self.central = Central(self.scheduler, faults)
         self.edge = Edge(self.scheduler, situation.edge)
         self.promise = Promise(self.edge)
         self.logs = Logs(self.central, NAMES, LEDGERS, protocol)
@@ -258,13 +279,20 @@ class Schedule:
         shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
         decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
         try:
-            epoch, ledger = self.protocol.open_epoch(central, slots=slots, driver=name)
+            epoch, ledger, undecided = self.protocol.open_epoch(
+                central,
+                slots=slots,
+                driver=name,
+                places=PLACES,
+                whose=WHOSE,
+            )
         except TransactionAborted:
             return False
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
-            _config(slots, self.situation.on_gap), ledger, {EDGE: {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
-            epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions,
+            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {TOPIC: shown}},
+            {f"{EDGE}.{TOPIC}": {}},
+            epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip
         plans = [
             self.protocol.SlotPlan(NAMES, epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, drain, 1e9)
@@ -301,10 +329,11 @@ class Schedule:
 
     def _check(self) -> None:
         ledger = self.logs.ledger_now(range(LEDGERS))
+        for place in PLACES:
+            assert self.central.stable_end(place) == self.central.log_end(place), f"stands still: {place}"
         first = self.promise.first_epochs(entry for p in range(LEDGERS) for entry in self._ledger_log(p))
         for partition in range(WIDEST):
-            seen = self.central.committed((f"{EDGE}.{TOPIC}", partition))
-            values = [entry.value for _, entry in seen]
+            values = self._delivered(partition)
             twice = [value for value, times in Counter(values).items() if times > 1]
             assert not twice, f"delivered twice: {twice[:5]}"
             order = [tuple(map(int, value.split(b"/")[1:])) for value in values]
@@ -318,6 +347,13 @@ class Schedule:
     def _ledger_log(self, partition: int) -> list[LogRecord]:
         seen = self.central.committed((NAMES.ledger, partition))
         return [LogRecord(partition, offset, entry.key, entry.value) for offset, entry in seen]
+
+    def _delivered(self, partition: int) -> list[bytes]:
+        """What central shows of an edge's partition, in order; partitions that flows share keep the order of each."""
+        places = PLACES[:WIDEST] if self.situation.partition_by == "key" else PLACES[partition : partition + 1]
+        seen = [[entry.value for _, entry in self.central.committed(place)] for place in places]
+        found = [[value for value in values if value.split(b"/")[1] == b"%d" % partition] for values in seen]
+        return list(heapq.merge(*found, key=lambda value: tuple(map(int, value.split(b"/")[1:]))))
 
     def _check_life(self, life, partition: int, values: list[bytes], first, excused: set[bytes]) -> None:
         mine = {value for value in values if value.startswith(f"{life.topic_id}/".encode())}
@@ -346,16 +382,17 @@ class Schedule:
         return named | (self.edge.deleted & self.edge.grown_again)
 
 
-_CONFIGS: dict[tuple[int, str], HubConfig] = {}
+_CONFIGS: dict[tuple[int, str, str], HubConfig] = {}
 
 
-def _config(slots: int, on_gap: str = "hold") -> HubConfig:
-    if (slots, on_gap) not in _CONFIGS:
-        _CONFIGS[slots, on_gap] = HubConfig(
+def _config(slots: int, on_gap: str = "hold", partition_by: str = "source") -> HubConfig:
+    if (slots, on_gap, partition_by) not in _CONFIGS:
+        rule = {"match": TOPIC, "policy": Path("policy.yaml"), "on_gap": on_gap, "partition_by": partition_by}
+        _CONFIGS[slots, on_gap, partition_by] = HubConfig(
             hub="sim",
             central={"bootstrap_servers": "central:1"},
             edges={EDGE: {"bootstrap_servers": "edge:1"}},
-            topics=({"match": TOPIC, "policy": Path("policy.yaml"), "on_gap": on_gap},),
+            topics=(rule,),
             replication={"slots": slots},
         )
-    return _CONFIGS[slots, on_gap]
+    return _CONFIGS[slots, on_gap, partition_by]

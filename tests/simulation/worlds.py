@@ -1,20 +1,22 @@
 """The ports of slots and drivers on the simulated clusters. The protocol code above them is the product's own."""
 
+import zlib
 from collections.abc import Iterable, Mapping
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
+from aggregator.kafka.control import ControlState, Epoch, Lease, Undecided, encode, fold
 from aggregator.kafka.gap import Decision
 from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.names import HubNames
+from aggregator.kafka.open_range import CentralRecord
 from aggregator.kafka.refusals import Refusal
 from aggregator.kafka.requests import encode as encode_decision
 from aggregator.kafka.requests import fold as fold_decisions
 from aggregator.replicate.limits import Limits
-from tests.simulation.cluster import Central, Entry, Transaction
-from tests.simulation.edge import Edge, SimReader
+from tests.simulation.cluster import Central, Entry, Part, Place
+from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader
 from tests.simulation.protocol import Protocol
 
 BOUND_S = 1000.0
@@ -29,6 +31,7 @@ class SimWriter:
         self._shared = shared
         self._epoch = -1
         self._begun = False
+        self.touched: set[tuple[str, int]] = set()
 
     def open(self) -> None:
         self._epoch = self._central.init(self._name)
@@ -40,14 +43,17 @@ class SimWriter:
     def begin(self) -> None:
         if self._begun:
             raise OutcomeUnknown("begin in a transaction")
-        self._begun = True
+        self._begun, self.touched = True, set()
 
     def produce(self, topic, key, value, *, partition=-1, timestamp_ms=0, headers=None) -> None:
         self._central.scheduler.pause()
-        origin = dict(headers or ()).get("hub.origin", b"").decode()
         if topic == self._shared:
             partition = 0
-        self._central.append(self._name, self._epoch, (topic, max(partition, 0)), (key or "", value, origin))
+        if partition < 0:
+            partition = zlib.crc32(value or b"") % WIDEST if topic == f"{EDGE}.{TOPIC}" else 0
+        key, place = key.decode() if isinstance(key, bytes) else key, (topic, partition)
+        self.touched.add(place)
+        self._central.append(self._name, self._epoch, place, (key or "", value, tuple(headers or ())))
 
     def produce_all(self, topic, partition, records) -> None:
         for key, value, timestamp_ms, headers in records:
@@ -96,6 +102,10 @@ class Logs:
             for offset, entry in self.central.committed(place, upto[place])
         ]
 
+    def undecided(self, places: Iterable[Place]) -> dict[Place, OffsetRange]:
+        self.central.scheduler.pause()
+        return {place: OffsetRange(self.central.stable_end(place), self.central.log_end(place)) for place in places}
+
     def control(self) -> ControlState:
         return fold(ControlState(), self.read(self.names.control, [0]), self.names.control)
 
@@ -107,7 +117,9 @@ class Logs:
 
     def decide(self, decision: Decision) -> None:
         """What a person writes: a plain record, committed at once."""
-        self.central.logs[self.names.requests, 0].append(Entry(Transaction("committed"), *encode_decision(decision)))
+        self.central.logs[self.names.requests, 0].append(
+            Entry(Part("a person", 0, "committed"), *encode_decision(decision))
+        )
 
     def ledger_now(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         """The ledger as far as it is stable, by the real rule: for the check, and for who forgets to wait."""
@@ -165,6 +177,12 @@ class SimSlotWorld:
     def sleep(self, seconds: float) -> None:
         self._logs.central.scheduler.sleep(seconds)
 
+    def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
+        return self._logs.undecided(places)
+
+    def partitions(self, topic: str) -> int:
+        return WIDEST if topic.startswith(EDGE) else 1
+
 
 class SimDriverCentral:
     """DriverCentral of one driver process."""
@@ -180,7 +198,7 @@ class SimDriverCentral:
     def control(self) -> ControlState:
         return self._logs.control()
 
-    def publish(self, entry: Epoch | Lease | int) -> None:
+    def publish(self, entry: Epoch | Lease | Undecided | int) -> None:
         key, value = encode(entry)
         self._writer.begin()
         self._writer.produce(self._logs.names.control, key, value, partition=0)
@@ -193,6 +211,61 @@ class SimDriverCentral:
     def fence(self, slots: Iterable[int]) -> None:
         for slot in slots:
             SimWriter(self._logs.central, self._logs.names.slot_id(slot)).open()
+
+    def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
+        return self._logs.undecided(places)
+
+    def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        self._logs.central.scheduler.pause()
+        return self._logs.ledger_now(range(self._logs.ledgers))
+
+    def newest(self, source: EdgePartition) -> Position | None:
+        self._logs.central.scheduler.pause()
+        seen = [
+            CentralRecord(None, None, 0, entry.headers)
+            for partition in range(WIDEST)
+            for _, entry in self._logs.central.committed((f"{EDGE}.{TOPIC}", partition))
+        ]
+        own = [one.origin for one in seen if one.origin[1:4] == source and not one.backfill]
+        return max((Position(one.incarnation, one.offset) for one in own), default=None)
+
+    def records(self, at: Place, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+        self._logs.central.scheduler.pause()
+        found = self._logs.central.uncommitted(at, *offsets)
+        seen = [entry for _, entry in found if entry.part.state == "committed" or not committed]
+        return [CentralRecord(entry.key.encode(), entry.value, 0, entry.headers) for entry in seen]
+
+    def end_undecided(self, records: Mapping[Place, CentralRecord], slots: Iterable[int], *, allowed) -> None:
+        writers = [SimWriter(self._logs.central, self._logs.names.slot_id(slot)) for slot in slots]
+        for writer in writers:
+            writer.open()
+        allowed(self.control())
+        for writer in [*writers, self._writer]:
+            writer.begin()
+            for (topic, partition), record in records.items():
+                writer.produce(topic, record.key, record.value, partition=partition, headers=record.headers)
+            writer.abort()
+
+    def write_again(self, noted: Undecided, records: Iterable[CentralRecord]) -> None:
+        self._writer.begin()
+        for record in records:
+            self._writer.produce(
+                noted.topic, record.key, record.value, partition=noted.partition, headers=record.headers
+            )
+        self._writer.produce(self._logs.names.control, noted.key, None, partition=0)
+        try:
+            self._writer.commit()
+        except TransactionAborted:
+            self._writer.abort()
+            if "note lost with its tombstone" not in self._logs.protocol.switches:
+                self.publish(noted)
+            raise
+
+    def now(self) -> float:
+        return self._logs.central.scheduler.now
+
+    def sleep(self, seconds: float) -> None:
+        self._logs.central.scheduler.sleep(seconds)
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         own = "ledger of own slots only" in self._logs.protocol.switches

@@ -114,10 +114,15 @@ class Producer(Client):
             KafkaException: refused, or no answer.
         """
         deadline = time.monotonic() + timeout_s
+        self.flush(timeout_s)
+        checked(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything was written or has failed, for at most so long."""
+        deadline = time.monotonic() + timeout_s
         while rd.outq_len(self.handle) and time.monotonic() < deadline:
             rd.flush(self.handle, _FLUSH_MS)
             self.poll(0)  # what failed would count as on its way
-        checked(rd.commit_transaction(self.handle, milliseconds(max(0.0, deadline - time.monotonic()))))
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort.

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.control import ControlState
@@ -68,6 +68,12 @@ class Edge:
 
     def ledger(self):
         return {}
+
+    def undecided(self, places):
+        return dict.fromkeys(places, OffsetRange(0, 0))
+
+    def partitions(self, _topic):
+        return 1
 
     def writer(self):
         return self

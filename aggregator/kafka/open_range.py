@@ -1,0 +1,122 @@
+"""Records of a range of one central partition, visible or not, as they are written again.
+
+Invariant: a record is kept whole, with time and headers, and nothing is read past the range's end.
+"""
+
+import time
+from collections.abc import Collection
+from operator import attrgetter
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from aggregator.cells import Cells
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
+from aggregator.errors import Unreachable
+from aggregator.headers import HeaderTable
+from aggregator.kafka import clients, ends
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.polls import poll_batch
+
+_BOUND_S = 30.0
+_WINDOW = 2_000
+
+
+class CentralRecord(NamedTuple):
+    """One record of a central topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where it came from, if it says so."""
+        try:
+            return Origin.decode(dict(self.headers).get(ORIGIN_HEADER) or b"")
+        except ValueError:
+            return None
+
+    @property
+    def backfill(self) -> str:
+        """The backfill that brought it, if one did."""
+        return (dict(self.headers).get(BACKFILL_HEADER) or b"").decode(errors="replace")
+
+
+def newest_origin(
+    cluster: ClusterConfig, places: Collection[Partition], hub: str, source: EdgePartition
+) -> Origin | None:
+    """The visible live record of a flow that is newest by incarnation and offset; searched from the end on.
+
+    Args:
+        cluster: Central.
+        places: Partitions that the flow's records go to.
+        hub: In `hub.origin`.
+        source: The flow.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    found: list[Origin] = []
+    starts, stable = ends.start_offsets(cluster, places), ends.stable_end_offsets(cluster, places)
+    for at in places:
+        size, upto = _WINDOW, stable[at]
+        while upto > starts[at]:
+            window = OffsetRange(max(starts[at], upto - size), upto)
+            own = [
+                one.origin
+                for one in read_range(cluster, at, window, committed=True)
+                if not one.backfill and one.origin and one.origin[:4] == (hub, *source)
+            ]
+            if own:
+                found += own
+                break
+            size, upto = size * 4, window.start
+    return max(found, key=attrgetter("incarnation", "offset"), default=None)
+
+
+def rows(records: Collection[CentralRecord]) -> Rows:
+    """The same records, to be produced."""
+    keys, values, times, headers = zip(*records, strict=True)
+    return Rows(Cells.of(keys), Cells.of(values), times, HeaderTable.of(headers))
+
+
+def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+    """Read what lies in a range, in log order.
+
+    Args:
+        cluster: Central.
+        at: Topic and partition.
+        offsets: Below the last stable offset where only what is committed is wanted.
+        committed: Whether only that; else records of open and aborted transactions too.
+
+    Raises:
+        Unreachable: the range was not read to its end in time.
+    """
+    made = clients.consumer if committed else clients.uncommitted_consumer
+    reader, records, deadline = made(cluster), list[CentralRecord](), time.monotonic() + _BOUND_S
+    try:
+        reader.assign([TopicPartition(*at, offsets.start)])
+        while time.monotonic() < deadline:
+            for message in poll_batch(reader, 10_000, 0.05):
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public code
+                    continue
+                if (message.offset() or 0) >= offsets.end:
+                    return records
+                if error is None:
+                    headers = tuple(message.headers() or ())
+                    records.append(CentralRecord(message.key(), message.value(), message.timestamp()[1], headers))
+                    if (message.offset() or 0) == offsets.end - 1:
+                        return records
+    except KafkaException as failure:
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+    finally:
+        reader.close()
+    raise Unreachable(
+        f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}",
+        hint="check the partition's leader",
+    )

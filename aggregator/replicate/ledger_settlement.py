@@ -1,0 +1,69 @@
+"""Settling what is undecided in the ledger and the requests: before anybody can say where the flows stand.
+
+A slot's transaction writes its ledger record and its records at central; only the first's marker was dropped, or both.
+The transaction had committed if anything of it is visible: a record of one of its flows at or above the position that
+the visible ledger names. If nothing is visible, it is aborted, whatever it was: nobody has seen it. What a slot wrote
+to the requests follows from a rule, and would be written again in any case.
+
+Invariant: as in `settlement`: noted, ended by an abort, and what had been committed is written again with the note.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.kafka.control import Epoch, Undecided
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.ledger import LedgerRecord, winners
+from aggregator.kafka.log import LogRecord
+from aggregator.kafka.open_range import CentralRecord
+from aggregator.replicate.settlement import SettlingCentral, Whose, after_a_moment, end, note
+
+
+class LedgerCentral(SettlingCentral, Protocol):
+    """Central, as settling the ledger sees it."""
+
+    def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records as far as they are visible; waits for nothing."""
+
+    def newest(self, source: EdgePartition) -> Position | None:
+        """The newest record of a flow that is visible at central: incarnation and offset at its edge."""
+
+
+def settle_ledger(central: LedgerCentral, epoch: Epoch, notes: Mapping[Partition, OffsetRange], whose: Whose) -> None:
+    """Settle what is undecided in the ledger and the requests; what can not be settled stays as it is.
+
+    Args:
+        central: The cluster, all ids of the hub fenced.
+        epoch: The epoch that was published.
+        notes: What the control topic says of their partitions.
+        whose: Their names.
+
+    Raises:
+        Fenced: another driver took over.
+        RetryError: central did not answer in between; what was begun is noted.
+    """
+    noted = dict(notes)
+    found = central.undecided([(whose.requests, 0), *((whose.ledger, slot) for slot in range(epoch.ids))])
+    undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    own = {at: central.records(at, offsets, committed=False) for at, offsets in undecided.items()}
+    left = end(central, epoch, undecided, note(central, noted, own, undecided), noted)
+    for at, offsets in noted.items():
+        if at in found and at not in left:
+            central.write_again(Undecided(*at, *offsets), _committed(central, at, offsets, whose))
+
+
+def _committed(central: LedgerCentral, at: Partition, offsets: OffsetRange, whose: Whose) -> list[CentralRecord]:
+    """Records of a range that nobody sees, the last of each key, if their transaction had committed."""
+    seen = {(one.key, one.value) for one in central.records(at, offsets, committed=True)}
+    unseen = [one for one in central.records(at, offsets, committed=False) if (one.key, one.value) not in seen]
+    last = {one.key: one for one in unseen}
+    if at[0] == whose.requests:
+        return list(last.values())
+    logged = [LogRecord(at[1], offsets.start, (key or b"").decode(), one.value) for key, one in last.items()]
+    visible = central.visible_ledger()
+    for flow, entry in winners(logged, at[0]).items():
+        newest, known = central.newest(flow), visible.get(flow)
+        if newest is not None and newest < entry.position and (known is None or newest >= known.position):
+            return list(last.values())
+    return []

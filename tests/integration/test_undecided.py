@@ -1,0 +1,154 @@
+"""Transactions of the hub's own ids that are left undecided at central (KAFKA-20734), and those of others.
+
+What a dropped marker leaves behind is made here by hand: records under an id's producer, of which no coordinator knows.
+"""
+
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin
+from aggregator.kafka import ends
+from aggregator.kafka.open_range import CentralRecord, read_range
+from aggregator.replicate import gate
+from aggregator.replicate.cadence import Cadence
+from tests.forged import leave_undecided, without_verification
+from tests.trial import settle, wait_for
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unverified(clusters):
+    """Central takes a transactional record without asking the id's coordinator."""
+    without_verification(AdminClient({"bootstrap.servers": clusters.central.bootstrap}))
+
+
+@pytest.fixture
+def central(epochs):
+    """Central's address in the hub's configuration."""
+    return epochs.config.central
+
+
+def drained(epochs, **options):
+    """Epochs until everything is delivered; what was held in the last."""
+    outcomes = [epochs.run(plan) for plan in epochs.plans(**options)]
+    assert {outcome.result for outcome in outcomes} <= {"drained"}
+    return epochs.undecided
+
+
+def copies(epochs, at) -> list[CentralRecord]:
+    """What central shows of a partition, with its headers."""
+    end = ends.stable_end_offsets(epochs.config.central, [at])[at]
+    return read_range(epochs.config.central, at, OffsetRange(0, end), committed=True)
+
+
+def moved(record: CentralRecord, offset: int) -> CentralRecord:
+    """The same record, as if it came from another offset."""
+    origin = record.origin._replace(offset=offset)
+    assert isinstance(origin, Origin)
+    headers = tuple((name, origin.encode() if name == "hub.origin" else value) for name, value in record.headers)
+    return record._replace(headers=headers)
+
+
+def leave(epochs, at, records, slot=0):
+    """Undecided records under a slot's id; they hold the last stable offset."""
+    leave_undecided(epochs.config.central.bootstrap_servers, epochs.names.slot_id(slot), at, records)
+    assert len(ends.undecided_ranges(epochs.config.central, [at])[at]) == len(records)
+
+
+def test_what_was_aborted_is_ended_and_not_seen(epochs, central):
+    """Fault 29: records at and above the flow's position, under its slot's id: the next commit would double them."""
+    trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 0)
+    trial.produce("eu", 30)
+    drained(epochs)
+    sample, position = copies(epochs, at)[0], trial.ledger()["eu", 0]["next_offset"]
+    leave(epochs, at, [moved(sample, position + more) for more in range(3)])
+    trial.produce("eu", 30)
+    assert drained(epochs) == {}
+    trial.check_exactly_once("eu", 60, lake=False)
+    assert not any(map(len, ends.undecided_ranges(central, [at]).values()))
+
+
+def test_what_was_committed_is_seen_once_though_the_next_transaction_aborts(epochs):
+    """Fault 29: records below the flow's position that nobody sees: the next abort would lose them."""
+    trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 1)
+    trial.produce("eu", 30)
+    drained(epochs)
+    kept = copies(epochs, at)
+    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    assert copies_after(epochs, at) == []
+    leave(epochs, at, kept)
+    trial.produce("eu", 30)
+    assert drained(epochs) == {}
+    trial.check_exactly_once("eu", 60, lake=False)
+    assert copies_after(epochs, at)[: len(kept)] == kept, "key, value, time and headers are kept"
+    assert epochs.central.control().undecided == {}
+
+
+def copies_after(epochs, at) -> list[CentralRecord]:
+    """What is left of a partition of which records were deleted."""
+    cluster = epochs.config.central
+    start, end = ends.start_offsets(cluster, [at])[at], ends.stable_end_offsets(cluster, [at])[at]
+    return read_range(cluster, at, OffsetRange(start, end), committed=True) if end > start else []
+
+
+def test_a_partition_of_somebody_else_is_held_and_named_and_all_others_flow(epochs):
+    """I7: an undecided transaction of another producer holds its partition's flow alone, until it is decided."""
+    trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 2)
+    trial.produce("eu", 30)
+    drained(epochs)
+    other = epochs.producer("somebody-else")
+    other.begin()
+    other.produce(at[0], b"key", b"of another", partition=at[1])
+    other.flush()
+    trial.produce("eu", 30)
+    began = time.monotonic()
+    held = drained(epochs)
+    assert list(held) == [at]
+    assert "of another producer" in held[at]
+    assert time.monotonic() - began < 20
+    counts = {p: entry["delivered"] for (edge, p), entry in trial.ledger().items() if edge == "eu"}
+    assert counts == {0: 20, 1: 20, 2: 10}
+    other.abort()
+    assert drained(epochs) == {}
+    trial.check_exactly_once("eu", 60, lake=False)
+
+
+def test_a_ledger_record_is_settled_by_what_is_visible(epochs, central):
+    """A dropped marker in the ledger: with visible records its transaction had committed, without it had not."""
+    trial = epochs.trial
+    trial.produce("eu", 30)
+    drained(epochs)
+    at = (epochs.names.ledger, 0)
+    known = read_range(central, at, OffsetRange(0, ends.stable_end_offsets(central, [at])[at]), committed=True)
+    flow = EdgePartition("eu", trial.topic, 0)
+    last = [one for one in known if one.key == str(flow).encode()][-1]
+    trial.configure("central", at[0], "cleanup.policy", "compact,delete")
+    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    leave(epochs, at, [one for one in known if one.key != last.key] + [last])
+    trial.produce("eu", 30)
+    assert drained(epochs) == {}
+    trial.check_exactly_once("eu", 60, lake=False)
+
+
+def test_a_running_slot_does_not_write_behind_what_is_undecided(epochs):
+    """Rule B within an epoch: the flow waits, others go on, and the slot asks for another epoch."""
+    trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 0)
+    trial.produce("eu", 30)
+    drained(epochs)
+    (plan,) = epochs.plans(drain=False, cadence=Cadence(interval_s=0.1, limit_bytes=500))
+    other = epochs.producer("somebody-else")
+    other.begin()
+    other.produce(at[0], b"key", b"of another", partition=at[1])
+    other.flush()
+    running = epochs.start(plan)
+    trial.produce("eu", 30)
+    delivered = lambda: {p: one["delivered"] for (edge, p), one in trial.ledger().items() if edge == "eu"}  # noqa: E731
+    wait_for(lambda: delivered() == {0: 10, 1: 20, 2: 20}, timeout=20, what="what is not held")
+    assert running.outcome(gate.STUCK_S + 20).result == "stopped"
+    other.abort()
+    assert drained(epochs) == {}
+    trial.check_exactly_once("eu", 60, lake=False)
