@@ -26,6 +26,13 @@ class Row(dict):
 class LocalSpark:
     """As much of a Spark session as slots ask for: one task per number, in threads, without retries."""
 
+    @property
+    def sparkContext(self) -> "LocalSpark":  # noqa: N802 - Spark's name
+        return self
+
+    def setJobGroup(self, group: str, _description: str) -> None:  # noqa: N802 - Spark's name
+        self.group = group
+
     def range(self, start: int, end: int, _step: int, _parts: int) -> "LocalSpark":
         self.numbers = list(range(start, end))
         return self

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -27,7 +28,7 @@ from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backf
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, RetryError, TransactionAborted, Unreachable
+from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.control import Pace, read_control
 from aggregator.kafka.names import HubNames
@@ -39,10 +40,11 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
-from aggregator.replicate.lead import await_turn, overtaken
+from aggregator.replicate.lead import await_turn, leading, run_epochs
 from aggregator.replicate.planning import central_topics
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
@@ -52,7 +54,6 @@ from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 from aggregator.threads import Threads
 
 _TICK_S = 0.1
-_FAILURES_MOST = 5
 # Short transactions: readers of a live topic wait behind an open one.
 _CADENCE = Cadence(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
 log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class BackfillDriver:
         self._flows = {one.source for one in self._plan.writes}
         edges = sorted({source.edge for source in self._flows})
         self._watches = [EdgeWatch(self._config, edge) for edge in edges]
+        self._missed: frozenset[tuple[str, str]] = frozenset()
         self._cancelled = False
         self._newest = -1
         self._checks: Checks = {}
@@ -140,41 +142,27 @@ class BackfillDriver:
         keeper = LeaseKeeper(central, self._identity)
         self._newest = central.control().newest
         self._checks = checks_of(self._config.keys, read_control(self._hub.central, HubNames(self._hub.hub)).keys)
-        try:
-            central.take_id()
-            keeper.start(self._threads)
-            for watch in self._watches:
-                watch.start(self._threads)
-            outcome = self._epochs(central, keeper, requests)
-            keeper.release()
-        except (Fenced, OutcomeUnknown) as error:
-            raise overtaken(central, self._newest, self._identity, error) from None
-        finally:
-            keeper.stop()
-            for watch in self._watches:
-                watch.stop()
-        return outcome
+        with leading(
+            central, keeper, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
+        ):
+            return self._epochs(central, keeper, requests)
 
     def _epochs(self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail) -> Outcome:
         self._await_edges()
-        failures, trouble = 0, ""
-        while True:
-            try:
-                plan, outcomes = self._epoch(central, keeper, requests)
-                trouble = _trouble(outcomes)
-            except OutcomeUnknown:
-                raise
-            except RetryError as error:  # central did not answer while the epoch was opened
-                trouble, plan, outcomes = error.message, EpochPlan({}, {}, ()), []
-            if self._stop.is_set() or self._cancelled:
-                return Outcome(cancelled=self._cancelled)
-            if trouble:
-                failures += 1
-                self._recover(keeper, trouble, failures)
-            elif all(outcome.result == "drained" for outcome in outcomes):
-                return self._ended(plan, outcomes)
-            else:
-                failures = 0
+
+        def run() -> _Epoch:
+            return self._epoch(central, keeper, requests)
+
+        def trouble(epoch: _Epoch) -> str:
+            return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
+
+        def over(epoch: _Epoch) -> bool:
+            return self._cancelled or all(outcome.result == "drained" for outcome in epoch.outcomes)
+
+        last = run_epochs(run, keeper, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
+        if self._stop.is_set() or self._cancelled or last is None:
+            return Outcome(cancelled=self._cancelled)
+        return self._ended(last.plan, last.outcomes)
 
     def _await_edges(self) -> None:
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
@@ -182,10 +170,26 @@ class BackfillDriver:
             if self._stop.wait(_TICK_S):
                 return
 
-    def _epoch(
-        self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail
-    ) -> tuple[EpochPlan, list[SlotOutcome]]:
+    def _await_topics(self) -> None:
+        """A topic that its edge does not show is waited for like an edge, once: hidden for a moment is not gone."""
+        deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
+        while self._hidden() - self._missed and time.monotonic() < deadline:
+            if self._stop.wait(_TICK_S):
+                return
+        self._missed = self._hidden()
+
+    def _hidden(self) -> frozenset[tuple[str, str]]:
+        """Topics of the plan that their edges, which answered, do not show."""
+        shown = self._shown()
+        return frozenset(
+            (source.edge, source.topic)
+            for source in self._flows
+            if source.edge in shown and source.topic not in shown[source.edge]
+        )
+
+    def _epoch(self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail) -> "_Epoch":
         self._checks = checks_of(self._config.keys, self._checks)
+        self._await_topics()
         cluster = self._config.central
         shown = self._shown()
         specs = central_topics(self._config, shown)
@@ -207,7 +211,7 @@ class BackfillDriver:
         standings = self._standings(known, epoch.ids)
         plan = plan_epoch(self._plan, self._scene(shown, settings), standings, entries, epoch=epoch.epoch)
         if not plan.by_slot or self._is_cancelled(requests):
-            return plan, []
+            return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
         terms = Terms(self._plan.id, self._letters(), self._rate / len(plan.by_slot) if self._rate else None)
         patience_s = self._config.replication.drain_patience.total_seconds()
@@ -224,7 +228,8 @@ class BackfillDriver:
             return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
 
         try:
-            return plan, run_watched(self._spark, work, central, keeper, threads=self._threads, due=due)
+            outcomes = run_watched(self._spark, work, central, keeper, threads=self._threads, due=due)
+            return _Epoch(plan, tuple(outcomes))
         finally:
             pacing.close()
 
@@ -249,6 +254,11 @@ class BackfillDriver:
             self._silent(shown),
             settings,
             keyless(self._config, self._policies, shown, settings, now_ms=now_ms),
+            {
+                (watch.edge, name): one.why
+                for watch in self._watches
+                for name, one in (watch.shown.unanswered if watch.shown else {}).items()
+            },
         )
 
     def _silent(self, shown: Mapping[str, object]) -> frozenset[str]:
@@ -273,16 +283,7 @@ class BackfillDriver:
                 self._cancelled = record.value is not None
         return self._cancelled
 
-    def _recover(self, keeper: LeaseKeeper, trouble: str, failures: int) -> None:
-        """Rule E: go on with backoff, once an own lease write has succeeded."""
-        with contextlib.suppress(TransactionAborted):
-            keeper.beat()
-        if failures >= _FAILURES_MOST:
-            raise Failed(f"no epoch came to its end {failures} times in a row: {trouble}", hint="mend it, then resume")
-        log.warning("backfill %s: epoch ended early (%s); the next one follows", self._plan.id, trouble)
-        self._stop.wait(min(10.0, 0.25 * 2**failures))
-
-    def _ended(self, plan: EpochPlan, outcomes: list[SlotOutcome]) -> Outcome:
+    def _ended(self, plan: EpochPlan, outcomes: tuple[SlotOutcome, ...]) -> Outcome:
         holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
         silent = self._silent(self._shown()) | {source.edge for outcome in outcomes for source in outcome.undrained}
         now = read_backfills(self._config.central, HubNames(self._hub.hub))[self._plan.id]
@@ -292,6 +293,13 @@ class BackfillDriver:
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
         return Outcome(finished=not silent and not holds, lost=lost, holds=holds, silent=tuple(sorted(silent)))
+
+
+class _Epoch(NamedTuple):
+    """What an epoch was to do, and how its slots ended."""
+
+    plan: EpochPlan
+    outcomes: tuple[SlotOutcome, ...] = ()
 
 
 class _Pacing:
@@ -318,13 +326,6 @@ class _Pacing:
 
     def close(self) -> None:
         self._live.close()
-
-
-def _trouble(outcomes: list[SlotOutcome]) -> str:
-    """What went wrong in an epoch; empty where every slot ended by the protocol."""
-    if all(outcome.result in ("drained", "stopped") for outcome in outcomes):
-        return ""
-    return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in outcomes)
 
 
 def _shapes(shown: Mapping[str, Mapping[str, EdgeTopic]]) -> dict[str, dict[str, tuple[str, int]]]:

@@ -6,7 +6,7 @@ as it is still missing now, when every other backfill is fenced. A partition of 
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
@@ -53,6 +53,7 @@ class Scene:
         silent: Edges that do not answer, or are paused.
         settings: Settings of the central topics.
         refused: Edge and topic of flows that must not run, with the reason.
+        unanswered: Edge and topic of what nobody answers for, with the reason: it is not gone.
     """
 
     config: HubConfig
@@ -60,6 +61,7 @@ class Scene:
     silent: frozenset[str]
     settings: Mapping[str, Mapping[str, str]]
     refused: Mapping[tuple[str, str], str]
+    unanswered: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def plan_epoch(
@@ -93,7 +95,9 @@ def plan_epoch(
         entry = entries.get(one.source)
         left = _left(plan, one, standing, entry)
         topic = scene.topics.get((one.source.edge, one.source.topic))
-        if topic is None or topic.topic_id != one.topic_id or standing is None:
+        if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
+            holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
+        elif topic is None or topic.topic_id != one.topic_id or standing is None:
             lost[one.source] = both(offsets_of(one.segments), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
         elif (one.source.edge, one.source.topic) in scene.refused:
             holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))

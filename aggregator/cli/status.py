@@ -133,10 +133,20 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         ],
     )
     yield from _waiting_lines(seen)
+    yield from _refused_lines(seen)
     yield from _thread_lines(seen)
     if seen.lake:
         yield ""
         yield from _tables(seen)
+
+
+def _refused_lines(seen: "HubStatus") -> Iterator[str]:
+    """Flows that no slot got and that have no position yet; those that have one are told with their flow."""
+    known = {str(flow.source) for flow in seen.flows}
+    rows = [(flow, word, why.partition("\n")[0]) for flow, (word, why) in seen.refused.items() if flow not in known]
+    if rows:
+        yield ""
+        yield from table(("flow that has not begun", "reason", "why"), rows)
 
 
 def _thread_lines(seen: "HubStatus") -> Iterator[str]:

@@ -271,6 +271,7 @@ class Monitor:
             self._backfills.unfinished(),
             self._threads.statuses() if self._publisher else feeds.told.threads,
             self._feeds.slots(moment.now_s),
+            refused,
         )
         answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
         taken = Snapshot(

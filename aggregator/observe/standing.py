@@ -4,7 +4,7 @@ Invariant: frozen; the names are the contract of `-o json`. What nobody knows is
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from aggregator.backfill.store import Backfill
@@ -107,6 +107,8 @@ class HubStatus:
         backfills: Those that are neither finished nor cancelled.
         threads: Of the leading hub, as it told them last.
         slots: What the slots that run told last.
+        refused: Flows that no slot got, as `edge/topic/partition`, with a word and a sentence why; also such as have no
+            position yet, and are not among `flows`.
     """
 
     hub: str
@@ -119,6 +121,7 @@ class HubStatus:
     backfills: tuple[Backfill, ...] = ()
     threads: tuple[ThreadStatus, ...] = ()
     slots: tuple[SlotWord, ...] = ()
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def healthy(self) -> bool:
@@ -126,7 +129,7 @@ class HubStatus:
         up = all(edge.state == State.UP for edge in self.edges)
         troubled = any(one.trouble for one in self.flows) or any(table.problem for table in self.lake)
         runs = self.watched and all(one.is_well for one in self.threads)
-        return runs and up and not self.gaps and not troubled
+        return runs and up and not self.gaps and not troubled and not self.refused
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -144,6 +147,7 @@ class HubStatus:
                 {"slot": one.slot, "epoch": one.epoch, "aborts": one.aborts, "aborted": one.aborted}
                 for one in self.slots
             ],
+            "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 
 

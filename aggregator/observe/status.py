@@ -84,6 +84,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         _unfinished(config, names),
         told.threads,
         slots,
+        told.refused if watched else {},
     )
 
 

@@ -9,7 +9,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -52,6 +52,7 @@ class EdgeTopic:
         settings: Topic settings that central must respect.
         undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
         leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
+        firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
     """
 
     name: str
@@ -63,6 +64,18 @@ class EdgeTopic:
     settings: Mapping[str, str] = field(default_factory=dict)
     undecided: tuple[int, ...] = ()
     leader_epochs: tuple[int | None, ...] = ()
+    firsts_ms: tuple[int | None, ...] = ()
+
+    def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
+        """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
+
+        Args:
+            partition: Which one.
+            from_start: It begins at the log's start, and not where the rule says.
+        """
+        if from_start or not self.firsts_ms:
+            return self.oldest_ms[partition]
+        return self.firsts_ms[partition]
 
     @property
     def shape(self) -> tuple[str, int]:
@@ -191,10 +204,32 @@ def _detailed(
             {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
             tuple(max(0, marks[p].offset - stable[p]) for p in some),
             tuple(marks[p].leader_epoch for p in some),
+            _firsts_ms(config, edge, name, [firsts[p] < stable[p] for p in some], [oldest.get(p) for p in some]),
         )
         for name, some in answered.items()
         if name not in silent
     }, silent
+
+
+def _firsts_ms(
+    config: HubConfig, edge: str, name: str, waits: Iterable[bool], oldest: Iterable[int | None]
+) -> tuple[int | None, ...]:
+    """How old the first record is that a rule's `start` lets come, at most; of `earliest` it is the oldest one.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        name: The topic.
+        waits: By partition: whether anything lies behind its first offset.
+        oldest: By partition: timestamp of the log's first record.
+    """
+    start = start_of(config, edge, name)
+    if start == "earliest":
+        return ()
+    bound_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else 0
+    return tuple(
+        max(ms, bound_ms) if waiting and ms is not None else None for waiting, ms in zip(waits, oldest, strict=True)
+    )
 
 
 def _later_starts(

@@ -5,25 +5,17 @@ own lease write succeeded, and a fenced driver ends with 6 when it sees another 
 *before* the id is taken, so that starting twice harms nobody.
 """
 
-import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import (
-    Failed,
-    Fenced,
-    OutcomeUnknown,
-    RetryError,
-    TransactionAborted,
-)
 from aggregator.kafka import topics
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
@@ -33,19 +25,15 @@ from aggregator.replicate.discovery import EdgeWatch, unanswered
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.key_checks import Checks, unrecorded
-from aggregator.replicate.lead import await_turn, overtaken
+from aggregator.replicate.lead import await_turn, leading, run_epochs
 from aggregator.replicate.warming import Warming
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 from aggregator.threads import Pulse, Threads
 
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
-_FAILURES_MOST = 5
-# An epoch that lasted so long is no failure to open one.
-_LASTED_S = 60.0
 # Longer than opening an epoch takes before it is an error, and than slots take to end.
 _BOUND_S = 180.0
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,24 +146,15 @@ class Driver:
             threads=self._threads,
             pulse=pulse,
         )
+        newest = partial(_newest, runner, before)
         try:
-            central.take_id()
-            runner.checks = self._record_keys(central)
-            keeper.start(self._threads)
-            for watch in self._watches:
-                watch.start(self._threads)
-            emitter.start(self._threads)
-            self._leading()
-            result = self._epochs(runner, keeper)
-            keeper.release()
-        except (Fenced, OutcomeUnknown) as error:
-            newest = runner.opened.epoch if runner.opened else before
-            raise overtaken(central, newest, self._identity, error) from None
+            with leading(central, keeper, self._watches, self._threads, identity=self._identity, newest=newest):
+                runner.checks = self._record_keys(central)
+                emitter.start(self._threads)
+                self._leading()
+                result = self._epochs(runner, keeper)
         finally:
-            keeper.stop()
             emitter.stop()
-            for watch in self._watches:
-                watch.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         return Report(result.holds, undrained, tuple(self._unseen()), self._undecided() if self._drain else {})
 
@@ -192,35 +171,14 @@ class Driver:
         while self._unseen() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
             time.sleep(_TICK_S)
         self._warming.wait(self._stop)
-        failures = 0
-        result = EpochResult((), ())
-        while not self._stop.is_set():
-            opened = time.monotonic()
-            try:
-                result = runner.run()
-            except OutcomeUnknown:
-                raise
-            except RetryError as error:  # central did not answer while the epoch was opened
-                result, trouble = EpochResult((), ()), error.message
-            else:
-                trouble = "" if result.all("stopped", "drained") else result.said()
-            if trouble:
-                failures = 1 if time.monotonic() - opened > _LASTED_S else failures + 1
-                self._recover(keeper, trouble, failures)
-                continue
-            failures = 0
-            if self._drain and result.all("drained") and self._waited_for_edges(began):
-                break
-        return result
 
-    def _recover(self, keeper: LeaseKeeper, trouble: str, failures: int) -> None:
-        """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
-        with contextlib.suppress(TransactionAborted):
-            keeper.beat()
-        if failures >= _FAILURES_MOST:
-            raise Failed(f"no epoch came to its end {failures} times in a row: {trouble}", hint="mend it, start again")
-        log.warning("epoch ended early (%s); the next one follows", trouble)
-        self._stop.wait(min(10.0, 0.25 * 2**failures))
+        def over(result: EpochResult) -> bool:
+            return self._drain and result.all("drained") and self._waited_for_edges(began)
+
+        found = run_epochs(
+            runner.run, keeper, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
+        )
+        return found or EpochResult((), ())
 
     def _waited_for_edges(self, began: float) -> bool:
         """With `--drain`: give whoever has not answered the rest of the patience; False when one of them came."""
@@ -247,3 +205,8 @@ class Driver:
 
     def _unseen(self) -> list[str]:
         return [watch.edge for watch in self._watches if watch.topics is None]
+
+
+def _newest(runner: EpochRunner, before: int) -> int:
+    """Number of the newest epoch that this driver knows."""
+    return runner.opened.epoch if runner.opened else before

@@ -1,20 +1,39 @@
-"""Leading: how a driver process waits for its turn, and what it says when another one took it.
+"""Leading: how a driver process waits for its turn, runs epoch after epoch, and what it says when another one took it.
 
 Invariants (protocol): the lease is read *before* the id is taken, so that starting twice harms nobody; E, whoever is
-fenced ends with 6 when it sees another driver, else with 1.
+fenced ends with 6 when it sees another driver, else with 1, and after an epoch that ended early a driver goes on only
+when an own lease write has succeeded. The hub's driver and that of a backfill lead alike.
 """
 
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
-from aggregator.errors import AggregatorError, AnotherHub, Failed, Fenced
+from aggregator.errors import (
+    AggregatorError,
+    AnotherHub,
+    Failed,
+    Fenced,
+    OutcomeUnknown,
+    RetryError,
+    TransactionAborted,
+)
 from aggregator.kafka.control import Lease
+from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.lease import Verdict, verdict
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.threads import Threads
 
+T = TypeVar("T")
 _TICK_S = 0.1
 _TAKEN_OVER_S = 10.0
+_FAILURES_MOST = 5
+# An epoch that lasted so long is no failure to open one.
+_LASTED_S = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -74,3 +93,102 @@ def overtaken(central: KafkaDriverCentral, newest: int, identity: str, error: Ag
         time.sleep(0.2)
     lost = "its transactional id" if isinstance(error, Fenced) else "touch with central"
     return Failed(f"the driver lost {lost}: {error.message}", hint="start it again")
+
+
+@contextmanager
+def leading(
+    central: KafkaDriverCentral,
+    keeper: LeaseKeeper,
+    watches: Sequence[EdgeWatch],
+    threads: Threads,
+    *,
+    identity: str,
+    newest: Callable[[], int],
+) -> Iterator[None]:
+    """Take the id, keep the lease and look at the edges while the block lasts; give the lease back at its end.
+
+    Args:
+        central: Where the lease is; its turn was awaited.
+        keeper: Keeps it.
+        watches: Of the edges.
+        threads: Of this process.
+        identity: This driver's.
+        newest: The newest epoch that this driver knows.
+
+    Raises:
+        AnotherHub: another driver took over.
+        Failed: the id was lost for no visible reason.
+        Unreachable: central does not answer.
+    """
+    try:
+        central.take_id()
+        keeper.start(threads)
+        for watch in watches:
+            watch.start(threads)
+        yield
+        keeper.release()
+    except (Fenced, OutcomeUnknown) as error:
+        raise overtaken(central, newest(), identity, error) from None
+    finally:
+        keeper.stop()
+        for watch in watches:
+            watch.stop()
+
+
+def run_epochs(
+    run: Callable[[], T],
+    keeper: LeaseKeeper,
+    stop: threading.Event,
+    *,
+    trouble: Callable[[T], str],
+    over: Callable[[T], bool],
+    hint: str,
+    now: Callable[[], float] = time.monotonic,
+) -> T | None:
+    """Run epochs until one was the last, or `stop` is set.
+
+    Args:
+        run: Opens one and watches it to its end.
+        keeper: Proves after a failure that this driver still leads.
+        stop: Ends it after the epoch that runs.
+        trouble: What went wrong in one; empty where it ended by the protocol.
+        over: Whether one that ended by the protocol was the last.
+        hint: What to do when none comes to its end.
+        now: Seconds on a clock that only goes forward.
+
+    Returns:
+        What the last one came to; None where central did not answer when it was to be opened.
+
+    Raises:
+        Failed: five in a row ended early, none of which lasted for a minute.
+        OutcomeUnknown, Fenced: another driver may have taken over.
+    """
+    failures, result = 0, None
+    while not stop.is_set():
+        opened_s = now()
+        try:
+            result = run()
+        except OutcomeUnknown:
+            raise
+        except RetryError as error:  # central did not answer while the epoch was opened
+            result, said = None, error.message
+        else:
+            said = trouble(result)
+        if said:
+            failures = 1 if now() - opened_s > _LASTED_S else failures + 1
+            _recover(keeper, stop, said, failures, hint)
+            continue
+        failures = 0
+        if result is not None and over(result):
+            break
+    return result
+
+
+def _recover(keeper: LeaseKeeper, stop: threading.Event, said: str, failures: int, hint: str) -> None:
+    """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
+    with suppress(TransactionAborted):
+        keeper.beat()
+    if failures >= _FAILURES_MOST:
+        raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
+    log.warning("epoch ended early (%s); the next one follows", said)
+    stop.wait(min(10.0, 0.25 * 2**failures))

@@ -303,7 +303,8 @@ def _of_topic(
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
         begins = found is None or found.topic_id != life
-        hold = _hold(source, topic, rules, begins=begins, now_ms=now_ms) if begins or barred else None
+        from_start = found is not None or source.partition >= begun
+        hold = _hold(source, topic, rules, now_ms, begins=begins, from_start=from_start) if begins or barred else None
         if hold:
             holds.append(hold)
             continue
@@ -316,7 +317,9 @@ def _of_topic(
     return holds
 
 
-def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, begins: bool, now_ms: int) -> Hold | None:
+def _hold(
+    source: EdgePartition, topic: EdgeTopic, rules: _Rules, now_ms: int, *, begins: bool, from_start: bool
+) -> Hold | None:
     """Why a flow must not run: its policy, what is undecided at central, or, where it begins, central's retention."""
     if rules.refused:
         return Hold(source, HoldReason.POLICY, rules.refused)
@@ -324,7 +327,8 @@ def _hold(source: EdgePartition, topic: EdgeTopic, rules: _Rules, *, begins: boo
         return Hold(source, HoldReason.UNDECIDED, undecided)
     if not begins:
         return None
-    reason = refusal(topic, source.partition, rules.settings, now_ms=now_ms, central_name=rules.terms.central)
+    name, partition = rules.terms.central, source.partition
+    reason = refusal(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
     return Hold(source, HoldReason.RETENTION, reason) if reason else None
 
 

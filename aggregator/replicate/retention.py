@@ -11,7 +11,13 @@ from aggregator.replicate.discovery import EdgeTopic
 
 
 def refusal(
-    topic: EdgeTopic, partition: int, central: Mapping[str, str], *, now_ms: int, central_name: str
+    topic: EdgeTopic,
+    partition: int,
+    central: Mapping[str, str],
+    *,
+    now_ms: int,
+    central_name: str,
+    from_start: bool = True,
 ) -> str | None:
     """Why a new flow must not start, or None.
 
@@ -24,8 +30,9 @@ def refusal(
         central: Settings of the central topic.
         now_ms: Central's present.
         central_name: For the sentence.
+        from_start: The flow begins at the log's start; else where its rule says, and what lies before it never reads.
     """
-    oldest = topic.oldest_ms[partition]
+    oldest = topic.oldest_read_ms(partition, from_start=from_start)
     keeps = int(central.get("retention.ms", -1))
     if (
         oldest is None
@@ -42,9 +49,9 @@ def refusal(
     if age <= keeps or not promised:
         return None
     return (
-        f"its oldest record is {age // 86_400_000} days old, and {central_name} at central keeps records for"
-        f" {keeps // 86_400_000} days: it would be deleted right after delivery; set `central_config: {{retention.ms:"
-        f' "-1"}}` in the rule (or on the topic), or `start:` to a later time'
+        f"the oldest record that it would read is {age // 86_400_000} days old, and {central_name} at central keeps"
+        f" records for {keeps // 86_400_000} days: it would be deleted right after delivery; set"
+        ' `central_config: {retention.ms: "-1"}` in the rule (or on the topic), or `start:` to a later time'
     )
 
 

@@ -68,7 +68,7 @@ def run_watched(
         if ending is None and (due() or slots.one_ended(time.monotonic())):
             ending = _ask_to_end(central, work.plans[0].epoch)
         if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:
-            spark.sparkContext.cancelAllJobs()
+            slots.cancel()
     return outcomes
 
 
@@ -83,8 +83,11 @@ class _SlotsJob:
 
     def mark(self) -> None:
         """Name what this thread will run."""
-        if self._endless:
-            self._spark.sparkContext.setJobGroup(self._group, "the slots of an epoch")
+        self._spark.sparkContext.setJobGroup(self._group, "the slots of an epoch")
+
+    def cancel(self) -> None:
+        """End what was marked by force, and nothing else that Spark runs: the lake's jobs go on."""
+        self._spark.sparkContext.cancelJobGroup(self._group)
 
     def one_ended(self, now: float) -> bool:
         """Whether a slot has ended that should not have; Spark is asked once a second."""

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 import zipimport
 from pathlib import Path
 
@@ -11,8 +12,14 @@ import pytest
 from aggregator.config.model import HubConfig
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.session import open_session
+from aggregator.kafka.names import HubNames
+from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.replicate.task import EpochWork
 from aggregator.replicate.warming import Warming
+from aggregator.replicate.watched import _SlotsJob
 from aggregator.threads import Threads
+from tests.trial import wait_for
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,6 +57,40 @@ def test_the_task_after_a_warm_one_has_no_archive_to_read_anew(spark):
     warming.start(Threads())
     warming.wait(threading.Event())
     assert [row.archives for row in spark.range(0, 1, 1, 1).mapInArrow(_archives, "archives long").collect()] == [0]
+
+
+def test_slots_that_are_ended_by_force_take_no_other_job_with_them(spark):
+    """Only what was marked as an epoch's slots is cancelled: a job of the lake beside them comes to its end."""
+    names, ended = HubNames("h"), {}
+    plan = SlotPlan(names, 7, 0, (), Cadence(1.0, 1000), False, 5.0)
+    slots = _SlotsJob(spark, EpochWork(None, {}, (plan,), frozenset()))
+
+    def job(name, seconds, mark):
+        def body(batches):
+            for batch in batches:
+                time.sleep(seconds)
+                yield batch
+
+        if mark:
+            mark()
+        try:
+            spark.range(0, 1, 1, 1).mapInArrow(body, "id long").collect()
+            ended[name] = "done"
+        except Exception as error:  # noqa: BLE001 - Spark raises whatever its gateway does
+            ended[name] = str(error)
+
+    running = [
+        threading.Thread(target=job, args=("slots", 120, slots.mark)),
+        threading.Thread(target=job, args=("lake", 6, None)),
+    ]
+    for one in running:
+        one.start()
+    wait_for(lambda: len(spark.sparkContext.statusTracker().getActiveStageIds()) == 2, timeout=30, what="both jobs")
+    slots.cancel()
+    for one in running:
+        one.join(60)
+    assert ended["lake"] == "done"
+    assert "cancel" in ended["slots"].lower()
 
 
 def _libraries(batches):

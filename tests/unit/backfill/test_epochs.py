@@ -91,6 +91,8 @@ def test_silent_edges_and_refused_flows_wait():
     """Neither is lost: the one has said nothing, the other needs another policy."""
     silent = epoch(scene=replace(SCENE, silent=frozenset({"eu"}), topics={}))
     assert (silent.by_slot, silent.lost, silent.holds) == ({}, {}, ())
+    hidden = epoch(scene=replace(SCENE, topics={}, unanswered={("eu", "orders"): "no broker leads partition 0"}))
+    assert ([hold.reason for hold in hidden.holds], hidden.lost, hidden.by_slot) == (["discovery"], {}, {})
     held = epoch(scene=replace(SCENE, refused={("eu", "orders"): "drops its keys"}))
     assert ([hold.reason for hold in held.holds], held.by_slot) == (["policy"], {})
 

@@ -101,6 +101,18 @@ def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
         assert str(lost.start) in sentence(lost, position)
 
 
+def test_what_a_flow_never_reads_is_not_refused():
+    """`start: latest`, or a time: only what lies behind it counts; a flow that begins at the log's start meets all."""
+    now_ms, week = 10_000 * DAY, {"retention.ms": str(7 * DAY)}
+    old, young = now_ms - 4000 * DAY, now_ms - 6 * DAY
+    settings = {"retention.ms": "-1"}
+    for first_ms, refused in ((None, False), (young, False), (old, True)):
+        edge = EdgeTopic("orders", "id", (0,), (5,), (9,), (old,), settings, firsts_ms=(first_ms,))
+        reason = refusal(edge, 0, week, now_ms=now_ms, central_name="eu.orders", from_start=False)
+        assert (reason is not None) is refused
+        assert refusal(edge, 0, week, now_ms=now_ms, central_name="eu.orders") is not None
+
+
 def topic(oldest_age_ms, **settings):
     return EdgeTopic(
         "orders", "id", (0,), (0,), (9,), (None if oldest_age_ms is None else 10_000 * DAY - oldest_age_ms,), settings

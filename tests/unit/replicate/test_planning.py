@@ -54,6 +54,22 @@ def test_fault_15_a_partition_added_later_is_read_from_its_beginning():
     assert (added.entry.position, added.entry.epoch, added.fresh) == ((0, 0), 2, True)
 
 
+def test_old_records_before_its_start_do_not_refuse_a_flow():
+    """`start: latest` reads none of what central would delete at once; a recreated topic is read from its beginning."""
+    now_ms = 4000 * 86_400_000
+    old = replace(ORDERS, oldest_ms=(0, 0), firsts_ms=(None, None), settings={"retention.ms": "-1"})
+    settings = {"eu.orders": {"retention.ms": "604800000"}, "eu.heartbeats": {}}
+    shown = {"eu": {"orders": old}}
+    flows = plan_flows(CONFIG, {}, shown, settings, epoch=2, drain=False, now_ms=now_ms)
+    assert flows.holds == ()
+    gone = {FLOW: LedgerRecord(0, "gone", 85, epoch=1, slot=0)}
+    flows = plan_flows(CONFIG, gone, shown, settings, epoch=2, drain=False, now_ms=now_ms)
+    assert {(str(hold.source), hold.reason) for hold in flows.holds} == {
+        ("eu/orders/0", "retention"),
+        ("eu/orders/1", "retention"),
+    }
+
+
 @pytest.mark.parametrize(
     ("sibling", "offset"),
     [

@@ -1,0 +1,106 @@
+"""Leading: epochs follow each other, failures are counted only while none lasts, and a driver proves that it leads."""
+
+import threading
+
+import pytest
+
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.replicate.epochs import is_old
+from aggregator.replicate.lead import run_epochs
+
+
+class Keeper:
+    """Counts the beats that prove that its driver still leads."""
+
+    def __init__(self, error=None):
+        self.beats, self._error = 0, error
+
+    def beat(self):
+        self.beats += 1
+        if self._error:
+            raise self._error
+
+
+class Clock:
+    """Time goes on as long as an epoch lasts."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def lead(lengths_s, outcome, *, keeper=None, stop=None):
+    """Run epochs of these lengths, each with what `outcome` says of its number; what came, and how many ran."""
+    clock, ran, stop = Clock(), [], stop or threading.Event()
+
+    def run():
+        clock.now_s += lengths_s[len(ran)]
+        ran.append(1)
+        found = outcome(len(ran))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    result = run_epochs(
+        run,
+        keeper or Keeper(),
+        stop,
+        trouble=lambda found: "slot 0 fenced" if found == "fenced" else "",
+        over=lambda found: found == "drained",
+        hint="mend it",
+        now=clock,
+    )
+    return result, len(ran)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Nobody waits between two epochs."""
+    monkeypatch.setattr(threading.Event, "wait", lambda self, _=None: self.is_set())
+
+
+def test_five_failures_in_a_row_are_the_end():
+    """With what went wrong and what to do; each is followed by a beat."""
+    keeper = Keeper()
+    with pytest.raises(Failed, match="5 times in a row: slot 0 fenced"):
+        lead([1.0] * 9, lambda _: "fenced", keeper=keeper)
+    assert keeper.beats == 5
+
+
+def test_a_failure_after_a_minute_is_the_first_one_again():
+    """A backfill of a day meets many fenced slots; the live flows do so as well: nobody adds them up."""
+    assert lead([61.0] * 20, lambda number: "drained" if number == 20 else "fenced") == ("drained", 20)
+    with pytest.raises(Failed):
+        lead([61.0] + [1.0] * 4, lambda _: "fenced")
+
+
+def test_a_success_in_between_counts_anew_and_the_last_epoch_ends_it():
+    """Four failures, an epoch that ended by the protocol, four failures, the end."""
+    words = ["fenced"] * 4 + ["stopped"] + ["fenced"] * 4 + ["drained"]
+    assert lead([1.0] * 10, lambda number: words[number - 1]) == ("drained", 10)
+
+
+@pytest.mark.parametrize("error", [Fenced("taken"), OutcomeUnknown("no answer")])
+def test_what_proves_that_another_leads_comes_out_at_once(error):
+    """Rule E: neither in an epoch nor in the beat after one is it tried again."""
+    with pytest.raises(type(error)):
+        lead([1.0], lambda _: error)
+    with pytest.raises(type(error)):
+        lead([1.0], lambda _: "fenced", keeper=Keeper(error))
+
+
+def test_a_central_that_is_away_is_tried_again_and_a_stop_ends_it():
+    """A beat that was refused definitely decides nothing; with `stop` set there is no further epoch."""
+    words = {1: Unreachable("no broker answers"), 2: "drained"}
+    assert lead([1.0] * 2, words.__getitem__, keeper=Keeper(TransactionAborted("again"))) == ("drained", 2)
+    stop = threading.Event()
+    stop.set()
+    assert lead([], lambda _: "drained", stop=stop) == (None, 0)
+
+
+def test_an_epoch_has_a_greatest_age():
+    """What it refused is tried again after five minutes, what its slots hold after half an hour."""
+    assert [is_old(age_s, refused=True) for age_s in (299.0, 300.0)] == [False, True]
+    assert [is_old(age_s, refused=False) for age_s in (1799.0, 1800.0)] == [False, True]
