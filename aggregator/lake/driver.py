@@ -292,7 +292,7 @@ class LakeDriver:
             return
         self._swept[name] = self._clock()
         for table in (name, self._quarantine(name).name, f"{name}{CURRENT}"):
-            sweep(self._tables.folder / table, self._tables.open(table), now_s=self._clock())
+            sweep(self._tables, table, now_s=self._clock())
         sweep_scratch(self._tables.folder, now_s=self._clock())
 
 

@@ -201,6 +201,15 @@ class Folder:
         """
         return [Entry(one.base_name, one.size or 0, (one.mtime_ns or 0) / 1e9) for one in self._listed() if one.is_file]
 
+    def missing(self, names: list[str]) -> list[str]:
+        """Which of these files are not there.
+
+        Raises:
+            OSError: the storage does not answer.
+        """
+        found = self._files.get_file_info([self._at(name) for name in names])
+        return [name for name, one in zip(names, found, strict=True) if not one.is_file]
+
     def folders(self) -> list[str]:
         """Names of the folders in it, sorted; none where there is no such folder.
 

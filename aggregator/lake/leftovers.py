@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aggregator.lake.folder import Entry, Folder
 
 if TYPE_CHECKING:
-    from aggregator.lake.tables.port import TableHandle
+    from aggregator.lake.tables.port import Tables
 
 PREFIX = "hub-"
 SUFFIX = ".parquet"
@@ -141,18 +141,27 @@ def working_since(files: Iterable[Entry], *, now_s: float, keep: timedelta = KEE
     return min((_begun(one) for one in files if _is_lease(one) and _lives(one, now_s, keep)), default=None)
 
 
-def sweep(folder: Folder, handle: "TableHandle | None", *, now_s: float, keep: timedelta = KEEP) -> list[str]:
+def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
     """Remove the leftovers of one table and tell their names.
 
     Args:
-        folder: The table's folder.
-        handle: Its newest version, None where there is none yet.
+        tables: The format.
+        name: The table's.
         now_s: Time, seconds since 1970.
         keep: See `leftovers`.
+
+    Raises:
+        HoldError: the table was altered by hand.
+        RetryError: the storage or the catalogue does not answer.
+        OSError: the storage refuses.
     """
+    folder = tables.folder / name
     files = folder.entries()
     since_s = working_since(files, now_s=now_s, keep=keep)
-    manifests = [one._replace(name=f"{_METADATA}/{one.name}") for one in _manifests(folder)] if handle else []
+    manifests = [one._replace(name=f"{_METADATA}/{one.name}") for one in _manifests(folder)]
+    # Only now: a job that ended before its lease was looked for has committed by now, and this version names its files.
+    handle = tables.open(name)
+    manifests = manifests if handle else []
 
     def found(named: set[str]) -> list[str]:
         old = [one.name for one in manifests if one.written_s < _before(now_s, keep, since_s)]
@@ -164,8 +173,8 @@ def sweep(folder: Folder, handle: "TableHandle | None", *, now_s: float, keep: t
     if handle is not None and found(named):  # history is read only if there is something old
         named = handle.named()
     removed = found(named)
-    for name in removed:
-        folder.remove(name)
+    for one in removed:
+        folder.remove(one)
     if removed:
         log.info("removed %d files without a commit from %s", len(removed), folder)
     return removed

@@ -66,10 +66,10 @@ def vacuum_tables(config: HubConfig, names: Iterable[str], *, keep: timedelta, n
         Failed: there is no table of such a name.
     """
 
-    def work(tables: Tables, folder: Folder, name: str) -> Upkeep:
+    def work(tables: Tables, _folder: Folder, name: str) -> Upkeep:
         handle = tables.open(name)
         removed = handle.vacuum(keep, now_s=now_s) if handle else 0
-        return Upkeep(name, removed=removed + len(sweep(folder, tables.open(name), now_s=now_s)))
+        return Upkeep(name, removed=removed + len(sweep(tables, name, now_s=now_s)))
 
     yield from _each(config, names, work)
     sweep_scratch(lake_folder(config), now_s=now_s)

@@ -292,7 +292,7 @@ def test_two_drivers_deliver_once(hub, spark, monkeypatch):
     assert (report.rows, later.rows) == (0, 0)
     assert_agrees(hub, lake_rows(hub))
     tables = open_tables(hub.config)
-    sweep(tables.folder / hub.folder.name, tables.open(hub.folder.name), now_s=time.time() + 2 * 86_400)
+    sweep(tables, hub.folder.name, now_s=time.time() + 2 * 86_400)
     assert len(list(hub.folder.glob("*.parquet"))) == len(hub.files())
 
 

@@ -56,8 +56,8 @@ def test_a_table_lives_in_an_object_store(tables):
         stale.commit(late.files, {FIRST: 4})
     assert compact(tables, tables.folder / NAME, NAME).before == 4
     now_s = time.time()
-    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s) == []
-    gone, *manifests = sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s + 2 * DAY_S)
+    assert sweep(tables, NAME, now_s=now_s) == []
+    gone, *manifests = sweep(tables, NAME, now_s=now_s + 2 * DAY_S)
     assert gone == late.files[0].path
     assert all(one.endswith(".avro") for one in manifests)
     assert tables.open(NAME).vacuum(timedelta(0), now_s=now_s + 10) >= 4

@@ -43,7 +43,7 @@ class World:
     def rows(self, name: str = NAME, column: str = "id") -> list[int]:
         """A column of every live row, once everything is gone that can go."""
         folder = self.tables.folder / name
-        sweep(folder, self.tables.open(name), now_s=time.time() + TWO_DAYS_S)
+        sweep(self.tables, name, now_s=time.time() + TWO_DAYS_S)
         files = self.tables.open(name).files()
         return sorted(number for path in files for number in folder.rows(path, [column])[column].to_pylist())
 

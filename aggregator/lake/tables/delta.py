@@ -31,6 +31,7 @@ from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,
     LiveFile,
+    TableUnavailable,
     check_division,
     check_files,
     check_growth,
@@ -154,8 +155,8 @@ class DeltaHandle:
         restored: int | None = None
         for entry in self.table.history(_LOOK_BACK):
             if entry.get("operation") == "RESTORE" and restored is None:
-                restored = int(entry.get("operationParameters", {}).get("version", 0))
-            if entry.get("operation") == "WRITE":
+                restored = int(entry.get("operationParameters", {}).get("version") or 0)  # by time: it may be any
+            if _ATTEMPT in entry:  # the hub's own; what others wrote says nothing of its rows
                 if restored is not None and restored < entry["version"]:
                     raise HoldError(
                         f"table {self.folder}: version {restored} was restored; rows that came later are missing",
@@ -265,6 +266,7 @@ class DeltaHandle:
         """As the port says: one version with `txn` actions beside the files."""
         check_growth(self.owner, self.positions(positions), positions)
         files = check_files(self.owner, self.divided_by(), files)
+        self._check_staged(files)
         now_ms, news = int(time.time() * 1000), bool(positions)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, dict(file.partition), now_ms, news, file.stats) for file in files
@@ -308,6 +310,21 @@ class DeltaHandle:
         except (DeltaError, OSError) as error:
             raise unavailable(self.folder, error) from None
         return len(removed)
+
+    def _check_staged(self, files: Iterable[StagedFile]) -> None:
+        """Delta names whatever it is told to, and one file that is gone makes the whole table unreadable.
+
+        Raises:
+            TableUnavailable: somebody removed what was staged.
+        """
+        with told(self.folder):
+            gone = self.folder.missing([file.path for file in files])
+        if gone:
+            raise TableUnavailable(
+                f"table {self.folder}: {len(gone)} staged files are gone before their commit",
+                hint="does another tool remove what no version names (`VACUUM` without an age), or is a clock wrong?"
+                " the next cycle stages them again",
+            )
 
     def _took_effect(self, attempt: str) -> bool:
         """Whether the next version is this attempt's: a store may apply a commit and refuse it all the same."""

@@ -70,7 +70,7 @@ def content(tables) -> dict[int, int]:
 
 def orphans(tables) -> set[str]:
     """Files in the table's folder that no version names, once what commits were sent with is two days old."""
-    sweep(tables.folder / NAME, tables.open(NAME), now_s=time.time() + 2 * 86_400)
+    sweep(tables, NAME, now_s=time.time() + 2 * 86_400)
     here = {one.name for one in (tables.folder / NAME).entries() if one.name.endswith(".parquet")}
     return here - {path.rpartition("/")[2] for path in tables.open(NAME).named()}
 

@@ -126,7 +126,7 @@ def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
     with pytest.raises(CommitConflict):
         ours.refresh([FIRST], force=True)
     assert len(state(tables, ours)) == 2
-    sweep(tables.folder / ours.table, tables.open(ours.table), now_s=time.time() + 2 * 86_400)
+    sweep(tables, ours.table, now_s=time.time() + 2 * 86_400)
     live = tables.open(ours.table).named()
     assert {path.name for path in (tmp_path / ours.table).glob("*.parquet")} <= live
 

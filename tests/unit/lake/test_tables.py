@@ -197,8 +197,8 @@ def test_files_of_a_kept_version_are_no_leftovers(tables):
     lost = staged(tables, FIRST, 3, 4, ids(4)).files[0].path
     folder = Path(tables.folder) / NAME
     now_s = (folder / lost).stat().st_mtime
-    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s) == []
-    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=now_s + 2 * 86_400) == [lost]
+    assert sweep(tables, NAME, now_s=now_s) == []
+    assert sweep(tables, NAME, now_s=now_s + 2 * 86_400) == [lost]
     assert read_ids(tables) == [1, 2, 3]
 
 

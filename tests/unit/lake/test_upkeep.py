@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,7 +156,7 @@ def test_delta_files_that_a_kept_version_names_are_no_leftovers(tmp_path):
     compact(tables, tables.folder / NAME, NAME)
     for path in tmp_path.glob("*/hub-*.parquet"):
         os.utime(path, (0, 0))
-    assert sweep(tables.folder / NAME, tables.open(NAME), now_s=datetime.now(UTC).timestamp()) == []
+    assert sweep(tables, NAME, now_s=datetime.now(UTC).timestamp()) == []
 
 
 @FORMATS
@@ -228,6 +228,34 @@ def test_a_restored_delta_table_is_held(tmp_path):
         tables.open(NAME)
     DeltaTable(tmp_path / NAME).restore(newest)
     assert read_ids(tables) == [0, 1, 2]
+
+
+def test_what_others_write_hides_no_restored_version(tmp_path):
+    """A user's own rows on top of the restored version say nothing of the hub's."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    small_files(tables, 3)
+    newest = tables.open(NAME).version
+    DeltaTable(tmp_path / NAME).restore(newest - 1)
+    write_deltalake(tmp_path / NAME, ids(7), mode="append")
+    with pytest.raises(HoldError, match=f"restore version {newest}"):
+        tables.open(NAME)
+    DeltaTable(tmp_path / NAME).restore(newest)
+    assert read_ids(tables) == [0, 1, 2]
+
+
+def test_a_delta_table_that_was_restored_by_time_is_held(tmp_path):
+    """Spark writes a version of null then; which one it was is not asked."""
+    tables = DeltaTables("hub", Folder(str(tmp_path)))
+    small_files(tables, 2)
+    newest = tables.open(NAME).version
+    DeltaTable(tmp_path / NAME).restore(newest - 1)
+    entry = tmp_path / NAME / "_delta_log" / f"{newest + 1:020}.json"
+    text = entry.read_text()
+    told = f'"version":"{newest - 1}"' if f'"version":"{newest - 1}"' in text else f'"version":{newest - 1}'
+    assert told in text
+    entry.write_text(text.replace(told, '"version":null,"timestamp":"2026-01-01 00:00:00"'))
+    with pytest.raises(HoldError, match=f"restore version {newest}"):
+        tables.open(NAME)
 
 
 def test_a_delta_table_whose_positions_expire_is_held(tmp_path):
