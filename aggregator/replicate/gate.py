@@ -82,6 +82,11 @@ class Gate:
 
     def stuck(self) -> bool:
         """Whether a partition has stayed closed for so long that only another epoch helps."""
+        if self._is_overdue():
+            self._ask()  # nobody may have wanted to write there since
+        return self._is_overdue()
+
+    def _is_overdue(self) -> bool:
         return bool(self._closed) and self._world.now() - min(self._closed.values()) > STUCK_S
 
     def _ask(self) -> None:
