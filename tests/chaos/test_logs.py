@@ -100,10 +100,10 @@ def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
 def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
     """Fault 3: a flow that waits for a registry is not read; when it is read again, the edge's leader epoch tells."""
     trial, broker = epochs.trial, epochs.trial.sandbox.edges["eu"]
-    away, asked = threading.Event(), threading.Event()
+    away, asked, back = threading.Event(), threading.Event(), threading.Event()
 
     class Registry:
-        """The trial's strip, behind a registry that is away for a while."""
+        """The trial's strip, behind a registry that takes its time once, and then does not answer."""
 
         def __init__(self, strip):
             self._strip = strip
@@ -113,7 +113,9 @@ def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
 
         def strip(self, batch):
             if away.is_set():
+                away.clear()
                 asked.set()
+                assert back.wait(120), "so that nothing is read before the log has grown again"
                 raise Unreachable("the registry does not answer", hint="start it")
             return self._strip.strip(batch)
 
@@ -132,9 +134,8 @@ def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), 0) for n in range(30)])
     assert leader_epoch(broker.config, (trial.topic, 0), timeout_s=5.0) > before
-    away.clear()
-    # A flow that has waited for long is tried again every half a minute.
-    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=150, what="the alarm")
+    back.set()
+    wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=60, what="the alarm")
     epochs.central.publish(plan.epoch)
     (held,) = running.outcome().holds
     assert (held.gap.kind, held.gap.start) == ("shrunk", 10)
