@@ -38,6 +38,7 @@ class Readers:
         self._flows = flows
         self._readers: dict[str, Reader] = {}
         self._heard: dict[str, float] = {}
+        self._unwatched: set[EdgePartition] = set()  # released since their last records
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
@@ -116,7 +117,8 @@ class Readers:
         if flow is None or not flow.reading:
             return
         if fault.kind is FaultKind.POSITION_LOST:
-            self._lose(flow, fault)
+            if self._is_whole(flow):
+                self.wait(flow, fault.detail)
         elif fault.kind is FaultKind.DAMAGED:
             self._damage(flow, fault)
         else:
@@ -125,18 +127,20 @@ class Readers:
     def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:
         """Whether records are not taken, because they are of another log, or because nobody can say it now.
 
-        A lower leader epoch than the cursor's alone proves nothing: the cursor's may be that of a later record.
+        While a partition is read, the client itself compares its position with every new leader; it does not where a
+        partition is read again whose new leader it knows already. And a lower leader epoch than the cursor's alone
+        proves nothing: the cursor's may be that of a later record.
         """
-        known = flow.cursor.entry.leader_epoch
-        if known is None or chunk.leader_epoch is None or chunk.leader_epoch >= known:
+        source, known = flow.plan.source, flow.cursor.entry.leader_epoch
+        if not flow.reading:
             return False
-        try:
-            self._must_be_ours(flow, self._readers[flow.plan.source.edge].leader_epoch((chunk.topic, chunk.partition)))
-        except HoldError as error:
-            self.hold(flow, HoldReason.RECREATED, str(error))
-        except RetryError as error:
-            self.wait(flow, error.message)
-        return not flow.reading
+        unwatched = source in self._unwatched
+        self._unwatched.discard(source)
+        if known is None or chunk.leader_epoch is None or chunk.leader_epoch == known:
+            return False
+        if chunk.leader_epoch > known and not unwatched:
+            return False
+        return not self._is_whole(flow)
 
     @staticmethod
     def _must_be_ours(flow: Flow, leader_epoch: int | None) -> None:
@@ -147,21 +151,21 @@ class Readers:
                 hint="a recreated topic goes on as a new incarnation as soon as its id is seen; else look at the edge",
             )
 
-    def _lose(self, flow: Flow, fault: Fault) -> None:
+    def _is_whole(self, flow: Flow) -> bool:
+        """Whether the log before the position is what was read; if not, the flow is held, waits, or goes on behind."""
         try:
-            lost, whole = self._lost(flow, fault.at)
+            lost, whole = self._lost(flow)
         except HoldError as error:
             self.hold(flow, HoldReason.RECREATED, str(error))
-            return
+            return False
         except RetryError as error:
             self.wait(flow, error.message)
-            return
-        if lost is None:
-            if whole is not None:
-                flow.cursor = flow.cursor.known(whole)
-            self.wait(flow, fault.detail)
-        else:
+            return False
+        if lost is not None:
             self._go_without(flow, lost)
+        elif whole is not None:
+            flow.cursor = flow.cursor.known(whole)
+        return lost is None
 
     def _go_without(self, flow: Flow, lost: Gap) -> None:
         """Go on behind a gap, or stand still before it, as the flow's rule says."""
@@ -190,12 +194,13 @@ class Readers:
         if flow.cursor.hold is not None:
             flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
-    def _lost(self, flow: Flow, at: Partition) -> tuple[Gap | None, int | None]:
+    def _lost(self, flow: Flow) -> tuple[Gap | None, int | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
 
         The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time.
         """
-        reader, now_ms, entry = self._readers[flow.plan.source.edge], self._world.clock_ms(), flow.cursor.entry
+        source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._world.clock_ms()
+        reader, at = self._readers[source.edge], (source.topic, source.partition)
         leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
         self._must_be_ours(flow, leader_epoch)
         log = reader.log_range(at)
@@ -208,6 +213,7 @@ class Readers:
 
     def _release(self, flow: Flow) -> None:
         source = flow.plan.source
+        self._unwatched.add(source)
         self._readers[source.edge].release((source.topic, source.partition))
 
     def _start(self, flow: Flow) -> None:

@@ -2,7 +2,8 @@
 
 What it keeps of Kafka: a leader epoch that never falls along a log and is counted up with every cut; an edge that is
 asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
-of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known.
+of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known; where a
+partition is read again whose leader the client knows already, it is not.
 """
 
 from collections.abc import Mapping
@@ -125,12 +126,15 @@ class SimReader:
         self._edge = edge
         self._life = life
         self._places: dict[tuple[str, int], _Place] = {}
+        self._met: dict[tuple[str, int], int] = {}  # leaders with which a position was compared
 
     def assign(self, starts: Mapping[tuple[str, int], Start]) -> None:
-        self._places = {at: _Place(*start) for at, start in starts.items()}
+        self._places = {at: _Place(*start, self._met.get(at)) for at, start in starts.items()}
 
     def start(self, at: tuple[str, int], start: Start) -> None:
-        self._places[at] = _Place(*start)
+        """The client compares nothing with a leader that it knows."""
+        knows = at in self._met and self._edge.log.topic_id == self._life
+        self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else None)
 
     def release(self, at: tuple[str, int]) -> None:
         self._places.pop(at, None)
@@ -169,10 +173,10 @@ class SimReader:
 
     def _lost(self, place: _Place, partition: int) -> bool:
         life = self._edge.log
-        if place.leader_epoch is not None and place.seen != life.leader_epochs[partition]:
-            if life.end_of(partition, place.leader_epoch) < place.offset:
+        if place.seen != life.leader_epochs[partition]:
+            if place.leader_epoch is not None and life.end_of(partition, place.leader_epoch) < place.offset:
                 return True
-            place.seen = life.leader_epochs[partition]
+            self._met[TOPIC, partition] = place.seen = life.leader_epochs[partition]
         return not life.starts[partition] <= place.offset <= len(life.partitions[partition])
 
     def _asked(self) -> None:

@@ -167,6 +167,11 @@ MUTANTS = [
         situation="everything at the edge",
     ),
     Mutant(
+        "leader epoch: only the client compares it where a partition is read again",
+        [(READERS, "chunk.leader_epoch > known and not unwatched", "chunk.leader_epoch > known")],
+        situation="everything at the edge",
+    ),
+    Mutant(
         "leader epoch: forgotten by every assignment",
         [(CURSOR, "Start(self.entry.next_offset, self.entry.leader_epoch)", "Start(self.entry.next_offset)")],
         situation="cut logs",
@@ -183,7 +188,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: a log that was found whole is asked about for ever",
-        [(READERS, "            if whole is not None:\n                flow.cursor = flow.cursor.known(whole)\n", "")],
+        [(READERS, "elif whole is not None:\n            flow.cursor = flow.cursor.known(whole)", "elif whole is None:\n            pass")],  # noqa: E501 - one passage
         situation="cut logs",
     ),
     Mutant(

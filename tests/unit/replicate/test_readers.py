@@ -89,6 +89,17 @@ def test_records_of_a_leader_below_ours_are_not_taken(of_chunk, of_leader, forei
     assert (flow.cursor.waiting is not None) is (of_leader is None)
 
 
+@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+def test_a_flow_that_was_not_read_for_a_while_looks_back_at_a_new_leader(cut, gap):
+    """The client compares nothing with a leader that it knows already; in a partition that it reads on, it does."""
+    readers, flow = reading(Edge(4, cut))
+    assert readers.is_foreign(flow, chunk(4)) is False
+    readers.wait(flow, "the registry does not answer")
+    readers.wake(100.0)
+    assert readers.is_foreign(flow, chunk(4)) is (gap is not None)
+    assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
+
+
 @pytest.mark.parametrize(
     ("of_leader", "cut", "start", "held"),
     [
