@@ -97,7 +97,10 @@ a flow is held, an edge did not answer."""
     help="Records before this time; by default as far as the hub has read.",
 )
 @click.option(
-    "--wait", type=Length(), metavar="DURATION", help="How long to wait for tables to get what is at central: 30s, 2m."
+    "--wait",
+    type=Length(),
+    metavar="DURATION",
+    help="How long to wait for tables to get what is at central; by default two commits of the lake while a hub runs.",
 )
 @output_option
 def audit(
@@ -115,14 +118,14 @@ def audit(
 
     Every record that the edge still has, up to the hub's committed position, must be at central once, and in the lake
     (a table or its quarantine) once, or be explained: dead letter, suppressed, accepted gap, deleted by central's own
-    retention. What was not compared is listed with its reason. While the hub runs its tables are a commit behind: wait
-    for them, or name an end.
+    retention. What was not compared is listed with its reason. While the hub runs its tables are a commit behind, and
+    are waited for.
     """
     from aggregator.observe.audit import audit as audited  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.observe.verdicts import Selection  # noqa: PLC0415
 
     selection = Selection(edge, topic, partition, since, until)
-    wait_s = wait.total_seconds() if wait else 0.0
+    wait_s = wait.total_seconds() if wait is not None else None
     answer = audited(load_config(config, os.environ), selection, now_ms=int(time.time() * 1000), wait_s=wait_s)
     emit(answer.plain(), output, lambda: _text(answer))
     raise SystemExit(answer.exit_code)

@@ -14,6 +14,7 @@ from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.kafka.control import read_control
 from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.kafka.requests import by_flow
 from aggregator.lake.current import SUFFIX as CURRENT
@@ -29,25 +30,28 @@ from aggregator.observe.survey import survey
 from aggregator.observe.tally import Finding, ranges_of
 from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
 
+# Beside the interval, what a cycle of the lake may take.
+_CYCLE_S = 30.0
 _NOT_WANTED = Omission(FLOW, "not_wanted", "no rule of the configuration names it any more", final=True)
 
 
-def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float = 0.0) -> Audit:
+def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float | None = None) -> Audit:
     """Compare edges, central and the lake.
 
     Args:
         config: The hub.
         selection: Which flows.
         now_ms: The present; retention at central is judged by it.
-        wait_s: How long to wait for tables to get what is at central.
+        wait_s: How long to wait for tables to get what is at central; by default two of the lake's commits and
+            half a minute while a hub holds the lease, and not at all without one.
 
     Raises:
         Unreachable: central does not answer.
         Failed: the ledger or a request is damaged, or a transaction at central stays open.
     """
-    patient_until = time.monotonic() + wait_s
-    found = survey(config, now_ms=now_ms)
     names = HubNames(config.hub)
+    patient_until = time.monotonic() + (_patience_s(config, names) if wait_s is None else wait_s)
+    found = survey(config, now_ms=now_ms)
     late = LateWork.of(read_backfills(config.central, names).values())
     letters, held = letter_offsets(config.central, names), last_troubles(config, names)
     paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
@@ -72,6 +76,14 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     beside += _current_states(config, found.ledger, selection)
     strange = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
     return Audit(config.hub, (*begun, *fresh.flows), tuple(strange), tuple(beside))
+
+
+def _patience_s(config: HubConfig, names: HubNames) -> float:
+    """How long a table may need for what is at central: nobody brings it anything while no hub runs."""
+    lease = read_control(config.central, names).lease
+    if config.lake is None or lease is None or lease.released:
+        return 0.0
+    return 2 * config.lake.commit_interval.total_seconds() + _CYCLE_S
 
 
 def _by_topic(ledger: Iterable[EdgePartition], selection: Selection) -> dict[tuple[str, str], list[EdgePartition]]:

@@ -102,7 +102,7 @@ class LakeView:
                 return Omission(LAKE, "quality", f"{where}: its quality gate holds what follows, by {rules}")
             if told := self._misfit(tables, self._handle, at, OffsetRange(start, bounds.end)):
                 return Omission(LAKE, "schema", f"{where}: {told}")
-        return Omission(LAKE, "behind", f"{where}: run the hub, or audit with --wait while it runs")
+        return Omission(LAKE, "behind", f"{where}: run the hub, or give --wait more time while it runs")
 
     def _rules(self, tables: Tables, at: Partition, start: int) -> str:
         """Rules of the quality gate that hold what begins here."""

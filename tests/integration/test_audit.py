@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from aggregator.cli.main import main
 from tests.epochs import Epochs
-from tests.trial import ORDER, settle
+from tests.trial import ORDER, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -162,6 +162,21 @@ def drop_row_group(path) -> None:
     kept = [groups.read_row_group(number) for number in range(1, groups.num_row_groups)]
     groups.close()
     pq.write_table(pa.concat_tables(kept), name)
+
+
+def test_the_tables_of_a_hub_that_runs_are_waited_for(trial):
+    """A healthy hub's table is a commit behind: without a word the audit waits for it, and asked not to, says so."""
+    trial.settings["lake"]["commit_interval"] = "20s"
+    trial.write()
+    trial.produce("eu", 200)
+    with trial.running():
+        wait_for(lambda: trial.lake_version() and len(trial.lake()) == 200, timeout=90, what="the first rows")
+        trial.produce("eu", 50)
+        wait_for(lambda: trial.central_count("eu") == 250, timeout=60, what="the next records at central")
+        behind = audit(trial, "--wait", "1ms", expect=4)
+        assert {one["kind"] for flow in behind["flows"] for one in flow["not_compared"]} == {"behind"}
+        answer = audit(trial, expect=0)
+    assert sum(flow["at_central"]["records"] for flow in answer["flows"]) == 250
 
 
 def test_what_nobody_looked_at_is_no_ok(trial):
