@@ -20,7 +20,7 @@ from aggregator.kafka import topics
 from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.beats import HeartbeatEmitter
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeWatch, unanswered
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.keeper import LeaseKeeper
@@ -32,6 +32,8 @@ from aggregator.threads import Pulse, Threads
 
 _FIRST_LOOK_S = 5.0
 _TICK_S = 0.1
+# A topic that was just created gets its leaders within so long, mostly.
+_AGAIN_S = 1.0
 # Longer than opening an epoch takes before it is an error, and than slots take to end.
 _BOUND_S = 180.0
 
@@ -173,12 +175,20 @@ class Driver:
         self._warming.wait(self._stop)
 
         def over(result: EpochResult) -> bool:
-            return self._drain and result.all("drained") and self._waited_for_edges(began)
+            done = self._drain and result.all("drained")
+            return done and not self._waits_for_central(result, began) and self._waited_for_edges(began)
 
         found = run_epochs(
             runner.run, keeper, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
         )
         return found or EpochResult((), ())
+
+    def _waits_for_central(self, result: EpochResult, began: float) -> bool:
+        """With `--drain`: whether another epoch is to try what central had not decided, within the patience."""
+        patience_s = self._config.replication.drain_patience.total_seconds()
+        if not any(hold.reason is HoldReason.UNDECIDED for hold in result.refused):
+            return False
+        return time.monotonic() - began < patience_s and not self._stop.wait(_AGAIN_S)
 
     def _waited_for_edges(self, began: float) -> bool:
         """With `--drain`: give whoever has not answered the rest of the patience; False when one of them came."""

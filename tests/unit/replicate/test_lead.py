@@ -1,12 +1,17 @@
 """Leading: epochs follow each other, failures are counted only while none lasts, and a driver proves that it leads."""
 
 import threading
+import time
 
 import pytest
 
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.replicate.epochs import is_old
+from aggregator.replicate.cursor import Hold, HoldReason
+from aggregator.replicate.driver import Driver
+from aggregator.replicate.epochs import EpochResult, is_old
 from aggregator.replicate.lead import run_epochs
+from aggregator.threads import Threads
+from tests.unit.replicate.test_planning import CONFIG, FLOW
 
 
 class Keeper:
@@ -104,3 +109,16 @@ def test_an_epoch_has_a_greatest_age():
     """What it refused is tried again after five minutes, what its slots hold after half an hour."""
     assert [is_old(age_s, refused=True) for age_s in (299.0, 300.0)] == [False, True]
     assert [is_old(age_s, refused=False) for age_s in (1799.0, 1800.0)] == [False, True]
+
+
+def test_a_drain_tries_again_what_central_had_not_decided():
+    """The leaders of topics that the drain itself has created may come late: until its patience is over they may."""
+    driver = Driver(CONFIG, None, {}, identity="me", drain=True, stop=threading.Event(), threads=Threads())
+    patience_s = CONFIG.replication.drain_patience.total_seconds()
+    undecided, other = (
+        EpochResult((), (Hold(FLOW, reason, "why"),)) for reason in (HoldReason.UNDECIDED, HoldReason.RETENTION)
+    )
+    now_s = time.monotonic()
+    assert driver._waits_for_central(undecided, now_s)
+    assert not driver._waits_for_central(undecided, now_s - patience_s)
+    assert not driver._waits_for_central(other, now_s)
