@@ -88,7 +88,9 @@ def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -
         if meaning is FaultKind.DAMAGED:
             begins = message.offset()
             return begins if error.code() < KafkaError.UNKNOWN and begins is not None else _UNKNOWN
-        if meaning is not Passing.BY_ITSELF:
+        if meaning is FaultKind.POSITION_LOST:  # behind a damaged batch the library goes astray by some bytes
+            reader.assign([TopicPartition(*at, offset)])
+        elif meaning is not Passing.BY_ITSELF:
             raise KafkaException(error)
     raise _silent(at, "no answer")
 

@@ -17,15 +17,17 @@ _HEAD = struct.Struct(">qi")  # base offset, and how much of the batch follows
 
 @pytest.fixture
 def topic(trial):
-    """A topic of one partition on the first edge."""
+    """A topic of two partitions on the first edge; the first one gets damaged."""
     name = f"{trial.topic}-damaged"
-    trial.create("eu", 1, topic=name)
+    trial.create("eu", 2, topic=name)
     return name
 
 
 def batches(trial, topic, count, **options):
-    """Append batches of ten records each, by a producer of these options."""
+    """Append batches of ten records each to the first partition, by a producer of these options."""
     producer = Producer({"bootstrap.servers": trial.sandbox.edges["eu"].bootstrap, "linger.ms": 500, **options})
+    producer.produce(topic, trial.value(0), b"k", 1)  # it knows the topic now: no batch is sent before it is whole
+    assert producer.flush(30) == 0
     for number in range(count):
         for place in range(BATCH):
             producer.produce(topic, trial.value(number * BATCH + place), b"k", 0)
@@ -42,6 +44,7 @@ def damage(trial, topic, *numbers):
         while at < len(content):
             starts.append(at)
             at += _HEAD.size + _HEAD.unpack_from(content, at)[1]
+        assert [_HEAD.unpack_from(content, at)[0] for at in starts] == list(range(0, len(starts) * BATCH, BATCH))
         for number in numbers:
             content[starts[number] + 90] ^= 0xFF
         segment.write_bytes(content)
@@ -49,18 +52,25 @@ def damage(trial, topic, *numbers):
         broker.start()
 
 
-def polled(reader, enough):
-    """Offsets and faults, until there is enough of them."""
-    offsets, faults = [], []
+def polled(reader, at, start, enough=lambda _: False):
+    """Offsets from `start` on until there are enough of them or something is damaged, and that fault.
+
+    Behind a damaged batch the library goes astray by some bytes, and may then say that the position is lost: whoever
+    looks at the edge, as a slot does, sees that it is not, and reads on.
+    """
+    offsets = []
+    reader.assign({at: Start(start)})
 
     def more():
         found = reader.poll(1000, 0.2)
         offsets.extend(offset for chunk in found.chunks for offset in chunk.offsets)
-        faults.extend(found.faults)
-        return enough(offsets, faults)
+        for fault in found.faults:
+            if fault.kind is not FaultKind.POSITION_LOST:
+                return fault
+            reader.assign({at: Start(offsets[-1] + 1 if offsets else start)})
+        return enough(offsets)
 
-    wait_for(more, timeout=40, what="records or a fault")
-    return offsets, faults
+    return offsets, wait_for(more, timeout=40, what="records or a fault")
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -71,15 +81,13 @@ def test_a_batch_that_is_damaged_on_disk_is_a_fault_with_its_end(trial, topic, c
     reader = EdgeReader(trial_config(trial), buffer_bytes=1 << 20)
     try:
         for start, end, readable in ((0, 10, 20), (20, 30, 50), (14, 14, 20)):
-            reader.assign({(topic, 0): Start(start)})
-            offsets, faults = polled(reader, lambda _, faults: faults)
+            offsets, fault = polled(reader, (topic, 0), start)
             assert offsets == list(range(start, end))
-            assert (faults[0].at, faults[0].kind) == ((topic, 0), FaultKind.DAMAGED)
-            assert "CRC" in faults[0].detail
+            assert (fault.at, fault.kind) == ((topic, 0), FaultKind.DAMAGED)
+            assert "CRC" in fault.detail
             assert reader.readable_from((topic, 0), end) == readable
         assert reader.readable_from((topic, 0), 5) is None
-        reader.assign({(topic, 0): Start(50)})
-        assert polled(reader, lambda offsets, _: len(offsets) == BATCH) == (list(range(50, 60)), [])
+        assert polled(reader, (topic, 0), 50, lambda offsets: len(offsets) == BATCH) == (list(range(50, 60)), True)
     finally:
         reader.close()
 
@@ -95,8 +103,7 @@ def test_a_batch_that_inflates_beyond_the_client_s_limit_is_a_fault(trial, topic
     batches(trial, topic, 1)
     reader = EdgeReader(trial_config(trial), buffer_bytes=1 << 20)
     try:
-        reader.assign({(topic, 0): Start(0)})
-        offsets, (fault, *_) = polled(reader, lambda _, faults: faults)
+        offsets, fault = polled(reader, (topic, 0), 0)
         assert (offsets, fault.kind) == ([], FaultKind.DAMAGED)
         assert "_BAD_COMPRESSION" in fault.detail
         assert reader.readable_from((topic, 0), 0) == 90
@@ -129,5 +136,5 @@ def test_a_damaged_batch_is_a_gap_that_somebody_accepts(epochs):
     assert accepted.returncode == 0, accepted.stderr
     (plan,) = epochs.plans()
     assert epochs.run(plan).holds == ()
-    assert sorted(trial.numbers("eu")) == [*range(BATCH), *range(2 * BATCH, 3 * BATCH)]
+    assert sorted(trial.numbers("eu")) == sorted([0, *range(BATCH), *range(2 * BATCH, 3 * BATCH)])
     assert "gap" not in trial.ledger()["eu", 0]
