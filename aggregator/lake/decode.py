@@ -10,7 +10,7 @@ Invariant: both decoders give the same table, and a number that its column can n
 import io
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast
@@ -25,6 +25,7 @@ from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.lift import lift
+from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN, Note, Place, bare_decimals, flags, noted, with_notes, within
 from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.lake.shape import RECORD_TIMES, Nothing, Record, Shape, read_shape
@@ -32,8 +33,8 @@ from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"
 _MS, _US = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
+_FEW = 64  # values that are decoded again one by one for the sake of one of them
 _SYNC = bytes(range(16))
-_ORIGIN_PARTS = 6
 
 
 class Undecodable(Exception):
@@ -75,17 +76,31 @@ class Decoder:
         Returns:
             Its columns, and `_out_of_range` where one of the values has a number that its column can not hold.
         """
-        frame = values[0][:HEADER_BYTES]
+        tables = list(self._read(values, values[0][:HEADER_BYTES]))
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default").combine_chunks()
+
+    def _read(self, values: Sequence[bytes], frame: bytes) -> Iterator[pa.Table]:
+        """Their tables: what polars can not read in halves, so that the slow decoder has few of those beside it."""
+        if values[0][:HEADER_BYTES] != frame:
+            raise Undecodable
         data = b"".join([values[0][HEADER_BYTES:], *values[1:], frame])
         top = Place("", partial(np.arange, len(values)))
-        read = self._by_polars if self.engine == "polars" else self._by_fastavro
-        plain = read(data, len(values), frame, top.notes)
+        plain = self._by_polars(data, len(values), frame) if self.engine == "polars" else None
+        if plain is not None:
+            yield self._lifted(plain, top, len(values))
+        elif self.engine == "polars" and len(values) > _FEW:
+            for half in (slice(None, len(values) // 2), slice(len(values) // 2, None)):
+                yield from self._read(values[half], frame)
+        else:
+            yield self._lifted(self._by_fastavro(data, len(values), frame, top.notes), top, len(values))
+
+    def _lifted(self, plain: Mapping[str, Any], top: Place, count: int) -> pa.Table:
         try:
             lifted = [lift(shape, plain[at], top.inside(name)) for at, name, shape in self._parts]
         except (pa.ArrowException, ValueError):
             raise Undecodable from None
         table = pa.table(lifted, names=[name for _, name, _ in self._parts])
-        return table.append_column(COLUMN, flags(top.notes, len(values))) if top.notes else table
+        return table.append_column(COLUMN, flags(top.notes, count)) if top.notes else table
 
     @cached_property
     def _parts(self) -> list[tuple[str, str, Shape]]:
@@ -115,13 +130,14 @@ class Decoder:
     def _bare(self) -> Any:
         return fastavro.parse_schema(plain_schema(self.record, bare=True))
 
-    def _by_polars(self, data: bytes, count: int, frame: bytes, notes: list[Note]) -> dict[str, Any]:
+    def _by_polars(self, data: bytes, count: int, frame: bytes) -> dict[str, Any] | None:
+        """None where it can not read them, and another decoder perhaps can."""
         block = b"".join((self._header, _long(count), _long(len(data)), data, _SYNC))
         try:
             read = pl.read_avro(io.BytesIO(block)).to_arrow()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             # A Rust panic is a BaseException; the values may still be right (a decimal padded beyond 16 bytes).
-            return self._by_fastavro(data, count, frame, notes)
+            return None
         if (
             read.num_rows != count
             or not pc.all(pc.equal(read[FRAME_FIELD], pa.scalar(frame, pa.large_binary()))).as_py()
@@ -322,58 +338,6 @@ def _fixed_columns(batch: Committed, times: Place) -> pa.Table:
         pa.array(batch.offsets, pa.int64()),
     ]
     return pa.Table.from_arrays(arrays, schema=FIXED_COLUMNS)
-
-
-def origin_columns(headers: Sequence[bytes | None]) -> tuple[Any, ...]:
-    """Edge, topic, partition, offset, incarnation of `hub.origin` headers, as `coordinates.Origin` writes them."""
-    try:
-        texts = pl.Series(headers, dtype=pl.Binary).cast(pl.String)
-    except pl.exceptions.PolarsError:  # not the hub's own: one is no UTF-8
-        texts = pl.Series([_text(header) for header in headers], dtype=pl.String)
-    return _alike(texts) or _each(texts)
-
-
-def _text(header: bytes | None) -> str | None:
-    try:
-        return None if header is None else header.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _alike(texts: pl.Series) -> tuple[Any, ...] | None:
-    """The columns of headers that differ in their offset only, as those of one edge partition do; else None."""
-    parts = (texts[0] or "").split("/") if len(texts) else []
-    if len(parts) != _ORIGIN_PARTS or texts.null_count():
-        return None
-    before, after = "/".join(parts[:4]) + "/", "/" + parts[5]
-    long_enough = texts.str.len_bytes() > len((before + after).encode())
-    if not (texts.str.starts_with(before) & texts.str.ends_with(after) & long_enough).all():
-        return None
-    offsets = texts.str.strip_prefix(before).str.strip_suffix(after).cast(pl.Int64, strict=False)
-    if offsets.null_count():
-        return None
-    edge, topic, partition, _, incarnation = (pa.repeat(column[0], len(texts)) for column in _each(texts[:1]))
-    return edge, topic, partition, offsets.to_arrow(), incarnation
-
-
-def _each(texts: pl.Series) -> tuple[Any, ...]:
-    parts = texts.str.split("/")
-    whole = parts.list.len() == _ORIGIN_PARTS
-    parts = pl.select(pl.when(whole).then(parts)).to_series()
-
-    def text(index: int) -> Any:
-        return parts.list.get(index, null_on_oob=True)
-
-    def number(index: int, kind: type[pl.DataType]) -> Any:
-        return text(index).cast(kind, strict=False).to_arrow()
-
-    return (
-        text(1).to_arrow().cast(pa.string()),
-        text(2).to_arrow().cast(pa.string()),
-        number(3, pl.Int32),
-        number(4, pl.Int64),
-        number(5, pl.Int32),
-    )
 
 
 def _long(number: int) -> bytes:

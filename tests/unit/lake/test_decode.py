@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, decoder_for
-from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable, origin_columns
+from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
+from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN
 from tests.unit.lake.avro_samples import framed, framed_values
 

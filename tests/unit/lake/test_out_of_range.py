@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from aggregator.kafka.committed import Committed
 from aggregator.lake.compaction import compact
 from aggregator.lake.current import CurrentState
-from aggregator.lake.decode import Decoding
+from aggregator.lake.decode import Decoder, Decoding, Undecodable
 from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import Folder
 from aggregator.lake.out_of_range import COLUMN
@@ -155,6 +155,46 @@ def test_a_decimal_of_more_digits_than_it_says_is_null_and_told(number, kind):
     path = "price.bytes" if isinstance(kind, list) else "price"
     told = table[COLUMN].to_pylist() if COLUMN in table.column_names else [None, None]
     assert told == [None, None if fits else json.dumps({path: number if abs(number) < 10**100 else None})]
+
+
+def amounts(*numbers: int) -> list[bytes]:
+    """Framed values of a record with one decimal of five digits, and of any more."""
+    schema = fastavro.parse_schema({"type": "record", "name": "R", "fields": [{"name": "amount", "type": "bytes"}]})
+    framed = []
+    for number in numbers:
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, schema, {"amount": number.to_bytes(20, "big", signed=True).lstrip(b"\0")})
+        framed.append(bytes([0, 0, 0, 0, 1]) + body.getvalue())
+    return framed
+
+
+@pytest.mark.parametrize("place", [0, 1_000, 1_999])
+def test_a_number_out_of_range_costs_few_neighbours_the_fast_decoder(place, monkeypatch):
+    """One decimal too long for the fast decoder: of thousands beside it a few are decoded slowly, and all are right."""
+    slowly, by_fastavro = [], Decoder._by_fastavro
+
+    def counted(self, data, count, frame, notes):
+        slowly.append(count)
+        return by_fastavro(self, data, count, frame, notes)
+
+    monkeypatch.setattr(Decoder, "_by_fastavro", counted)
+    numbers = [7] * 2_000
+    numbers[place] = 10**40
+    fields = [{"name": "amount", "type": MONEY}]
+    columns = Decoder.of(json.dumps({"type": "record", "name": "R", "fields": fields})).columns(amounts(*numbers))
+    assert sum(slowly) < 100
+    assert [at for at, one in enumerate(columns["amount"].to_pylist()) if one != Decimal("0.07")] == [place]
+    assert [at for at, one in enumerate(columns[COLUMN].to_pylist()) if one] == [place]
+
+
+def test_a_value_of_another_schema_is_refused_wherever_it_lies():
+    """Also as the first of a half that is decoded apart."""
+    values = amounts(*[7] * 1_000, 10**40, *[7] * 999)
+    fields = [{"name": "amount", "type": MONEY}]
+    decoder = Decoder.of(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    for place in (1_000, 1_001, 1_500, 1_999):
+        with pytest.raises(Undecodable):
+            decoder.columns([*values[:place], b"\0\0\0\0\2" + values[place][5:], *values[place + 1 :]])
 
 
 def test_a_field_named_as_a_fixed_column_is_told_under_its_own_name():
