@@ -54,7 +54,8 @@ def previewed(
             told = _declared(record[1], edge) | _names(
                 None if index in stripped.rejected else _body(stripped, index, central)
             )
-            lines.append(list(_hidden(_leaves(record, _renamed(body, told)), after)))
+            hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
+            lines.append(list(_hidden(_leaves(hidden, _renamed(body, told)), after)))
         else:
             lines.append(list(_beside(_leaves(record, body), after)))
     return lines
@@ -94,6 +95,12 @@ def _renamed(body: Any, told: set[str]) -> Any:
     return made
 
 
+def _unnamed(headers: Headers | None, left: Headers) -> Headers:
+    """Headers without the names that did not pass: they are data too."""
+    passed = {name for name, _ in left}
+    return [(name if name in passed else f"{{key}} {at}", value) for at, (name, value) in enumerate(headers or (), 1)]
+
+
 def _after(stripped: Stripped, index: int, central: Registry) -> dict[str, Any]:
     rejection = stripped.rejected.get(index)
     if rejection is not None:
@@ -129,18 +136,25 @@ def _decoded(value: bytes, registry: Registry) -> Any:
 
 
 def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
-    yield from _lines(before, after, _json, lambda _old, new: _json(new))
+    yield from _lines(before, after, _json, lambda _path, new: _json(new))
 
 
 def _hidden(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
-    yield from _lines(before, after, kind_of, lambda old, new: KEPT if old == new and new is not None else _json(new))
+    whole = {_json(value) for value in before.values() if value is not None}
+
+    def told(path: str, new: Any) -> str:
+        """Under a name that became another, what is kept is any value from before."""
+        is_kept = before[path] == new and new is not None if path in before else _json(new) in whole
+        return KEPT if is_kept else _json(new)
+
+    yield from _lines(before, after, kind_of, told)
 
 
 def _lines(
-    before: dict[str, Any], after: dict[str, Any], old: Callable[[Any], str], new: Callable[[Any, Any], str]
+    before: dict[str, Any], after: dict[str, Any], old: Callable[[Any], str], new: Callable[[str, Any], str]
 ) -> Iterator[Line]:
     for path in [*before, *(path for path in after if path not in before)]:
-        left = new(before.get(path), after[path]) if path in after else GONE
+        left = new(path, after[path]) if path in after else GONE
         yield Line(path, old(before[path]) if path in before else NEW, left)
 
 

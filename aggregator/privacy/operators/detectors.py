@@ -16,7 +16,9 @@ from aggregator.privacy.operators.checks import Luhn, passes_mod97
 Span = tuple[int, int]
 
 _EMAIL_PIECE = re.compile(r"[^\s<>()\[\],;:\"]+")
-_IP_PIECE = re.compile(r"[0-9A-Fa-f:.]+")
+_IP_PIECE = re.compile(r"[\dA-Fa-f:.]+")
+# Whatever letters and colons stand around it: `ip:10.0.0.1`, `cafe10.0.0.1`.
+_V4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)")
 _JWT_PIECE = re.compile(r"[A-Za-z0-9_.-]+")
 _JWT_START = "eyJ"  # `{"` in base64url
 _WORD = re.compile(r"[0-9A-Za-z]+")
@@ -33,7 +35,7 @@ _LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
 _PHONE_DIGITS = range(7, 16)
 _CARD_DIGITS = range(12, 20)
 _IBAN_SIGNS = range(15, 35)
-_OCTETS, _HIGHEST_OCTET, _OCTET_DIGITS = 4, 255, 3
+_HIGHEST_OCTET = 255
 _LEAST_COLONS, _V6_SIGNS = 2, 45
 
 
@@ -73,22 +75,25 @@ def _literal(text: str, at: int) -> int:
 
 
 def ips(text: str) -> Iterator[Span]:
-    """IPv4 with or without a port, IPv6 that stands alone."""
+    """IPv4 wherever it stands, IPv6 that stands alone or behind a name and a colon."""
     for piece in _IP_PIECE.finditer(text):
-        start, found = piece.start(), piece.group().rstrip(".")
-        found = found if found.endswith("::") else found.rstrip(":")
-        host = found.partition(":")[0] if found.count(":") == 1 else found
-        if _is_v4(host) or (_is_v6(found) and not _touches_word(text, start, start + len(found))):
-            yield start, start + len(host)
+        found = piece.group().rstrip(".")
+        end = piece.start() + len(found if found.endswith("::") else found.rstrip(":"))
+        start = _v6_start(text, piece.start(), end)
+        if start >= 0:
+            yield start, end
+            continue
+        for host in _V4.finditer(piece.group()):
+            if all(int(part) <= _HIGHEST_OCTET for part in host.group().split(".")):
+                yield piece.start() + host.start(), piece.start() + host.end()
 
 
-def _is_v4(text: str) -> bool:
-    if len(text) > _OCTETS * (_OCTET_DIGITS + 1):
-        return False
-    parts = text.split(".")
-    return len(parts) == _OCTETS and all(
-        part.isdecimal() and len(part) <= _OCTET_DIGITS and int(part) <= _HIGHEST_OCTET for part in parts
-    )
+def _v6_start(text: str, start: int, end: int) -> int:
+    """Where the IPv6 address begins that ends here, at a start or behind its first colon; -1: there is none."""
+    for at in (start, max(start, text.find(":", start, end) + 1)):
+        if _is_v6(text[at : min(end, at + _V6_SIGNS + 1)]) and not _touches_word(text, at, end):
+            return at
+    return -1
 
 
 def _is_v6(text: str) -> bool:

@@ -14,6 +14,7 @@ from aggregator.privacy.rules import MaskEmail, MaskIp, MaskUrl
 
 _SIGNS = 3
 _ADDRESS_SIGNS = 45
+_DOMAIN = re.compile(r"[\w.*-]+")
 _PLAIN = re.compile(r"[^\s@<>,;:\"()\[\]\\]+")
 # Whose host is a host; in `mailto://jane`, `tel://49301234` or `skype://jane` it is a person.
 _SCHEMES = frozenset(("http", "https", "ws", "wss", "ftp", "ftps"))
@@ -35,7 +36,7 @@ _HOST = re.compile(r"[\w.*-]+|[0-9a-f:.]+")
 def masked_email(rule: MaskEmail, text: str) -> str | None:
     """An e-mail address without the parts named; None if it is none."""
     local, at, domain = text.strip().rpartition("@")
-    if not at or not _PLAIN.fullmatch(local) or not _PLAIN.fullmatch(domain):
+    if not at or not _PLAIN.fullmatch(local) or not _DOMAIN.fullmatch(domain):
         return None
     cover = rule.char * _SIGNS
     return f"{cover if 'local' in rule.parts else local}@{cover if 'domain' in rule.parts else domain}"

@@ -4,6 +4,7 @@ from tests.unit.privacy.mutation import Mutant
 
 ALLOWLIST = "aggregator.privacy.allowlist"
 COMPILE = "aggregator.privacy.compile"
+CURSOR = "aggregator.replicate.cursor"
 HEADERS = "aggregator.headers"
 DELIVERY = "aggregator.replicate.delivery"
 DERIVED = "aggregator.privacy.derived"
@@ -387,7 +388,7 @@ LETTERS = [
         "sizes > limit",
         "sizes < 0",
     ),
-    _one("what is dead is not counted as delivered", DELIVERY, "len(chunk) - dead - suppressed", "len(chunk)"),
+    _one("what is dead is not counted as delivered", CURSOR, "len(chunk) - dead - suppressed", "len(chunk)"),
 ]
 
 MUTANTS = [*PRECEDENCES, *EXPIRIES, *WALKS, *MACHINES, *RECORDS, *SCHEMAS, *OPERATORS, *CONDITIONS, *JSON, *LETTERS]

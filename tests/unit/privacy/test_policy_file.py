@@ -187,4 +187,4 @@ def test_the_examples_of_the_demo_policy_are_true():
     left = json.loads(out.values[0])
     assert left.pop("visits") == [{"shop": "s"}]
     assert left.pop("points").popitem()[1] == 5
-    assert (left.keys(), left["joined"]) == ({"member", "joined"}, "2020-05-26")
+    assert (left.keys(), left["joined"]) == ({"member", "joined"}, "2020-05-19")

@@ -111,6 +111,28 @@ def test_hiding_hides_names_of_json():
     assert "value.a" in [line.path for line in lines]
 
 
+def test_hiding_hides_headers_that_did_not_pass():
+    """Their names are data; those on the allow-list are the policy's own words."""
+    policy = "policy: p\nversion: 1\ntopics: {orders: {value_format: json, headers: [ok]}}\n"
+    records = [(None, b"{}", [("ok", b"fine"), ("jane", b"doe")])]
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    assert "jane" not in str(lines)
+    assert "doe" not in str(lines)
+    assert {"headers.ok", "headers.{key} 2"} <= {line.path for line in lines}
+
+
+def test_hiding_hides_what_is_kept_under_another_name():
+    """A map's value that stays is told as kept also where its key became a token."""
+    token = "{pseudonymize: {key: customer, domain: d}}"
+    fields = f"{{m.{{key}}: {token}, m.{{}}: keep}}".replace("m.{key}", '"m.{key}"').replace("m.{}", '"m.{}"')
+    policy = f"policy: p\nversion: 1\ntopics: {{orders: {{value_format: json, fields: {fields}}}}}\n"
+    records = [(None, b'{"m": {"jane": "doe"}}', None)]
+    (lines,) = previewed(records, topic(policy), MemoryRegistry(), MemoryRegistry(), hide=True)
+    assert "jane" not in str(lines)
+    assert "doe" not in str(lines)
+    assert "(kept)" in {line.after for line in lines}
+
+
 def test_a_type_without_a_namespace_stays_itself():
     """Named from within a namespace it would be another type of that name, or none."""
     bare = {"type": "record", "name": "T", "fields": [{"name": "bare", "type": "int"}]}

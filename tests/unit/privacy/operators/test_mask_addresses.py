@@ -25,6 +25,9 @@ REDACTED = "[REDACTED]"
         (["local"], "jane@evil@example.com", REDACTED),
         (["local"], "Jane <jane@example.com>", REDACTED),
         (["local"], "a@b, jane@example.com", REDACTED),
+        (["local"], "info@example.com/+4930123456", REDACTED),
+        (["local"], "info@example.com?cc=jane%40example.com", REDACTED),
+        (["local"], "info@jane.doe\uff20example.com", REDACTED),
     ],
 )
 def test_emails(parts, value, masked):
