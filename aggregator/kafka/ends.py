@@ -6,7 +6,7 @@ Invariant: a read_committed end is the last stable offset; a read_uncommitted en
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -197,26 +197,14 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
 def undecided_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, OffsetRange]:
     """From the last stable offset to the high watermark of each partition, one batched question per broker for each.
 
-    A partition that does not answer, as one without a leader, is left out and holds up no other.
+    A partition that does not answer, as one without a leader, is left out; it holds up the others for two seconds.
     """
     if not partitions:
         return {}
-    asked = {
-        level: _futures(cluster, partitions, OffsetSpec.latest(), level, _SOON_S)
-        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-    }
-    stable, ends = (_answers(futures) for futures in asked.values())
-    if len(stable) < len(asked[IsolationLevel.READ_COMMITTED]):
-        _look_again(cluster, _SOON_S)
-    return {at: OffsetRange(offset, max(offset, ends[at])) for at, offset in stable.items() if at in ends}
-
-
-def _answers(futures: Mapping[TopicPartition, "Future[Any]"]) -> dict[Partition, int]:
-    found = {}
-    for at, future in futures.items():
-        with contextlib.suppress(KafkaException, TimeoutError):
-            found[at.topic, at.partition] = future.result(_SOON_S + 1).offset
-    return found
+    refused: Refused = {}
+    stable = stable_end_offsets(cluster, partitions, timeout_s=_SOON_S, refused=refused)
+    ends = log_end_offsets(cluster, list(stable), timeout_s=_SOON_S, refused=refused)
+    return {at: OffsetRange(stable[at], max(stable[at], end)) for at, end in ends.items()}
 
 
 def offsets_at(

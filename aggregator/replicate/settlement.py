@@ -22,6 +22,8 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.open_range import CentralRecord
 
 _PATIENCE_S = 1.0
+# A topic's first leaders are there within moments; a busy cluster of many partitions takes seconds.
+_ELECTION_S = 5.0
 _STEP_S = 0.01
 # A partition of another producer's long transactions is not worth an epoch every second.
 _AGAIN_S = 10.0
@@ -114,7 +116,7 @@ def settle(
         RetryError: central did not answer in between; what was begun is noted.
     """
     noted, asked = dict(notes), {*places, *notes}
-    found = central.undecided(asked)
+    found = answered(central, asked)
     held = {at: f"{at[0]}-{at[1]} at central does not answer: has it a leader?" for at in asked if at not in found}
     undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
     samples = note(central, noted, {at: _own(central, at, one, whose) for at, one in undecided.items()}, undecided)
@@ -124,6 +126,15 @@ def settle(
         if at not in held:
             central.write_again(Undecided(*at, *offsets), _missing(central, at, offsets, ledger, whose))
     return held
+
+
+def answered(central: SettlingCentral, places: Collection[Partition]) -> dict[Partition, OffsetRange]:
+    """What every partition says; one that was made a moment ago has no leader yet, and gets some time to elect it."""
+    found, deadline = dict(central.undecided(places)), central.now() + _ELECTION_S
+    while (silent := [at for at in places if at not in found]) and central.now() < deadline:
+        central.sleep(_STEP_S)
+        found |= central.undecided(silent)
+    return found
 
 
 def after_a_moment(central: SettlingCentral, ranges: Mapping[Partition, OffsetRange]) -> dict[Partition, OffsetRange]:

@@ -10,10 +10,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
-from aggregator.kafka import ends
+from aggregator.kafka import ends, topics
 from aggregator.kafka.open_range import CentralRecord, read_range
 from aggregator.replicate import gate
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.settlement import Whose
 from tests.forged import leave_undecided, without_verification
 from tests.trial import settle, wait_for
 
@@ -57,6 +59,14 @@ def leave(epochs, at, records, slot=0):
     """Undecided records under a slot's id; they hold the last stable offset."""
     leave_undecided(epochs.config.central.bootstrap_servers, epochs.names.slot_id(slot), at, records)
     assert len(ends.undecided_ranges(epochs.config.central, [at])[at]) == len(records)
+
+
+def test_topics_that_were_just_made_hold_nothing(epochs, central):
+    """Their first leaders are elected while the epoch opens: it waits for them, and names no flow as held."""
+    specs = [topics.TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
+    places = topics.partitions(topics.ensure(central, specs))
+    opened = open_epoch(epochs.central, slots=1, driver="d", places=places, whose=Whose.live(epochs.names))
+    assert opened.held == {}
 
 
 def test_what_was_aborted_is_ended_and_not_seen(epochs, central):
