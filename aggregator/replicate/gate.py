@@ -18,6 +18,7 @@ from aggregator.replicate.slot_plan import SlotPlan
 _PATIENCE_S = 1.0
 _STEP_S = 0.002
 _AGAIN_S = 0.25
+_REST = 10
 # So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
 STUCK_S = 5.0
 
@@ -49,7 +50,7 @@ class Gate:
         self._open: set[Partition] = set()
         self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
         self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
-        self._asked = 0.0
+        self._again_at = 0.0
 
     def over(self, touched: Iterable[Partition]) -> None:
         """A transaction that wrote there was committed or aborted; its markers may still come, or never."""
@@ -87,20 +88,24 @@ class Gate:
         return self._is_overdue()
 
     def _is_overdue(self) -> bool:
-        return bool(self._closed) and self._world.now() - min(self._closed.values()) > STUCK_S
+        """Of those that answer; one without a leader is no matter of an epoch."""
+        since = [since for place, since in self._closed.items() if self._ends[place] is not None]
+        return bool(since) and self._world.now() - min(since) > STUCK_S
 
     def _ask(self) -> None:
         began = self._world.now()
         fresh = self._ends.keys() - self._closed.keys()
-        if not fresh and began - self._asked < _AGAIN_S:
+        if not fresh and began < self._again_at:
             return
         while True:
             self._look()
             if not fresh & self._ends.keys() or self._world.now() - began >= _PATIENCE_S:
                 break
             self._world.sleep(_STEP_S)
-        self._asked = self._world.now()
-        self._closed = {place: self._closed.get(place, self._asked) for place in self._ends}
+        ended = self._world.now()
+        # A partition without a leader takes a second of asking: most of the time is for those that have one.
+        self._again_at = ended + (_AGAIN_S if fresh else max(_AGAIN_S, _REST * (ended - began)))
+        self._closed = {place: self._closed.get(place, ended) for place in self._ends}
 
     def _look(self) -> None:
         for place, (stable, end) in self._world.undecided(list(self._ends)).items():

@@ -22,8 +22,6 @@ from aggregator.kafka.names import HubNames
 from aggregator.kafka.open_range import CentralRecord
 
 _PATIENCE_S = 1.0
-# A topic's first leaders are there within moments; a busy cluster of many partitions takes seconds.
-_ELECTION_S = 5.0
 _STEP_S = 0.01
 # A partition of another producer's long transactions is not worth an epoch every second.
 _AGAIN_S = 10.0
@@ -116,8 +114,9 @@ def settle(
         RetryError: central did not answer in between; what was begun is noted.
     """
     noted, asked = dict(notes), {*places, *notes}
-    found = answered(central, asked)
-    held = {at: f"{at[0]}-{at[1]} at central does not answer: has it a leader?" for at in asked if at not in found}
+    found = central.undecided(asked)
+    # Of the others the slots' own gates take care; a note is to be settled before anything more is written there.
+    held = {at: f"{at[0]}-{at[1]} at central does not answer: has it a leader?" for at in notes if at not in found}
     undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
     samples = note(central, noted, {at: _own(central, at, one, whose) for at, one in undecided.items()}, undecided)
     left = end(central, epoch, undecided, samples, noted)
@@ -126,15 +125,6 @@ def settle(
         if at not in held:
             central.write_again(Undecided(*at, *offsets), _missing(central, at, offsets, ledger, whose))
     return held
-
-
-def answered(central: SettlingCentral, places: Collection[Partition]) -> dict[Partition, OffsetRange]:
-    """What every partition says; one that was made a moment ago has no leader yet, and gets some time to elect it."""
-    found, deadline = dict(central.undecided(places)), central.now() + _ELECTION_S
-    while (silent := [at for at in places if at not in found]) and central.now() < deadline:
-        central.sleep(_STEP_S)
-        found |= central.undecided(silent)
-    return found
 
 
 def after_a_moment(central: SettlingCentral, ranges: Mapping[Partition, OffsetRange]) -> dict[Partition, OffsetRange]:
@@ -215,7 +205,10 @@ def _missing(
     whose: Whose,
 ) -> list[CentralRecord]:
     """What the ledger has moved past and nobody can see, once each and in order."""
-    seen = {_origin(at, record, whose) for record in central.records(at, offsets, committed=True)}
+    # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
+    now = central.undecided([at]).get(at, offsets)
+    whole = OffsetRange(offsets.start, max(offsets.end, now.start))
+    seen = {_origin(at, record, whose) for record in central.records(at, whole, committed=True)}
     missing: dict[Origin, CentralRecord] = {}
     for record in central.records(at, offsets, committed=False):
         origin = _origin(at, record, whose)

@@ -42,6 +42,9 @@ from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
 
 _FENCE_THREADS = 16
+# Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:
+# an epoch and a note are read back before anything follows from them, and a note not taken back is settled again.
+_LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
 # In telemetry, the writer's client; a reader's is named after its edge.
 CENTRAL = "central"
 
@@ -181,6 +184,10 @@ class KafkaDriverCentral:
             Unreachable: central does not answer.
         """
         self._writer.open()
+        at = (self._names.control, 0)
+        if any(map(len, self.undecided([at]).values())):
+            _write_and_abort(self._writer, {at: _LEFTOVER})
+            self.control()  # to its end: the next commit would decide what the abort did not
 
     def control(self) -> ControlState:
         """The control topic, read to its end."""

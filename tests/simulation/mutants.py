@@ -316,6 +316,16 @@ MUTANTS += [
         situation=INTERNAL,
     ),
     Mutant(
+        "settling: what another driver left undecided in the control topic is committed",
+        switches=frozenset({"control left undecided"}),
+        situation=INTERNAL,
+    ),
+    Mutant(
+        "settling: what was written again is not looked for",
+        [(SETTLEMENT, "max(offsets.end, now.start))", "offsets.end)")],
+        situation=INTERNAL,
+    ),
+    Mutant(
         "settling: a note that a refused transaction took back is not written again",
         switches=frozenset({"note lost with its tombstone"}),
         situation=INTERNAL,

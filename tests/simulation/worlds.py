@@ -194,6 +194,15 @@ class SimDriverCentral:
 
     def take_id(self) -> None:
         self._writer.open()
+        at = (self._logs.names.control, 0)
+        if (
+            any(map(len, self.undecided([at]).values()))
+            and "control left undecided" not in self._logs.protocol.switches
+        ):
+            self._writer.begin()
+            self._writer.produce(at[0], "leftover", b"{}", partition=0)
+            self._writer.abort()
+            self.control()
 
     def control(self) -> ControlState:
         return self._logs.control()
