@@ -81,6 +81,11 @@ class Gate:
         """The partition, or all of a topic whose partitioner chooses."""
         return [(topic, one) for one in ([partition] if partition >= 0 else range(self._world.partitions(topic)))]
 
+    @property
+    def given_up(self) -> tuple[Partition, ...]:
+        """Partitions that are closed beyond patience."""
+        return tuple(sorted(self._closed))
+
     def stuck(self) -> bool:
         """Whether a partition has stayed closed for so long that only another epoch helps."""
         if self._is_overdue():

@@ -334,6 +334,7 @@ class _Turn:
             result,
             tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
+            closed=self._gate.given_up,
         )
 
     def _tell(self, now: float) -> None:

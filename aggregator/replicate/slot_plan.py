@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.coordinates import EdgePartition
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.names import HubNames
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
@@ -52,6 +53,7 @@ class SlotOutcome:
         undrained: Flows of an edge that stayed silent for the patience of `--drain`.
         holds: Flows that stand still, with reasons.
         detail: The error that ended it.
+        closed: Partitions of central that hold something undecided, and that it gave up waiting for.
     """
 
     slot: int
@@ -59,3 +61,4 @@ class SlotOutcome:
     undrained: tuple[EdgePartition, ...] = ()
     holds: tuple[Hold, ...] = ()
     detail: str = ""
+    closed: tuple[Partition, ...] = ()
