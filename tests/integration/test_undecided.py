@@ -62,7 +62,7 @@ def leave(epochs, at, records, slot=0):
 
 
 def test_topics_that_were_just_made_hold_nothing(epochs, central):
-    """Their first leaders are elected while the epoch opens: no flow is held for them, and its slot waits where it writes."""
+    """Their first leaders are elected while the epoch opens: no flow is held; a slot waits where it writes."""
     specs = [topics.TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
     places = topics.partitions(topics.ensure(central, specs))
     opened = open_epoch(epochs.central, slots=1, driver="d", places=places, whose=Whose.live(epochs.names))
