@@ -335,11 +335,6 @@ MUTANTS += [
         [(SETTLEMENT, "if any(state.undecided.get(at) != noted[at] for at in samples):", "if False:")],
         situation=INTERNAL,
     ),
-    Mutant(
-        "settling: under ids that a newer epoch has taken",
-        [(SETTLEMENT, "if state.newest > epoch.epoch:", "if False:")],
-        situation=INTERNAL,
-    ),
 ]  # fmt: skip
 
 LAKE_MUTANTS = [
