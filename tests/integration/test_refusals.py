@@ -54,6 +54,8 @@ def test_a_deleted_topic_holds_its_own_flows_until_it_is_there_again(epochs, wor
             wait_for(lambda edge=edge: trial.central_count(edge) == 30, timeout=60, what=edge)
         admin, gone = trial.admin("central"), topic_of(trial, "eu")
         settle(admin.delete_topics([gone]))
+        # The controller answers first; for a moment the broker goes on taking records for the topic.
+        wait_for(lambda: gone not in admin.list_topics(timeout=10).topics, timeout=30, what="the deletion")
         for edge in ("eu", "us"):
             trial.produce(edge, 30)
         wait_for(lambda: trial.central_count("us") == 60, timeout=90, what="the other edge's records")
