@@ -170,7 +170,7 @@ def end(
         return dict(undecided)
 
     def allowed(state: ControlState) -> None:
-        # As rule C: no slot of a newer epoch writes there before the note is taken back, and who takes it back has fenced.
+        # No slot of a newer epoch writes there before the note is taken back.
         if any(state.undecided.get(at) != noted[at] for at in samples):
             raise Fenced(f"another driver decided what epoch {epoch.epoch} had noted")
 
