@@ -75,7 +75,11 @@ class Gate:
         if self._ends:
             self._ask()
         closed = next((place for place in asked if place in self._ends), None)
-        return f"{closed[0]}-{closed[1]} at central holds an undecided transaction" if closed else ""
+        if closed is None:
+            return ""
+        silent = self._ends[closed] is None
+        why = "does not answer: is it there, has it a leader?" if silent else "holds an undecided transaction"
+        return f"{closed[0]}-{closed[1]} at central {why}"
 
     def _each(self, topic: str, partition: int) -> list[Partition]:
         """The partition, or all of a topic whose partitioner chooses."""

@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "D: a first position not persisted",
         [(SLOT, "        self._persist_first_positions()\n", "")],
-        situation="latest",
+        situation="gaps are skipped",
     ),
     Mutant(
         "F: an unknown outcome taken as abortable",
@@ -164,7 +164,7 @@ MUTANTS = [
     Mutant(
         "leader epoch: forgotten where a flow that waited is read on",
         [(READERS, ".start((source.topic, source.partition), flow.cursor.start)", ".start((source.topic, source.partition), Start(flow.cursor.start.offset))")],  # noqa: E501 - one passage
-        situation="everything at the edge",
+        situation="gaps are skipped",
     ),
     Mutant(
         "leader epoch: only the client compares it where a partition is read again",

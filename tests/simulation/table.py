@@ -104,6 +104,10 @@ class Place:
         """Whoever simulates the files is told."""
         self.removed(name)
 
+    def missing(self, names: list[str]) -> list[str]:
+        """Nothing is: whoever simulates the files looks for lost ones."""
+        return []
+
     def __str__(self) -> str:
         return self.root
 
