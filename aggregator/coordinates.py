@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 
 ORIGIN_HEADER = "hub.origin"
 BACKFILL_HEADER = "hub.backfill"
+# Where heartbeats are written at an edge: MirrorMaker 2's name.
+HEARTBEATS = "heartbeats"
 
 
 class EdgePartition(NamedTuple):

@@ -7,9 +7,8 @@ import json
 import threading
 
 from aggregator.config.load import load_config
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.kafka import topics
-from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.policy import load_policy
 from aggregator.replicate.cadence import Cadence
@@ -22,6 +21,7 @@ from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork, strips
 from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld, internal_topics
+from aggregator.state.names import HubNames
 from tests.trial import read_all
 
 NOW_MS = 1_700_000_000_000

@@ -14,8 +14,6 @@ import pyarrow as pa
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.releases import Release
 from aggregator.lake import driver as driver_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver
@@ -24,6 +22,8 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.ranges import Outcome, Reached
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.formats import open_tables
+from aggregator.state.names import HubNames
+from aggregator.state.releases import Release
 
 TABLE = "orders"
 PARTITIONS = tuple(CentralPartition("eu.orders", "AAA", number) for number in range(2))

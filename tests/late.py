@@ -13,8 +13,8 @@ from aggregator.backfill.making import make_plan
 from aggregator.backfill.starting import start
 from aggregator.backfill.store import Backfill, Signed, read_backfills
 from aggregator.config.load import load_config
-from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import load_policy
+from aggregator.state.names import HubNames
 
 
 class Row(dict):

@@ -20,9 +20,9 @@ from aggregator.backfill.store import Backfill, End, finish, note_policies, read
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
-from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cursor import Hold, HoldReason
+from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,10 +30,6 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topics
-from aggregator.kafka.control import Pace, read_control
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.pauses import paused_edges
-from aggregator.kafka.requests import read_requests
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
@@ -51,6 +47,10 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+from aggregator.state.control import Pace, read_control
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import paused_edges
+from aggregator.state.requests import read_requests
 from aggregator.threads import Threads
 
 _TICK_S = 0.1

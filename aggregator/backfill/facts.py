@@ -14,14 +14,14 @@ from aggregator.backfill.ranges import Ranges, union
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord, read_ledger
-from aggregator.kafka.letters import Letter, read_letters
-from aggregator.kafka.names import HEARTBEATS, HubNames
-from aggregator.kafka.requests import by_flow, read_requests
+from aggregator.state.dead_letters import Letter, read_letters
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.requests import by_flow, read_requests
 
 _FAR = 2**62
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
-from aggregator.kafka.names import HubNames
 from aggregator.lake.driver import LakeDriver
+from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

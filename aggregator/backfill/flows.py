@@ -18,7 +18,6 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeTopic
@@ -26,6 +25,7 @@ from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
 from aggregator.replicate.route import Route
+from aggregator.state.ledger import LedgerRecord
 
 
 @dataclass(frozen=True, slots=True)

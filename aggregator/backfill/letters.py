@@ -11,9 +11,9 @@ from aggregator.backfill.target import target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka import ends, topics
-from aggregator.kafka.letters import Letter, read_letters
-from aggregator.kafka.names import HubNames
 from aggregator.replicate.planning import target
+from aggregator.state.dead_letters import Letter, read_letters
+from aggregator.state.names import HubNames
 
 
 def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:

@@ -11,9 +11,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.ledger import LedgerRecord, winners
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.names import HubNames
 
 _LOOK_EVERY_S = 1.0
 

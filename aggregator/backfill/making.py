@@ -19,12 +19,12 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.kafka.letters import Letter
-from aggregator.kafka.names import HubNames
 from aggregator.lake.sources import lake_sources
 from aggregator.replicate.limits import is_compacted
 from aggregator.replicate.planning import target
 from aggregator.replicate.retention import deleted_at_once
+from aggregator.state.dead_letters import Letter
+from aggregator.state.names import HubNames
 
 # What a slot does with room to spare, strip included; with a rate, the rate.
 _RECORDS_A_SECOND = 50_000

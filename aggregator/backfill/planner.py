@@ -13,9 +13,9 @@ from aggregator.backfill.ask import Mode
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, union, without
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.gaps import segments
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord
 
 _SHOWN = 5
 

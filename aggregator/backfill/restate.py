@@ -22,7 +22,6 @@ from aggregator.coordinates import OffsetRange
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.log import decided_ranges
-from aggregator.kafka.names import HubNames
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.current import CurrentState
 from aggregator.lake.folder import Folder
@@ -32,6 +31,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle
 from aggregator.lake.task import StagingTask
+from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

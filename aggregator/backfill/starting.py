@@ -9,8 +9,8 @@ from aggregator.backfill.store import Backfill, Signed, State, read_backfills, r
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.kafka.names import HubNames
 from aggregator.replicate.world import internal_topics
+from aggregator.state.names import HubNames
 
 
 def unfinished(config: HubConfig, ask_digest: str) -> Backfill | None:

@@ -19,11 +19,12 @@ from aggregator.backfill.ranges import Ranges, both, offsets_of, size, union, wi
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka import requests, topics
+from aggregator.kafka import topics
 from aggregator.kafka.decoding import Amount, Count, Moment, TypedDecoder
-from aggregator.kafka.ledger import LedgerRecord, ledger_log, winners
 from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.names import HubNames
+from aggregator.state import requests
+from aggregator.state.ledger import LedgerRecord, ledger_log, winners
+from aggregator.state.names import HubNames
 
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Below a broker's default of a million bytes for one record.

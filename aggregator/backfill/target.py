@@ -10,9 +10,8 @@ from aggregator.backfill.ask import Mode
 from aggregator.config.collisions import reserved_names
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import Failed
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.replicate.planning import target
 
 # What a restate passes through loses nothing on the way to the table, whatever its age or key.

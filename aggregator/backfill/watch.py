@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from aggregator.backfill.store import Backfill, State, Told
 from aggregator.config.model import HubConfig
 from aggregator.kafka import ends, topics
-from aggregator.kafka.control import ControlWatch, Lease
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
 from aggregator.replicate.lease import BEAT_S
+from aggregator.state.control import ControlWatch, Lease
+from aggregator.state.names import HubNames
 
 _DISCOVER_EVERY_S = 5.0
 _PACE_OVER_S = 10.0

@@ -209,7 +209,7 @@ def cancel(config: Path, id_: str) -> None:
     from aggregator.backfill.starting import known_backfill  # noqa: PLC0415 - as above
     from aggregator.backfill.store import State  # noqa: PLC0415
     from aggregator.backfill.store import cancel as ask_to_stop  # noqa: PLC0415
-    from aggregator.kafka.names import HubNames  # noqa: PLC0415
+    from aggregator.state.names import HubNames  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     found = known_backfill(hub, id_)

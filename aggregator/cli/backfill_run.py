@@ -27,7 +27,7 @@ from aggregator.cli.run import (
 from aggregator.config.model import HubConfig
 from aggregator.engine.session import open_session
 from aggregator.errors import AggregatorError
-from aggregator.kafka.names import HubNames
+from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from aggregator.errors import Failed, Reason
 
 if TYPE_CHECKING:
     from aggregator.backfill.ask import Ask
-    from aggregator.kafka.letters import Letter
+    from aggregator.state.dead_letters import Letter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -117,7 +117,7 @@ def replay(
 ) -> None:
     """Read dead letters' records from their edges again, under the present policy and schemas."""
     from aggregator.backfill.making import make_plan  # noqa: PLC0415 - as above
-    from aggregator.kafka.letters import is_key  # noqa: PLC0415
+    from aggregator.state.dead_letters import is_key  # noqa: PLC0415
 
     strange = [key for key in keys if not is_key(key)]
     if strange:

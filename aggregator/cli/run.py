@@ -23,7 +23,7 @@ from aggregator.config.fields import listen_address
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.config.units import duration
-from aggregator.kafka.names import HubNames
+from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def exit_code(report: "Report", *, lake_held: bool) -> int:
 
 def _totals(config: HubConfig) -> Iterator[str]:
     """What each edge has delivered since the hub's first start; the ledger's own counters."""
-    from aggregator.kafka.ledger import read_ledger, totals  # noqa: PLC0415 - as above
+    from aggregator.state.ledger import read_ledger, totals  # noqa: PLC0415 - as above
 
     ledger = read_ledger(config.central, HubNames(config.hub))
     for edge in config.edges:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError
 from aggregator.kafka import topics
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy import paths
 from aggregator.replicate.discovery import is_internal
 from aggregator.schema.avro import Kind, Node, Schema, parse

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from aggregator.config.model import TopicRule
 from aggregator.config.patterns import Branch, branches, full_matches
+from aggregator.coordinates import HEARTBEATS
 
 # What the room of Kafka names under `<hub>.`; a test holds the two lists together.
 RESERVED = ("ledger", "control", "requests", "dead-letters", "edge-status", "telemetry")
-HEARTBEATS = "heartbeats"
 
 
 class Target(NamedTuple):

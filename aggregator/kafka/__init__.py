@@ -1,1 +1,1 @@
-"""Kafka: the only importer of the client library; clients, readers, transactions, topics, ledger."""
+"""Kafka: the only importer of the client library; clients, readers, transactions, topics."""

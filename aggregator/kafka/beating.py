@@ -7,9 +7,9 @@ signal.
 from confluent_kafka import KafkaError
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import Failed
 from aggregator.kafka import clients
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.kafka.statistics import ClientStatistics
 
 _PATIENCE_S = 5.0

@@ -16,9 +16,6 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
 from aggregator.kafka.ends import log_end_offsets
-from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.releases import Release, read_releases
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current import SUFFIX as CURRENT
@@ -36,6 +33,9 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
+from aggregator.state.ledger import read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.releases import Release, read_releases
 from aggregator.threads import Pulse
 
 if TYPE_CHECKING:

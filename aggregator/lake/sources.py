@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
-from aggregator.kafka.names import HEARTBEATS, central_topic
+from aggregator.coordinates import HEARTBEATS, EdgePartition
+from aggregator.state.names import central_topic
 
 
 def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str, frozenset[str]]:

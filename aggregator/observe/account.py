@@ -13,10 +13,10 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, bounded, kept, recorded
 from aggregator.edges.maintenance import in_maintenance
 from aggregator.edges.movement import Movement, Sample, Track
-from aggregator.kafka.edge_status import EdgeState
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.pauses import Pause
 from aggregator.observe.probe import Probed
+from aggregator.state.edge_status import EdgeState
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.pauses import Pause
 
 # What lay at central before comes within this time after the watching began, and tells nothing of the present.
 OLD_NEWS_S = 2.0

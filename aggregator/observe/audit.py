@@ -13,10 +13,7 @@ from dataclasses import replace
 from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.control import read_control
-from aggregator.kafka.names import HEARTBEATS, HubNames
-from aggregator.kafka.requests import by_flow
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.lake.current import SUFFIX as CURRENT
 from aggregator.lake.sources import lake_sources
 from aggregator.observe.comparison import Books, Comparison
@@ -29,6 +26,9 @@ from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
 from aggregator.observe.tally import Finding, ranges_of
 from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
+from aggregator.state.control import read_control
+from aggregator.state.names import HubNames
+from aggregator.state.requests import by_flow
 
 # Beside the interval, what a cycle of the lake may take.
 _CYCLE_S = 30.0

@@ -18,10 +18,7 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.gap import Decision, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import decided_ranges
-from aggregator.kafka.names import central_topic
 from aggregator.observe.lake_view import LakeView
 from aggregator.observe.late import LateWork, Restate, explained
 from aggregator.observe.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge
@@ -30,6 +27,9 @@ from aggregator.observe.tally import Finding, Rules, Sums, Tally, compare, marks
 from aggregator.observe.verdicts import FlowAudit, Selection
 from aggregator.replicate.gaps import segments
 from aggregator.replicate.planning import target
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import central_topic
 
 # Offsets that are looked at in one pass; six bytes each.
 WINDOW = 16_000_000

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig, TopicRule
+from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Unreachable
 from aggregator.kafka import topics
-from aggregator.kafka.names import HEARTBEATS, central_topic
 from aggregator.observe.plan_schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.planning import target
+from aggregator.state.names import central_topic
 
 _TIMEOUT_S = 5.0
 

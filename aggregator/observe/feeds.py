@@ -12,19 +12,19 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
-from aggregator.kafka.control import ControlState, ControlWatch
 from aggregator.kafka.decoding import Damaged
-from aggregator.kafka.edge_status import Told, read_told
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
-from aggregator.kafka.letters import reason_of
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.names import HubNames, central_heartbeats
-from aggregator.kafka.pauses import Pause
-from aggregator.kafka.requests import RequestWatch
 from aggregator.kafka.tail import ArrivalTail, LogTail
 from aggregator.observe.fields import FieldFeed, TopicFields
-from aggregator.observe.telemetry import SlotFeed, SlotWord
+from aggregator.state.control import ControlState, ControlWatch
+from aggregator.state.dead_letters import reason_of
+from aggregator.state.edge_status import Told, read_told
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord, read_ledger, winners
+from aggregator.state.names import HubNames, central_heartbeats
+from aggregator.state.pauses import Pause
+from aggregator.state.requests import RequestWatch
+from aggregator.state.telemetry import SlotFeed, SlotWord
 
 # Older dead letters than these many are not told by reason; the ledger counts them all.
 _LETTERS = 100_000

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
-from aggregator.observe.telemetry import kind_of
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.news import KIND
+from aggregator.state.telemetry import kind_of
 
 _COUNTS = ("seen", "null", "transformed", "rejected")
 # In place of a life: all that are over.

@@ -5,12 +5,12 @@ long the edge still keeps what waits is counted down all the same.
 """
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.gap import Gap
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.account import EdgeAccount, Moment
 from aggregator.observe.look import NOTHING_UNDECIDED, hanging
 from aggregator.observe.probe import Probed
 from aggregator.observe.standing import FlowStatus
+from aggregator.state.gap import Gap
+from aggregator.state.ledger import LedgerRecord
 
 # An edge that answers tells its ends every second.
 _END_LASTS_S = 10.0

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 
 class GapState(StrEnum):

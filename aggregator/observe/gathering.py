@@ -13,11 +13,11 @@ from aggregator.coordinates import OffsetRange
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import read_committed
 from aggregator.kafka.decoding import Damaged
-from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.letters import reason_of
-from aggregator.kafka.names import HubNames
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.report import Report, compose
+from aggregator.state.dead_letters import reason_of
+from aggregator.state.ledger import read_ledger
+from aggregator.state.names import HubNames
 
 _PIECE_BYTES = 8 * 1024 * 1024
 # Older dead letters than these many are not counted by reason; the totals hold them all.

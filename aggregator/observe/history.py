@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.edges.availability import State
 from aggregator.edges.history import Span, by_day, day_of, expired_days, joined, recorded
-from aggregator.kafka.edge_status import EdgeState, day_record
+from aggregator.state.edge_status import EdgeState, day_record
 
 
 def spans_of(rows: Iterable[Any]) -> tuple[Span, ...]:

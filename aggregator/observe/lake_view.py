@@ -16,8 +16,6 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, CommittedReader
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.releases import read_releases
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import Numbers, row_origins
@@ -29,6 +27,8 @@ from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.observe.omissions import LAKE, Omission
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import HEADER_BYTES
+from aggregator.state.names import HubNames
+from aggregator.state.releases import read_releases
 
 
 @dataclass(slots=True)

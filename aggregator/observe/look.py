@@ -16,12 +16,12 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, peek, topics
-from aggregator.kafka.gap import Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.discovery import start_of
 from aggregator.replicate.gaps import deleted, gap
 from aggregator.replicate.planning import skips_gaps
 from aggregator.replicate.retention import Margin, margin
+from aggregator.state.gap import Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 _TIMEOUT_S = 5.0
 _PEEK_S = 2.0

@@ -11,11 +11,11 @@ from importlib.metadata import version
 
 from aggregator import measures as m
 from aggregator.edges.availability import State
-from aggregator.kafka.gap import GapKind
 from aggregator.measures import Sample
 from aggregator.observe.gaps import GapState
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, known
+from aggregator.state.gap import GapKind
 from aggregator.threads import ThreadStatus
 
 

@@ -17,9 +17,6 @@ from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError, RetryError
-from aggregator.kafka.edge_status import EdgeState
-from aggregator.kafka.gap import Gap
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
@@ -32,10 +29,13 @@ from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.telemetry import StandStill
 from aggregator.observe.watch import Warnings, foreign, standing, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import start_of
+from aggregator.state.edge_status import EdgeState
+from aggregator.state.gap import Gap
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.telemetry import StandStill
 from aggregator.threads import Pulse, Threads
 
 TICK_S = 0.25

@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, topics
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.observe.omissions import FLOW, Omission
 from aggregator.observe.verdicts import FlowAudit, Selection
 from aggregator.replicate.discovery import start_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.coordinates import OffsetRange, Segment
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.tally import Sums
+from aggregator.state.ledger import LedgerRecord
 
 EDGE, CENTRAL, LAKE, FLOW = "edge", "central", "lake", "flow"
 

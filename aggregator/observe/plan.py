@@ -15,11 +15,9 @@ from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import topics
-from aggregator.kafka.ledger import LedgerRecord, read_ledger
-from aggregator.kafka.names import HEARTBEATS, HubNames
 from aggregator.observe.plan_schemas import (
     NOTHING,
     REFUSED,
@@ -39,6 +37,8 @@ from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.replicate.world import internal_topics
+from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.names import HubNames
 
 CREATE, WIDEN = "create", "add partitions"
 

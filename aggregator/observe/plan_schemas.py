@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError, HoldError, RetryError
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plan import Plan

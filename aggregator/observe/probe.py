@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import HEARTBEATS, EdgePartition, Position
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, peek, topics
-from aggregator.kafka.gap import Gap
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.observe.look import EdgeLook, gap_of, look
+from aggregator.state.gap import Gap
+from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0

@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.edge_status import Told, pulse, refusal, state_key
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.outlet import Outlet
 from aggregator.observe.account import EdgeAccount, Moment
 from aggregator.observe.history import day_records
+from aggregator.state.edge_status import Told, pulse, refusal, state_key
+from aggregator.state.names import HubNames
 
 _PULSE_S = 0.9
 _AGAIN_S = 15.0

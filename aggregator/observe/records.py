@@ -14,9 +14,9 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed, read_committed
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.letters import read_letters
-from aggregator.kafka.names import HubNames
 from aggregator.observe.tally import Offsets
+from aggregator.state.dead_letters import read_letters
+from aggregator.state.names import HubNames
 
 _PIECE_BYTES = 8 * 1024 * 1024
 Letters = Mapping[tuple[EdgePartition, int], Offsets]

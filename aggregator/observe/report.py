@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import LedgerRecord, totals
 from aggregator.observe.fields import FieldSum, TopicFields
+from aggregator.state.ledger import LedgerRecord, totals
 
 NOTICE = "Pseudonymised and encrypted data is still personal data."
 _LEFT = {

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from aggregator.backfill.watch import Progress
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.history import Span
-from aggregator.kafka.pauses import Pause
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.standing import HubStatus
-from aggregator.observe.telemetry import SlotWord, StandStill
+from aggregator.state.pauses import Pause
+from aggregator.state.telemetry import SlotWord, StandStill
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from aggregator.backfill.store import Backfill
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.edges.history import Uptime
-from aggregator.kafka.edge_status import EdgeState
-from aggregator.kafka.gap import Gap
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.telemetry import SlotWord
+from aggregator.state.edge_status import EdgeState
+from aggregator.state.gap import Gap
+from aggregator.state.telemetry import SlotWord
 from aggregator.threads import ThreadStatus
 
 

@@ -12,20 +12,20 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
-from aggregator.kafka.edge_status import EdgeState, Told, is_watched, read_told
-from aggregator.kafka.gap import Gap
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import read_last
-from aggregator.kafka.names import HubNames, central_heartbeats
-from aggregator.kafka.pauses import Pause
 from aggregator.lake.status import lake_status
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.look import NOTHING_UNDECIDED, EdgeLook, hanging
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import survey
-from aggregator.observe.telemetry import SlotFeed, SlotWord
 from aggregator.observe.watch import troubles
+from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
+from aggregator.state.gap import Gap
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames, central_heartbeats
+from aggregator.state.pauses import Pause
+from aggregator.state.telemetry import SlotFeed, SlotWord
 
 # Some seconds of many slots, fields included.
 _WORDS = 1000

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord, read_ledger
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.pauses import Pause
-from aggregator.kafka.requests import read_requests
 from aggregator.observe.gaps import KnownGap, known_gaps
 from aggregator.observe.look import EdgeLook, gap_of, look
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import Pause
+from aggregator.state.requests import read_requests
 
 
 @dataclass(frozen=True, slots=True)

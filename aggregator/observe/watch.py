@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.look import EdgeLook
-from aggregator.observe.telemetry import SlotWord
 from aggregator.replicate.gaps import sentence
+from aggregator.state.telemetry import SlotWord
 
 # How a flow that is held begins to say why; one that tries again begins otherwise.
 HELD = "held, "

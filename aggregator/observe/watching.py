@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.edge_status import threads_record
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.outlet import Outlet
 from aggregator.observe.exposition import MetricsServer, Watcher
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 from aggregator.observe.snapshot import Snapshot
 from aggregator.replicate.cursor import Hold
+from aggregator.state.edge_status import threads_record
+from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads, ThreadStatus
 
 _LAST_WORD_S = 10.0

@@ -9,8 +9,8 @@ import time
 from functools import partial
 
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.kafka.outlet import Outlet
 from aggregator.threads import Pulse, Threads
 

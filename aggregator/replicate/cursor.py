@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.reader import Start
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 
 class HoldReason(StrEnum):

@@ -17,7 +17,6 @@ from aggregator.cells import Cells
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.flow import Flow
@@ -25,6 +24,7 @@ from aggregator.replicate.keyless import require_keys
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.news import FieldNews
 from aggregator.replicate.ports import Writer
+from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 
 # Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
 RECORD_OVERHEAD_BYTES = 100

@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.replicate.cursor import Hold, HoldReason
+from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Pulse, Threads
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")

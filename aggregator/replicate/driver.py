@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka import topics
-from aggregator.kafka.names import HubNames
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.beats import HeartbeatEmitter
 from aggregator.replicate.cursor import Hold, HoldReason
@@ -28,6 +27,7 @@ from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.lead import await_turn, leading, run_epochs
 from aggregator.replicate.warming import Warming
 from aggregator.replicate.world import KafkaDriverCentral, internal_topics
+from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 
 _FIRST_LOOK_S = 5.0

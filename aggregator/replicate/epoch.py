@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced
-from aggregator.kafka.control import ControlState, Epoch, Undecided
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.ledger_settlement import LedgerCentral, settle_ledger
 from aggregator.replicate.settlement import Whose, settle
+from aggregator.state.control import ControlState, Epoch, Undecided
+from aggregator.state.ledger import LedgerRecord
 
 
 class Opened(NamedTuple):

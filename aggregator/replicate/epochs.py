@@ -17,10 +17,7 @@ from aggregator.config.model import HubConfig
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka import topics
-from aggregator.kafka.control import Epoch
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.pauses import paused_edges
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
@@ -36,6 +33,9 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.watched import run_watched
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.state.control import Epoch
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import paused_edges
 from aggregator.threads import Pulse, Threads
 
 _GREATEST_AGE_S, _REFUSED_AGE_S = 1800.0, 300.0

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.cursor import Cursor, HoldReason, Waiting
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 # What an edge does not hand out any more, behind which the log goes on.
 _DELETED = frozenset({GapKind.TRUNCATED, GapKind.DAMAGED})

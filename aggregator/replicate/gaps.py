@@ -11,8 +11,8 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.cut import Cut
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 # Whose decisions the automatic ones are.
 SKIPPED = "on_gap: skip"

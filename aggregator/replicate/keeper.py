@@ -8,9 +8,9 @@ import threading
 from contextlib import suppress
 
 from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
-from aggregator.kafka.control import Lease
 from aggregator.replicate.lease import BEAT_S
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.state.control import Lease
 from aggregator.threads import Pulse, Supervised, Threads
 
 # Longer than any commit takes before it is an error.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import CheckedRing, another_key, check_values
-from aggregator.kafka.control import KeyCheck
+from aggregator.state.control import KeyCheck
 
 Checks = Mapping[tuple[str, int], str]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import HoldError, Reason
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.agreement import LOSES_KEYS, drops_key
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Rejection, Stripped

@@ -21,11 +21,11 @@ from aggregator.errors import (
     RetryError,
     TransactionAborted,
 )
-from aggregator.kafka.control import Lease
 from aggregator.replicate.discovery import EdgeWatch
 from aggregator.replicate.keeper import LeaseKeeper
 from aggregator.replicate.lease import Verdict, verdict
 from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.state.control import Lease
 from aggregator.threads import Threads
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ Invariant: pure; a lease lives when its record *moves* while it is watched, what
 
 from enum import StrEnum
 
-from aggregator.kafka.control import Lease
+from aggregator.state.control import Lease
 
 BEAT_S = 2.0
 WATCH_S = 6.0

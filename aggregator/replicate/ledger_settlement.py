@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.kafka.control import Epoch, Undecided
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.replicate.settlement import SettlingCentral, Whose, after_a_moment, end, note
+from aggregator.state.control import Epoch, Undecided
+from aggregator.state.ledger import LedgerRecord, winners
 
 
 class LedgerCentral(SettlingCentral, Protocol):

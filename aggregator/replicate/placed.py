@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,8 @@ from numpy.typing import NDArray
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Segment
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.gap import Decision, GapKind
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HEARTBEATS, central_heartbeats, central_topic
-from aggregator.kafka.requests import by_flow
 from aggregator.kafka.topics import TopicSpec
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
@@ -33,6 +29,10 @@ from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, sk
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.placed import PlacedFlows, TopicTerms
 from aggregator.replicate.retention import refusal
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import central_heartbeats, central_topic
+from aggregator.state.requests import by_flow
 
 Snapshots = Mapping[str, Mapping[str, EdgeTopic]]
 Ledger = Mapping[EdgePartition, LedgerRecord]

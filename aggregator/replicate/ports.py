@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.control import ControlState
 from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.reader import Polled, Start
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.limits import Limits
+from aggregator.state.control import ControlState
+from aggregator.state.ledger import LedgerRecord
 
 
 class Writer(Protocol):

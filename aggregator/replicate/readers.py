@@ -11,13 +11,13 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.gap import Gap, GapKind
 from aggregator.kafka.reader import Fault, Start
 from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap
 from aggregator.replicate.ports import Reader, SlotWorld
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.state.gap import Gap, GapKind
 
 _RETRY_MOST_S = 30.0
 _DAMAGED_AGAIN_S = 60.0

@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol, Self
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
 from aggregator.errors import Fenced
-from aggregator.kafka.control import ControlState, Epoch, Undecided
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.letters import letter_origin
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.open_range import CentralRecord
+from aggregator.state.control import ControlState, Epoch, Undecided
+from aggregator.state.dead_letters import letter_origin
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 
 _PATIENCE_S = 1.0
 _STEP_S = 0.01

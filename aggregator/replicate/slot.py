@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ledger import LedgerRecord, flow_key
 from aggregator.kafka.reader import Polled
-from aggregator.kafka.requests import encode
 from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow
@@ -23,6 +21,8 @@ from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
+from aggregator.state.ledger import LedgerRecord, flow_key
+from aggregator.state.requests import encode
 
 # A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
 POLL_RECORDS = 16_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.names import HubNames
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.flow import FlowPlan
+from aggregator.state.names import HubNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,11 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.subkeys import Purpose, subkey
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
 from aggregator.errors import ExitError, Failed, HoldError
-from aggregator.kafka.names import HEARTBEATS
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip

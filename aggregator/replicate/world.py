@@ -16,8 +16,18 @@ import psutil
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import TransactionAborted
-from aggregator.kafka import edge_status, ends, topics
-from aggregator.kafka.control import (
+from aggregator.kafka import ends, topics
+from aggregator.kafka.ends import Partition
+from aggregator.kafka.log import read_to_end, read_visible
+from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
+from aggregator.kafka.outlet import Outlet
+from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.writer import TransactionalWriter
+from aggregator.replicate.limits import Limits
+from aggregator.replicate.planning import target
+from aggregator.state import edge_status
+from aggregator.state.control import (
     ControlState,
     ControlWatch,
     Epoch,
@@ -28,18 +38,9 @@ from aggregator.kafka.control import (
     encode,
     read_control,
 )
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord, read_ledger, winners
-from aggregator.kafka.log import read_to_end, read_visible
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
-from aggregator.kafka.outlet import Outlet
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.requests import Requests, RequestWatch, read_requests
-from aggregator.kafka.statistics import ClientStatistics
-from aggregator.kafka.writer import TransactionalWriter
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.planning import target
+from aggregator.state.ledger import LedgerRecord, read_ledger, winners
+from aggregator.state.names import HubNames
+from aggregator.state.requests import Requests, RequestWatch, read_requests
 
 _FENCE_THREADS = 16
 # Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from aggregator.config.load import load_config
 from aggregator.config.model import EdgeConfig, HubConfig
-from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.names import HubNames, central_topic
 from aggregator.sandbox import bookings, flights
 from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
 from aggregator.sandbox.specimen import Place, Specimen, find_specimen
 from aggregator.sandbox.traffic import Produced, produce_traffic
 from aggregator.schema.registry import Registry, open_registry
+from aggregator.state.ledger import read_ledger
+from aggregator.state.names import HubNames, central_topic
 
 TOPICS = (flights.TOPIC, bookings.TOPIC)
 

@@ -25,11 +25,11 @@ from deltalake import DeltaTable
 from aggregator.config.load import load_config
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.kafka import topics
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HubNames
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 from tests.bench.lake import order
 from tests.bench.ways import ORDER, TOPIC
 from tests.processes import environment, kill_all, members

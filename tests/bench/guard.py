@@ -29,10 +29,7 @@ from aggregator.engine.collector import resting
 from aggregator.headers import HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.control import ControlState
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.native.consumer import Poll
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.writer import TransactionalWriter
@@ -46,6 +43,9 @@ from aggregator.replicate.limits import Limits
 from aggregator.replicate.slot import POLL_RECORDS, Slot
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.schema.wire import frame
+from aggregator.state.control import ControlState
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 from tests.bench.backlog import DROPPED, IDENTIFIERS, SCHEMA, Backlog
 from tests.unit.privacy.kernel.differential import KEYS
 from tests.unit.privacy.kernel.drawing import MemoryRegistry

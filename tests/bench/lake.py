@@ -36,12 +36,12 @@ from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.engine.session import open_session
 from aggregator.kafka import topics
 from aggregator.kafka.committed import central_partitions, offset_bounds
-from aggregator.kafka.names import HubNames
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.tables.formats import open_tables
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
+from aggregator.state.names import HubNames
 from tests.bench.ways import ORDER, TOPIC, Source, by_polars, by_rows
 
 PARTITIONS = 2

@@ -31,9 +31,7 @@ import psutil
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.engine.collector import resting
-from aggregator.kafka.control import ControlState, Epoch
 from aggregator.kafka.ends import Partition
-from aggregator.kafka.ledger import LedgerRecord, flow_key, winners
 from aggregator.kafka.log import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy import parse_policy
@@ -45,6 +43,8 @@ from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics,
 from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame
+from aggregator.state.control import ControlState, Epoch
+from aggregator.state.ledger import LedgerRecord, flow_key, winners
 from tests.bench.slots import Sampler
 from tests.trial import ORDER, Trial
 from tests.unit.privacy.kernel.differential import KEYS

@@ -18,10 +18,10 @@ from aggregator.backfill.watch import BackfillWatch
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.requests import submit
 from aggregator.lake.driver import LakeDriver
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.names import HubNames
+from aggregator.state.requests import submit
 from tests.epochs import Epochs
 from tests.late import Late, LocalSpark
 from tests.trial import Trial, wait_for

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AclOperation, NewTopic
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.probe import EdgeProbe
 from aggregator.replicate.discovery import EdgeWatch, snapshot, unanswered
+from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Threads
 from tests.chaos.lines import AUTHORIZER, lined, right
 from tests.trial import Trial, settle, wait_for

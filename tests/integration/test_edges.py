@@ -7,11 +7,11 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.kafka.names import HubNames
 from aggregator.observe.monitor import Monitor
 from aggregator.observe.watching import Watching
 from aggregator.replicate.beats import HeartbeatEmitter
 from aggregator.replicate.discovery import EdgeWatch
+from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import read_all, wait_for
 

@@ -22,8 +22,6 @@ from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, OffsetRange, Or
 from aggregator.engine.session import open_session
 from aggregator.kafka import clients, topics
 from aggregator.kafka.committed import CommittedReader, central_partitions, offset_bounds
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HubNames
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.leftovers import sweep
@@ -31,6 +29,8 @@ from aggregator.lake.status import lake_status
 from aggregator.lake.tables.formats import open_tables
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 from tests.trial import wait_for
 
 pytestmark = [

@@ -6,10 +6,10 @@ import time
 import pytest
 
 from aggregator.errors import AnotherHub, Fenced
-from aggregator.kafka.control import Lease
 from aggregator.replicate import lead
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for
 

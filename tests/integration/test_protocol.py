@@ -12,8 +12,6 @@ from confluent_kafka import Producer
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka import ends, writer
-from aggregator.kafka.control import ControlState, Epoch
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.reader import EdgeReader, Polled
 from aggregator.kafka.writer import TransactionalWriter
@@ -23,6 +21,8 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld
+from aggregator.state.control import ControlState, Epoch
+from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs
 from tests.trial import read_all, wait_for
 

@@ -16,11 +16,11 @@ from aggregator.config.model import HubConfig
 from aggregator.config.suites import DIVERTIBLE, NO_PERSONAL_DATA
 from aggregator.engine.session import open_session
 from aggregator.errors import ConfigError
-from aggregator.kafka.releases import Release
 from aggregator.lake.quality.held import still_held
 from aggregator.lake.quality.history import read
 from aggregator.observe.quality import quality_report
 from aggregator.observe.quality_page import quality_page
+from aggregator.state.releases import Release
 from tests.canary import recognised, text_traces
 from tests.gated import PARTITIONS, TABLE, GatedLake
 from tests.object_store import BUCKET, ObjectStore

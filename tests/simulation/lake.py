@@ -17,7 +17,6 @@ from aggregator.config.model import CatalogConfig, HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.names import HubNames
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile
@@ -26,6 +25,7 @@ from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.port import Tables
 from aggregator.lake.task import StagingTask
+from aggregator.state.names import HubNames
 from tests.simulation.protocol import Mutant, compiled, edited
 from tests.simulation.scheduler import Actor, Scheduler
 from tests.simulation.table import Place, SimCatalog, Storage, table_class

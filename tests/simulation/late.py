@@ -14,13 +14,13 @@ from aggregator.backfill.planner import Shown, Standing, plan_partition
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
-from aggregator.kafka.control import Lease
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.requests import by_flow
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import Terms
+from aggregator.state.control import Lease
+from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC
 from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, PLACES, SETTLED, Schedule, Situation, _config
 from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld

@@ -5,7 +5,7 @@ from tests.simulation.protocol import Mutant
 SLOT = "aggregator.replicate.slot"
 EPOCH = "aggregator.replicate.epoch"
 LOG = "aggregator.kafka.log"
-LEDGER = "aggregator.kafka.ledger"
+LEDGER = "aggregator.state.ledger"
 PLANNING = "aggregator.replicate.planning"
 GAPS = "aggregator.replicate.gaps"
 CURSOR = "aggregator.replicate.cursor"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import decode
 from aggregator.kafka.log import LogRecord
+from aggregator.state.ledger import decode
 from tests.simulation.edge import Edge, EdgeLog
 
 # Life and partition to the first epoch that has a ledger record of it.

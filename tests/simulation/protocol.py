@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Each imports only from those before it.
-MODULES = ("aggregator.kafka.log", "aggregator.kafka.ledger", "aggregator.replicate.settlement",
+MODULES = ("aggregator.kafka.log", "aggregator.state.ledger", "aggregator.replicate.settlement",
            "aggregator.replicate.ledger_settlement", "aggregator.replicate.epoch", "aggregator.replicate.gaps",
            "aggregator.replicate.cursor", "aggregator.replicate.flow", "aggregator.replicate.planning",
            "aggregator.replicate.gate", "aggregator.replicate.readers", "aggregator.replicate.slot")  # fmt: skip

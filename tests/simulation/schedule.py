@@ -15,16 +15,16 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.headers import HeaderTable
-from aggregator.kafka.control import Lease
-from aggregator.kafka.gap import Decision, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.names import HubNames
 from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.settlement import Whose
+from aggregator.state.control import Lease
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 from tests.simulation.cluster import Central, Faults
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, WIDEST, Edge, EdgeFaults
 from tests.simulation.promise import Promise, Sighting

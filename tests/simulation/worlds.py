@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka.control import ControlState, Epoch, Lease, Undecided, encode, fold
-from aggregator.kafka.gap import Decision
-from aggregator.kafka.ledger import LedgerRecord, winners
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.kafka.refusals import Refusal
-from aggregator.kafka.requests import encode as encode_decision
-from aggregator.kafka.requests import fold as fold_decisions
 from aggregator.replicate.limits import Limits
+from aggregator.state.control import ControlState, Epoch, Lease, Undecided, encode, fold
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.names import HubNames
+from aggregator.state.requests import encode as encode_decision
+from aggregator.state.requests import fold as fold_decisions
 from tests.simulation.cluster import Central, Entry, Part, Place
 from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader
 from tests.simulation.protocol import Protocol

@@ -13,6 +13,7 @@ ROOMS = [
     {"headers", "threads", "budgets"},
     {"config"},
     {"kafka"},
+    {"state"},
     {"schema"},
     {"privacy"},
     {"edges"},

@@ -18,7 +18,6 @@ from aggregator.config.suites import Suite, SuiteFaults, load_suite
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import ConfigError, HoldError
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.releases import Release
 from aggregator.lake.columns import FIXED_COLUMNS, merged
 from aggregator.lake.commit import Commit, CommitResult, fitted
 from aggregator.lake.files import StagedFile
@@ -43,6 +42,7 @@ from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
 from aggregator.lake.ranges import Held, Outcome, Settlement, Span
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables
+from aggregator.state.releases import Release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

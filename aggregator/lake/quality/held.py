@@ -11,13 +11,13 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
-from aggregator.kafka.ledger import read_ledger
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.releases import Release, read_releases
 from aggregator.lake.quality.history import Audit, read
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
+from aggregator.state.ledger import read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.releases import Release, read_releases
 
 HELD_DAYS = 2  # a hold is judged again every few minutes while its hub runs
 

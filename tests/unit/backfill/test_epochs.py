@@ -17,11 +17,11 @@ from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
-from aggregator.kafka.ledger import LedgerRecord, decode, flow_key
-from aggregator.kafka.letters import encode_resolution, is_key, is_resolution
 from aggregator.kafka.log import LogRecord
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.gaps import grown
+from aggregator.state.dead_letters import encode_resolution, is_key, is_resolution
+from aggregator.state.ledger import LedgerRecord, decode, flow_key
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 
 PART = PartitionPlan(

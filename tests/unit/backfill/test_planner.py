@@ -10,8 +10,8 @@ from aggregator.backfill.ask import Mode
 from aggregator.backfill.planner import Sampled, Shown, Standing, allowed, plan_partition, wanted
 from aggregator.backfill.ranges import both, offsets_of, size, union, without
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)
 MOST = 40

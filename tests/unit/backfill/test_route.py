@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.gap import Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.reader import Start
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 from aggregator.replicate.throttle import Throttle
+from aggregator.state.gap import Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 
 PARTS = (Segment(0, OffsetRange(2, 5)), Segment(0, OffsetRange(8, 9)), Segment(1, OffsetRange(12, 20)))
 INSIDE = [offset for _, part in PARTS for offset in range(*part)]

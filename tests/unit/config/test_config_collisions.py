@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from aggregator.config.collisions import RESERVED, collisions, reserved_hit, reserved_names, targets
 from aggregator.config.model import TopicRule
 from aggregator.config.patterns import branches, full_matches
-from aggregator.kafka.names import HubNames
+from aggregator.state.names import HubNames
 
 
 def rule(match: str, central: str = "{edge}.{topic}", edges: tuple[str, ...] | None = None) -> TopicRule:

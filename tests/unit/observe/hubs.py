@@ -3,7 +3,7 @@
 from aggregator.edges.history import Uptime
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus
-from aggregator.observe.telemetry import SlotWord
+from aggregator.state.telemetry import SlotWord
 
 UPTIMES = {"1h": Uptime(1.0, 0.99, 10.0), "24h": Uptime(1.0, 0.999, 1.0), "30d": Uptime(0.5, 1.0, 0.0)}
 

@@ -10,14 +10,14 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
-from aggregator.kafka.edge_status import Told, day_record, state_key
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.pauses import Pause
 from aggregator.observe.account import EdgeAccount, Moment
 from aggregator.observe.history import day_records, lasting, spans_of
 from aggregator.observe.look import EdgeLook
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
+from aggregator.state.edge_status import Told, day_record, state_key
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.pauses import Pause
 
 CENTRAL_MS = 1_800_000_000_000
 TICK_S = 0.5

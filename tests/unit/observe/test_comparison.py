@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.comparison import Flow, parsed, windows, within
 from aggregator.observe.omissions import Asked
 from aggregator.observe.tally import Segment
+from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders.v1", 3)
 KNOWN = {b"hub/eu/orders.v1/3": SOURCE}

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
-from aggregator.kafka.requests import fold
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
-from aggregator.observe.telemetry import SlotFeed
 from aggregator.observe.watch import standing, troubles, warnings
+from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
+from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
+from aggregator.state.requests import fold
+from aggregator.state.telemetry import SlotFeed
 
 FLOW, OTHER = EdgePartition("eu", "orders", 0), EdgePartition("us", "orders", 0)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.flowing import live_flow
 from aggregator.observe.look import EdgeLook, Undecided
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
+from aggregator.state.ledger import LedgerRecord
 from tests.unit.observe.test_account import CENTRAL_MS, FLOW, Story, moment
 
 

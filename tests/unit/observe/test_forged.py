@@ -12,23 +12,23 @@ from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
 from aggregator.errors import Failed
-from aggregator.kafka import control, ledger, letters, releases, requests
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.control import ControlState, Epoch, Lease
 from aggregator.kafka.decoding import Damaged, key_text
-from aggregator.kafka.edge_status import EdgeState, Told, day_record, pulse, refusal, state_key, threads_record
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.pauses import Pause, paused_edges
-from aggregator.kafka.releases import Release
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history import day_records, lasting, told_spans
 from aggregator.observe.metrics import samples
-from aggregator.observe.telemetry import SlotFeed
 from aggregator.observe.watch import standing, troubles
 from aggregator.page.overview import overview
+from aggregator.state import control, dead_letters, ledger, releases, requests
+from aggregator.state.control import ControlState, Epoch, Lease
+from aggregator.state.edge_status import EdgeState, Told, day_record, pulse, refusal, state_key, threads_record
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.pauses import Pause, paused_edges
+from aggregator.state.releases import Release
+from aggregator.state.telemetry import SlotFeed
 from aggregator.threads import Condition, ThreadStatus
 from tests.unit.observe.hubs import edge, snapshot
 
@@ -143,7 +143,7 @@ def refused_by_name(read):
 def counted_letters(_, value):
     """As the monitor counts them."""
     try:
-        found = letters.reason_of(value)
+        found = dead_letters.reason_of(value)
     except Damaged:
         return True
     list(samples(snapshot(letters={found: 1} if found else {}), by_partition=True, age_s=0.0))
@@ -264,7 +264,7 @@ def test_what_the_hub_writes_itself_is_taken(kind):
         case "ledger":
             assert ledger.winners([LogRecord(0, 4, key, value)], "h.ledger") == {SOURCE: ENTRY}
         case "letter":
-            assert letters.reason_of(value) == ("eu", "orders", "undecodable")
+            assert dead_letters.reason_of(value) == ("eu", "orders", "undecodable")
         case "backfill":
             told = ToldBackfills()
             told.take_requests([LogRecord(0, 4, key, value)], "h.backfill.requests")

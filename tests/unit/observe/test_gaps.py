@@ -1,14 +1,14 @@
 """Gaps as a person sees them, and what a running hub warns of."""
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.look import EdgeLook, Undecided, gap_of
 from aggregator.observe.tally import Finding
 from aggregator.observe.verdicts import Audit, FlowAudit, Strangers
 from aggregator.observe.watch import warnings
 from aggregator.replicate.retention import Margin
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 
 HOUR = 3_600_000

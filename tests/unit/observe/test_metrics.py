@@ -17,7 +17,6 @@ from aggregator import measures as m
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import ConfigError
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.statistics import condensed
 from aggregator.lake.quality.history import Totals
 from aggregator.lake.status import TableStatus
@@ -26,8 +25,9 @@ from aggregator.observe.exposition import Exposition, MetricsServer, rendered
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import of_threads, samples
-from aggregator.observe.telemetry import SlotWord, StandStill
 from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.telemetry import SlotWord, StandStill
 from aggregator.threads import Condition, Threads, ThreadStatus
 from tests.programs import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot

@@ -3,10 +3,10 @@
 import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge
 from aggregator.observe.tally import Finding, Sums
 from aggregator.observe.verdicts import Audit, FlowAudit
+from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)
 ALL = OffsetRange(0, 2**62)

@@ -12,11 +12,11 @@ import pytest
 
 import aggregator.observe.report as report_module
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.report import compose, json_schema_text
 from aggregator.observe.report_page import report_page
 from aggregator.observe.report_writer import write_report
+from aggregator.state.ledger import LedgerRecord
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>&\"'"

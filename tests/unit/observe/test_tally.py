@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.observe.tally import Rules, Sums, Tally, compare, ranges, ranges_of
 from aggregator.replicate.gaps import segments
+from aggregator.state.gap import Decision, Gap, GapKind
 
 FLOW = EdgePartition("eu", "orders", 0)
 START, END = 5, 25

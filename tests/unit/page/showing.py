@@ -11,18 +11,18 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.edges.availability import State
 from aggregator.edges.history import Span
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.lake.status import TableStatus
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import HubStatus
-from aggregator.observe.telemetry import SlotWord, StandStill
 from aggregator.page.access import Gate
 from aggregator.page.application import Application
 from aggregator.page.explaining import Explaining
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.telemetry import SlotWord, StandStill
 from tests.unit.observe.hubs import edge, flow, large
 
 AT_MS = 1_700_000_000_000

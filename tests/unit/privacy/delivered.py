@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
+from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders", 3)
 CENTRAL, LETTERS = "eu.orders", "hub.dead-letters"

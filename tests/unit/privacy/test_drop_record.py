@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.privacy.column import ABSENT, NOWHERE, Column, Looked
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.parameters.conditions import Condition
@@ -24,6 +23,7 @@ from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord
 from tests.unit.privacy.conftest import TODAY
 
 SCHEMA = {"type": "record", "name": "R", "fields": [

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.kafka.control import Lease
-from aggregator.kafka.gap import Gap, GapKind
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.gaps import gap, sentence
 from aggregator.replicate.lease import Verdict, verdict
 from aggregator.replicate.retention import refusal
+from aggregator.state.control import Lease
+from aggregator.state.gap import Gap, GapKind
 
 DAY = 86_400_000
 

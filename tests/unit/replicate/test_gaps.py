@@ -8,12 +8,12 @@ from msgspec import structs
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.cut import Cut
-from aggregator.kafka.gap import Decision, Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.gaps import cut_log, settled
 from aggregator.replicate.planning import plan_flows
 from aggregator.replicate.retention import Margin, margin
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
 HOUR = 3_600_000

@@ -3,10 +3,10 @@
 import pytest
 
 from aggregator.coordinates import OffsetRange
-from aggregator.kafka.names import HubNames
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.gate import STUCK_S, Gate
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.state.names import HubNames
 
 PLAN = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
 LEDGER = (PLAN.names.ledger, 0)

@@ -7,7 +7,6 @@ import pytest
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.reference import ReferenceStrip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
@@ -15,6 +14,7 @@ from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.test_planning import CONFIG, FLOW, SETTINGS, SNAPSHOTS, plan_flows
 
 COMPACTED = FlowPlan(

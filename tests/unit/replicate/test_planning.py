@@ -8,9 +8,9 @@ from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ledger import LedgerRecord
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.planning import central_topics, entry_of, plan_flows
+from aggregator.state.ledger import LedgerRecord
 
 CONFIG = HubConfig(
     hub="h",

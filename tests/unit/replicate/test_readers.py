@@ -7,14 +7,14 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.cut import Cut
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Fault, Start
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 
 SOURCE = EdgePartition("eu", "orders", 0)
 AT = ("orders", 0)

@@ -7,15 +7,15 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.control import ControlState
-from aggregator.kafka.ledger import LedgerRecord
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.reader import Polled
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
+from aggregator.state.control import ControlState
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
 
 SOURCE = EdgePartition("eu", "orders", 0)
 PATIENCE_S = 5.0

@@ -2,11 +2,11 @@
 
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.releases import Release
 from aggregator.lake.commit import Commit
 from aggregator.lake.quality.held import still_held
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.verdicts import Verdict
+from aggregator.state.releases import Release
 from tests.gated import PARTITIONS, TABLE, GatedLake
 from tests.unit.lake.quality.test_history import audit
 

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
-from aggregator.kafka.gap import Gap, GapKind
-from aggregator.kafka.ledger import LedgerRecord, decode, winners
 from aggregator.kafka.log import LogRecord
+from aggregator.state.gap import Gap, GapKind
+from aggregator.state.ledger import LedgerRecord, decode, winners
 
 SOURCE = EdgePartition("eu", "orders", 3)
 numbers = st.integers(0, 2**62)

@@ -18,7 +18,7 @@ from aggregator.kafka import topics
 from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.names import HubNames
+from aggregator.state.names import HubNames
 
 VERSION = 1
 _RELEASES = "release/"

@@ -15,9 +15,9 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.kafka.gap import Gap
 from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.names import HubNames
+from aggregator.state.gap import Gap
+from aggregator.state.names import HubNames
 
 VERSION = 1
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from aggregator.coordinates import HEARTBEATS
+
 
 @dataclass(frozen=True, slots=True)
 class HubNames:
@@ -56,9 +58,6 @@ class HubNames:
 def central_topic(pattern: str, edge: str, topic: str) -> str:
     """Fill `{edge}` and `{topic}` of a rule's `central:` (or `lake:`) pattern."""
     return pattern.replace("{edge}", edge).replace("{topic}", topic)
-
-
-HEARTBEATS = "heartbeats"
 
 
 def central_heartbeats(edge: str) -> str:

@@ -16,11 +16,11 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, topics
 from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder, is_flow
-from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.names import HubNames
-from aggregator.kafka.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.kafka.tail import LogTail
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 
 VERSION = 1
 _GAPS = "gap/"

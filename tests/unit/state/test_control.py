@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.errors import Failed
-from aggregator.kafka.control import ControlState, Epoch, Lease, encode, fold
 from aggregator.kafka.log import LogRecord
+from aggregator.state.control import ControlState, Epoch, Lease, encode, fold
 
 
 def logged(*entries):

@@ -20,8 +20,8 @@ from aggregator.config.model import ClusterConfig
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.kafka.log import read_to_end
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
+from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 
 VERSION = 1

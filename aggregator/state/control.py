@@ -16,8 +16,8 @@ from aggregator.errors import Failed
 from aggregator.kafka.decoding import Damaged, TypedDecoder
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.names import HubNames
 from aggregator.kafka.tail import LogTail
+from aggregator.state.names import HubNames
 
 _UNDECIDED = "undecided/"
 

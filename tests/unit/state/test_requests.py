@@ -4,9 +4,9 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
-from aggregator.kafka.gap import Decision, Gap, GapKind
 from aggregator.kafka.log import LogRecord
-from aggregator.kafka.requests import by_flow, encode, fold
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.requests import by_flow, encode, fold
 
 FLOW = EdgePartition("eu", "orders", 3)
 DECISION = Decision(FLOW, Position(1, 10), Gap(GapKind.TRUNCATED, 10, 15, 7), "ada@desk", 9, "known outage")

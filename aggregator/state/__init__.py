@@ -1,0 +1,1 @@
+"""What the hub keeps in Kafka: ledger, control, requests, dead letters, edge status, telemetry, and their names."""
