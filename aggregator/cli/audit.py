@@ -19,10 +19,10 @@ from aggregator.config.load import load_config
 from aggregator.config.units import duration, start_position
 
 if TYPE_CHECKING:
+    from aggregator.audit.findings import Audit, FlowAudit
+    from aggregator.audit.omissions import Omission
+    from aggregator.audit.tally import Finding
     from aggregator.coordinates import OffsetRange
-    from aggregator.observe.omissions import Omission
-    from aggregator.observe.tally import Finding
-    from aggregator.observe.verdicts import Audit, FlowAudit
 
 _RANGES_SHOWN = 10
 _FLOWS_SHOWN = 5
@@ -121,8 +121,8 @@ def audit(
     retention. What was not compared is listed with its reason. While the hub runs its tables are a commit behind, and
     are waited for.
     """
-    from aggregator.observe.audit import audit as audited  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.observe.verdicts import Selection  # noqa: PLC0415
+    from aggregator.audit.audit import audit as audited  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.audit.findings import Selection  # noqa: PLC0415
 
     selection = Selection(edge, topic, partition, since, until)
     wait_s = wait.total_seconds() if wait is not None else None

@@ -16,7 +16,7 @@ from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
-    from aggregator.observe.explanation import Explanation
+    from aggregator.plan.explanation import Explanation
 
 # Kafka's own rule for names of topics.
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -32,7 +32,7 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
 
     Fields are those of the newest schema that the edge's registry has for it.
     """
-    from aggregator.observe.explanation import explanation  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.plan.explanation import explanation  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 

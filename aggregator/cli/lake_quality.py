@@ -15,7 +15,7 @@ from aggregator.cli.output import config_option, emit, output_option, table, wri
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
-    from aggregator.observe.quality import QualityReport
+    from aggregator.report.quality import QualityReport
 
 _AUDITS = ("when", "verdict", "records", "diverted", "version", "gate s", "commit s")
 _RULES = ("rule", "on failure", "commits", "failed", "not evaluated", "values", "failed values")
@@ -30,11 +30,11 @@ _SHOWN = 10
 @output_option
 def quality(config: Path, *, tables: tuple[str, ...], days: int, html: Path | None, output: str) -> None:
     """What the quality gate found in every commit: all tables unless some are named."""
-    from aggregator.observe.quality import quality_report  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.report.quality import quality_report  # noqa: PLC0415 - `--help` needs none of its imports
 
     found = quality_report(load_config(config, os.environ), tables, days=days, now=datetime.now(UTC))
     if html is not None:
-        from aggregator.observe.quality_page import quality_page  # noqa: PLC0415 - as above
+        from aggregator.report.quality_page import quality_page  # noqa: PLC0415 - as above
 
         write_page(quality_page(found), html)
     emit(found.plain(), output, lambda: _text(found))

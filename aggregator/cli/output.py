@@ -74,7 +74,7 @@ def write_page(page: str, path: Path) -> None:
     Raises:
         Failed: the file can not be written.
     """
-    from aggregator.observe.report_writer import replace_file  # noqa: PLC0415 - most commands write no file
+    from aggregator.report.writer import replace_file  # noqa: PLC0415 - most commands write no file
 
     try:
         replace_file(path, page)

@@ -17,7 +17,7 @@ from aggregator.cli.run import EXIT_SOME_EDGES_FAILED
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
-    from aggregator.observe.plan import HubPlan
+    from aggregator.plan.plan import HubPlan
 
 EXIT_PENDING = 3
 
@@ -36,7 +36,7 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
 
     Nothing is written. Exit 4 when an edge does not answer, or when a run would hold a flow or refuse a schema.
     """
-    from aggregator.observe.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.plan.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ from aggregator.cli.output import config_option, emit, output_option, rendered, 
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
-    from aggregator.observe.report import Report
+    from aggregator.report.report import Report
 
 _TOTALS = ("edge", "consumed", "delivered", "dead", "suppressed", "stripped_values")
 _FIELDS = ("schema_id", "path", "type", "operator", "left", "rule", "seen", "null", "transformed", "rejected")
@@ -39,15 +39,15 @@ def report(config: Path, html: Path | None, output: str, *, json_schema: bool) -
     still personal data.
     """
     if json_schema:
-        from aggregator.observe.report import json_schema as schema  # noqa: PLC0415 - as below
+        from aggregator.report.report import json_schema as schema  # noqa: PLC0415 - as below
 
         click.echo(rendered(schema(), "json"), nl=False)
         return
-    from aggregator.observe.gathering import Gathering  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.report.inputs import Gathering  # noqa: PLC0415 - `--help` needs none of its imports
 
     found = Gathering(load_config(config, os.environ)).report(datetime.now(UTC))
     if html is not None:
-        from aggregator.observe.report_page import report_page  # noqa: PLC0415 - as above
+        from aggregator.report.page import report_page  # noqa: PLC0415 - as above
 
         write_page(report_page(found), html)
     emit(found.plain(), output, lambda: _text(found))

@@ -1,1 +1,1 @@
-"""Observation: what a running hub shows of itself."""
+"""Observation: what a running hub shows of itself: monitor, status, metrics."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS
-from aggregator.observe.explanation import Verdict
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.standing import EdgeStatus, FlowStatus, known
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.past import Change, Past, changes, pasts
 from aggregator.page.stripped import StrippedTopic, stripped
+from aggregator.plan.explanation import Verdict
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
 Judging = Callable[[str, str], Verdict]

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from aggregator.config.model import HubConfig
-from aggregator.observe.explanation import Explanation, Verdict, explanation, verdict
+from aggregator.plan.explanation import Explanation, Verdict, explanation, verdict
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.topic import utc_today
 

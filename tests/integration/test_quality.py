@@ -18,8 +18,8 @@ from aggregator.engine.session import open_session
 from aggregator.errors import ConfigError
 from aggregator.lake.quality.held import still_held
 from aggregator.lake.quality.history import read
-from aggregator.observe.quality import quality_report
-from aggregator.observe.quality_page import quality_page
+from aggregator.report.quality import quality_report
+from aggregator.report.quality_page import quality_page
 from aggregator.state.releases import Release
 from tests.canary import recognised, text_traces
 from tests.gated import PARTITIONS, TABLE, GatedLake

@@ -22,6 +22,7 @@ ROOMS = [
     {"lake"},
     {"backfill"},
     {"observe"},
+    {"audit", "report", "plan"},
     {"page"},
     {"sandbox"},
     {"cli"},

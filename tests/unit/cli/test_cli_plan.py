@@ -29,7 +29,7 @@ SCHEMA = {
 def impatient(monkeypatch):
     """Nobody listens: half a second is enough to know it."""
     monkeypatch.setattr("aggregator.kafka.topics.topic_names.__kwdefaults__", {"timeout_s": 0.5})
-    monkeypatch.setattr("aggregator.observe.explanation._TIMEOUT_S", 0.5)
+    monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.5)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Gaps as a person sees them, and what a running hub warns of."""
 
+from aggregator.audit.findings import Audit, FlowAudit, Strangers
+from aggregator.audit.tally import Finding
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.look import EdgeLook, Undecided, gap_of
-from aggregator.observe.tally import Finding
-from aggregator.observe.verdicts import Audit, FlowAudit, Strangers
 from aggregator.observe.watch import warnings
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Decision, Gap, GapKind

@@ -115,7 +115,7 @@ def test_gaps_are_told_with_who_let_them_pass():
 
 def test_a_topic_is_explained_though_nobody_answers(monkeypatch):
     """An internal one, one that no rule wants, one of other edges: why not; an edge's silence is part of the answer."""
-    monkeypatch.setattr("aggregator.observe.explanation._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.2)
     assert "Not replicated : internal topics" in read("/edges/eu/topics/__consumer_offsets").words
     assert "no rule's `match` is its whole name" in read("/edges/eu/topics/crew").words
     assert "one does on eu, us" in read("/edges/ap/topics/orders").words

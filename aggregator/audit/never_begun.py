@@ -6,12 +6,12 @@ Invariant: reads only; a partition without a record is not worth a word, and an 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from aggregator.audit.findings import FlowAudit, Selection
+from aggregator.audit.omissions import FLOW, Omission
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, topics
-from aggregator.observe.omissions import FLOW, Omission
-from aggregator.observe.verdicts import FlowAudit, Selection
 from aggregator.replicate.discovery import start_of
 
 

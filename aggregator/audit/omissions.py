@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aggregator.audit.tally import Sums
 from aggregator.coordinates import OffsetRange, Segment
-from aggregator.observe.tally import Sums
 from aggregator.state.ledger import LedgerRecord
 
 EDGE, CENTRAL, LAKE, FLOW = "edge", "central", "lake", "flow"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from html import escape
 
 from aggregator.lake.quality.history import Audit
-from aggregator.observe.html_page import cell, document, grid, moment, row
-from aggregator.observe.quality import QualityReport, TableQuality
+from aggregator.report.html import cell, document, grid, moment, row
+from aggregator.report.quality import QualityReport, TableQuality
 
 _STYLE = """
 .publish { color: var(--good); } .warn, .divert { color: var(--warn); } .hold { color: var(--bad); font-weight: 600; }

@@ -2,10 +2,10 @@
 
 import pytest
 
+from aggregator.audit.findings import Audit, FlowAudit
+from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge
+from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
-from aggregator.observe.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge
-from aggregator.observe.tally import Finding, Sums
-from aggregator.observe.verdicts import Audit, FlowAudit
 from aggregator.state.ledger import LedgerRecord
 
 FLOW = EdgePartition("eu", "orders", 0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from aggregator.audit.omissions import LAKE, Omission
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, HoldError, RetryError
@@ -24,7 +25,6 @@ from aggregator.lake.quality.history import read
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.observe.omissions import LAKE, Omission
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import HEADER_BYTES
 from aggregator.state.names import HubNames

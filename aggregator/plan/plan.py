@@ -18,7 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import topics
-from aggregator.observe.plan_schemas import (
+from aggregator.plan.schemas import (
     NOTHING,
     REFUSED,
     FieldRoute,
@@ -30,7 +30,7 @@ from aggregator.observe.plan_schemas import (
     value_texts,
     writers,
 )
-from aggregator.observe.plan_tables import TableStep, table_steps
+from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, snapshot, without
 from aggregator.replicate.flow import FlowPlan

@@ -15,7 +15,7 @@ from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
-from aggregator.observe.plan_schemas import NOTHING, REFUSED
+from aggregator.plan.schemas import NOTHING, REFUSED
 
 CREATE, WIDEN = "create", "add columns"
 

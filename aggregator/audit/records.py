@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from aggregator.audit.tally import Offsets
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed, read_committed
 from aggregator.kafka.ends import Partition
-from aggregator.observe.tally import Offsets
 from aggregator.state.dead_letters import read_letters
 from aggregator.state.names import HubNames
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from aggregator.audit.tally import Finding
 from aggregator.backfill.ask import Mode
 from aggregator.backfill.ranges import both, offsets_of, size, without
 from aggregator.backfill.store import Backfill
 from aggregator.coordinates import EdgePartition, Segment
-from aggregator.observe.tally import Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import aggregator.observe.report as report_module
+import aggregator.report.report as report_module
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.fields import FieldFeed
-from aggregator.observe.report import compose, json_schema_text
-from aggregator.observe.report_page import report_page
-from aggregator.observe.report_writer import write_report
+from aggregator.report.page import report_page
+from aggregator.report.report import compose, json_schema_text
+from aggregator.report.writer import write_report
 from aggregator.state.ledger import LedgerRecord
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)

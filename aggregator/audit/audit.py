@@ -10,22 +10,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from aggregator.audit.backfills import LateWork
+from aggregator.audit.comparison import Books, Comparison
+from aggregator.audit.findings import Audit, FlowAudit, Selection, Strangers
+from aggregator.audit.never_begun import never_begun
+from aggregator.audit.omissions import FLOW, LAKE, Omission
+from aggregator.audit.records import letter_offsets
+from aggregator.audit.tally import Finding, ranges_of
 from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.lake.current import SUFFIX as CURRENT
 from aggregator.lake.sources import lake_sources
-from aggregator.observe.comparison import Books, Comparison
 from aggregator.observe.gaps import GapState, KnownGap
-from aggregator.observe.late import LateWork
-from aggregator.observe.never_begun import never_begun
-from aggregator.observe.omissions import FLOW, LAKE, Omission
-from aggregator.observe.records import letter_offsets
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
-from aggregator.observe.tally import Finding, ranges_of
-from aggregator.observe.verdicts import Audit, FlowAudit, Selection, Strangers
 from aggregator.state.control import read_control
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow

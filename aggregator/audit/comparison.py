@@ -11,6 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aggregator.audit.backfills import LateWork, Restate, explained
+from aggregator.audit.findings import FlowAudit, Selection
+from aggregator.audit.lake_view import LakeView
+from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge
+from aggregator.audit.records import Letters, committed
+from aggregator.audit.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
@@ -19,12 +25,6 @@ from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import CentralPartition, central_partitions
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import decided_ranges
-from aggregator.observe.lake_view import LakeView
-from aggregator.observe.late import LateWork, Restate, explained
-from aggregator.observe.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge
-from aggregator.observe.records import Letters, committed
-from aggregator.observe.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
-from aggregator.observe.verdicts import FlowAudit, Selection
 from aggregator.replicate.gaps import segments
 from aggregator.replicate.planning import target
 from aggregator.state.gap import Decision, GapKind

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.audit.comparison import Flow, parsed, windows, within
+from aggregator.audit.omissions import Asked
+from aggregator.audit.tally import Segment
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
-from aggregator.observe.comparison import Flow, parsed, windows, within
-from aggregator.observe.omissions import Asked
-from aggregator.observe.tally import Segment
 from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders.v1", 3)

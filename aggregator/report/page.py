@@ -6,8 +6,8 @@ Invariants: every text is escaped, because names of fields, tags and topics are 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from aggregator.observe.html_page import cell, document, grid, moment, row
-from aggregator.observe.report import EdgeTotals, FieldReport, Report, TopicReport
+from aggregator.report.html import cell, document, grid, moment, row
+from aggregator.report.report import EdgeTotals, FieldReport, Report, TopicReport
 
 _STYLE = """
 .notice { border-left: 4px solid var(--warn); padding-left: .7rem; margin: 1rem 0; }

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.audit.tally import Rules, Sums, Tally, compare, ranges, ranges_of
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.observe.tally import Rules, Sums, Tally, compare, ranges, ranges_of
 from aggregator.replicate.gaps import segments
 from aggregator.state.gap import Decision, Gap, GapKind
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, ConfigError
-from aggregator.observe.gathering import Gathering
-from aggregator.observe.report import Report
-from aggregator.observe.report_page import report_page
+from aggregator.report.inputs import Gathering
+from aggregator.report.page import report_page
+from aggregator.report.report import Report
 from aggregator.threads import Pulse, Supervised, Threads
 
 EVERY_S = 10.0

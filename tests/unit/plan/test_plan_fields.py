@@ -4,7 +4,7 @@ import json
 from datetime import date
 
 from aggregator.config.load import load_config
-from aggregator.observe.plan_schemas import fields_of, keys_of, schema_steps, writers
+from aggregator.plan.schemas import fields_of, keys_of, schema_steps, writers
 from aggregator.privacy.policy import load_policy
 
 HUB = """\

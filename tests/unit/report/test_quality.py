@@ -11,8 +11,8 @@ from aggregator.cli.lake import lake
 from aggregator.lake.folder import Folder
 from aggregator.lake.quality.history import Audit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict
-from aggregator.observe.quality import QualityReport, table_quality
-from aggregator.observe.quality_page import quality_page
+from aggregator.report.quality import QualityReport, table_quality
+from aggregator.report.quality_page import quality_page
 
 NAME = "s/<b>cabins & seats</b>"
 

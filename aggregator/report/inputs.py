@@ -14,7 +14,7 @@ from aggregator.kafka import ends, topics
 from aggregator.kafka.committed import read_committed
 from aggregator.kafka.decoding import Damaged
 from aggregator.observe.fields import FieldFeed
-from aggregator.observe.report import Report, compose
+from aggregator.report.report import Report, compose
 from aggregator.state.dead_letters import reason_of
 from aggregator.state.ledger import read_ledger
 from aggregator.state.names import HubNames

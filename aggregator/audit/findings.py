@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from aggregator.audit.backfills import Restate
+from aggregator.audit.omissions import CENTRAL, EDGE, FLOW, LAKE, Omission
+from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.late import Restate
-from aggregator.observe.omissions import CENTRAL, EDGE, FLOW, LAKE, Omission
-from aggregator.observe.tally import Finding, Sums
 
 EXIT_MISSING = 5
 EXIT_STRANGE = 1

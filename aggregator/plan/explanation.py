@@ -15,7 +15,7 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Unreachable
 from aggregator.kafka import topics
-from aggregator.observe.plan_schemas import FieldRoute, fields_of, paths_of, writers
+from aggregator.plan.schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.planning import target
