@@ -15,12 +15,12 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotWorld, internal_topics
 from aggregator.replicate.planning import central_topics, plan_flows
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork, strips
-from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld, internal_topics
 from aggregator.state.names import HubNames
 from tests.trial import read_all
 

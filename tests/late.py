@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from aggregator.backfill.ask import Ask, Window
-from aggregator.backfill.carrying import carry_out
-from aggregator.backfill.making import make_plan
-from aggregator.backfill.starting import start
+from aggregator.backfill.execution import carry_out
+from aggregator.backfill.plan_builder import make_plan
+from aggregator.backfill.request import Ask, Window
 from aggregator.backfill.store import Backfill, Signed, read_backfills
+from aggregator.backfill.submission import start
 from aggregator.config.load import load_config
 from aggregator.privacy.policy import load_policy
 from aggregator.state.names import HubNames

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aggregator.audit.tally import Finding
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.ranges import both, offsets_of, size, without
+from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill
 from aggregator.coordinates import EdgePartition, Segment
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.facts import Central, read_central
 from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
 from aggregator.backfill.live import LiveFlows
@@ -24,6 +23,7 @@ from aggregator.backfill.pace import paced
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import Standing
 from aggregator.backfill.ranges import union
+from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
@@ -37,16 +37,16 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.epochs import EpochResult
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
-from aggregator.replicate.lead import await_turn, leading, run_epochs
+from aggregator.replicate.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import central_topics
 from aggregator.replicate.settlement import Whose
+from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
-from aggregator.replicate.watched import run_watched
-from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 from aggregator.state.control import Pace, read_control
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aggregator.backfill.ask import Ask, Bound, Window
 from aggregator.backfill.planner import Sampled, Shown, Standing
 from aggregator.backfill.ranges import Ranges, union
+from aggregator.backfill.request import Ask, Bound, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig

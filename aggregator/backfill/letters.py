@@ -5,8 +5,8 @@ Invariant: reads only; coordinates, never a value.
 
 from collections.abc import Iterator
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.facts import read_central
+from aggregator.backfill.request import Mode
 from aggregator.backfill.target import target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.ranges import Ranges, offsets_of, size
+from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 

@@ -9,9 +9,9 @@ is a part of what was asked.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, union, without
+from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.replicate.gaps import segments
 from aggregator.state.gap import Decision

@@ -23,7 +23,7 @@ from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason, without_views
-from aggregator.lake.leftovers import Lease, discard
+from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 

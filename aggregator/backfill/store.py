@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, union, without
+from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed

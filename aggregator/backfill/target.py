@@ -6,7 +6,7 @@ Refuses a generation that a live flow of the hub writes: into a live topic goes 
 
 from collections.abc import Iterable
 
-from aggregator.backfill.ask import Mode
+from aggregator.backfill.request import Mode
 from aggregator.config.collisions import reserved_names
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig

@@ -24,8 +24,8 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, Failed
 
 if TYPE_CHECKING:
-    from aggregator.backfill.ask import Ask, Bound
     from aggregator.backfill.plan import Plan
+    from aggregator.backfill.request import Ask, Bound
     from aggregator.backfill.store import Backfill, Signed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -140,7 +140,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         click.UsageError: there is no terminal to ask on.
     """
     from aggregator.backfill.plan import Plan  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.backfill.starting import start  # noqa: PLC0415
+    from aggregator.backfill.submission import start  # noqa: PLC0415
 
     exact = isinstance(wanted, Plan)
     if not isinstance(wanted, Plan):
@@ -181,7 +181,7 @@ def list_(config: Path, output: str) -> None:
 def show(config: Path, id_: str, output: str) -> None:
     """One backfill: its plan, and what became of it; the beginning of its ID is enough."""
     from aggregator.backfill.progress import watched_backfills  # noqa: PLC0415 - as above
-    from aggregator.backfill.starting import known_backfill  # noqa: PLC0415
+    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     id_ = known_backfill(hub, id_).plan.id
@@ -195,7 +195,7 @@ def show(config: Path, id_: str, output: str) -> None:
 @click.option("--master", help="Spark master, instead of the configuration's.")
 def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
-    from aggregator.backfill.starting import known_backfill, revived  # noqa: PLC0415 - as above
+    from aggregator.backfill.submission import known_backfill, revived  # noqa: PLC0415 - as above
 
     hub = load_config(config, os.environ)
     raise SystemExit(carry_out(hub, revived(hub, known_backfill(hub, id_)), master))
@@ -206,9 +206,9 @@ def resume(config: Path, id_: str, master: str | None) -> None:
 @click.argument("id_", metavar="ID")
 def cancel(config: Path, id_: str) -> None:
     """Stop a backfill; a running one ends cleanly within seconds, and what it has written stays."""
-    from aggregator.backfill.starting import known_backfill  # noqa: PLC0415 - as above
     from aggregator.backfill.store import State  # noqa: PLC0415
     from aggregator.backfill.store import cancel as ask_to_stop  # noqa: PLC0415
+    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415 - as above
     from aggregator.state.names import HubNames  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
@@ -256,13 +256,13 @@ def _document(file: Path) -> Any:
 
 
 def _made(hub: HubConfig, ask: "Ask", rate: int | None) -> "Plan":
-    from aggregator.backfill.making import make_plan  # noqa: PLC0415 - as above
+    from aggregator.backfill.plan_builder import make_plan  # noqa: PLC0415 - as above
 
     return make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)
 
 
 def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
-    from aggregator.backfill.starting import unfinished  # noqa: PLC0415 - as above
+    from aggregator.backfill.submission import unfinished  # noqa: PLC0415 - as above
 
     found = unfinished(hub, ask.digest)
     if found is not None:
@@ -283,7 +283,7 @@ def _ask(
     into: str,
     restate: bool,
 ) -> "Ask":
-    from aggregator.backfill.ask import Ask, Mode, Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Ask, Mode, Window  # noqa: PLC0415 - as above
 
     if missing + bool(into) + restate > 1:
         raise click.UsageError("--missing, --into and --restate are three places to write to: choose one")
@@ -304,7 +304,7 @@ def _ask(
 
 
 def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
-    from aggregator.backfill.ask import Bound  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Bound  # noqa: PLC0415 - as above
 
     try:
         return None if text is None else Bound.parse(text, now)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aggregator.backfill.carrying import carry_out
 from aggregator.backfill.driver import Outcome
+from aggregator.backfill.execution import carry_out
+from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.store import Backfill, read_backfills
-from aggregator.backfill.watch import BackfillWatch
 from aggregator.cli.output import progress
 from aggregator.cli.run import (
     EXIT_DATA_LOSS,

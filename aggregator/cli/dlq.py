@@ -23,7 +23,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import Failed, Reason
 
 if TYPE_CHECKING:
-    from aggregator.backfill.ask import Ask
+    from aggregator.backfill.request import Ask
     from aggregator.state.dead_letters import Letter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -116,7 +116,7 @@ def replay(
     **wanted: Any,
 ) -> None:
     """Read dead letters' records from their edges again, under the present policy and schemas."""
-    from aggregator.backfill.making import make_plan  # noqa: PLC0415 - as above
+    from aggregator.backfill.plan_builder import make_plan  # noqa: PLC0415 - as above
     from aggregator.state.dead_letters import is_key  # noqa: PLC0415
 
     strange = [key for key in keys if not is_key(key)]
@@ -163,8 +163,8 @@ def _selected(
     until: datetime | None = None,
     into: str = "",
 ) -> "list[Letter]":
-    from aggregator.backfill.ask import Window  # noqa: PLC0415 - as above
     from aggregator.backfill.letters import known_letters  # noqa: PLC0415
+    from aggregator.backfill.request import Window  # noqa: PLC0415 - as above
 
     window = Window(edge, topic)
     first, last = (None if when is None else when.timestamp() * 1000 for when in (since, until))
@@ -189,7 +189,7 @@ def _ask(
     until: datetime | None,
     into: str,
 ) -> "Ask":
-    from aggregator.backfill.ask import Ask, Bound, Letters, Mode, Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window  # noqa: PLC0415 - as above
 
     first, last = (None if when is None else Bound(when.isoformat(), when) for when in (since, until))
     window, letters = Window(edge, topic, None, first, last), Letters(reason, tuple(sorted(keys)))

@@ -19,7 +19,7 @@ from aggregator.errors import Failed
 from aggregator.observe.amounts import ago, share
 
 if TYPE_CHECKING:
-    from aggregator.observe.standing import EdgeStatus
+    from aggregator.observe.hub_status import EdgeStatus
 
 
 @click.group()

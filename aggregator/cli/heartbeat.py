@@ -37,7 +37,7 @@ def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None
     edge is to be compared with central's.
     """
     from aggregator.edges.heartbeats import Heartbeat  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.kafka.beating import BeatWriter  # noqa: PLC0415
+    from aggregator.kafka.heartbeat_writer import BeatWriter  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     if edge not in hub.edges:

@@ -21,8 +21,8 @@ from aggregator.config.units import duration, size_bytes
 from aggregator.errors import Failed
 
 if TYPE_CHECKING:
+    from aggregator.lake.maintenance import Upkeep
     from aggregator.lake.status import TableStatus
-    from aggregator.lake.upkeep import Upkeep
 
 SHORTEST_KEEP = timedelta(hours=1)
 
@@ -78,7 +78,7 @@ def status(config: Path, output: str) -> None:
 @output_option
 def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: str) -> None:
     """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
-    from aggregator.lake.upkeep import compact_tables  # noqa: PLC0415 - as above
+    from aggregator.lake.maintenance import compact_tables  # noqa: PLC0415 - as above
 
     done = _told(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
     rows = [{"table": one.table, "rewritten": one.rewritten, "written": one.written} for one in done]
@@ -96,7 +96,7 @@ def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: st
 
     The hub's positions stay, whatever their age. Staged files that no commit ever named go after a day.
     """
-    from aggregator.lake.upkeep import vacuum_tables  # noqa: PLC0415 - as above
+    from aggregator.lake.maintenance import vacuum_tables  # noqa: PLC0415 - as above
 
     done = _told(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
     rows = [{"table": one.table, "removed": one.removed} for one in done]

@@ -144,7 +144,7 @@ def _run(
     stop: threading.Event,
 ) -> int:
     from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
-    from aggregator.observe.watching import Watching  # noqa: PLC0415
+    from aggregator.observe.observation import Watching  # noqa: PLC0415
     from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
     from aggregator.report.writer import ReportWriter  # noqa: PLC0415
 

@@ -23,8 +23,8 @@ from aggregator.threads import Threads
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
+    from aggregator.observe.hub_status import HubStatus
     from aggregator.observe.monitor import Monitor
-    from aggregator.observe.standing import HubStatus
 
 _WAIT_S = 5.0
 

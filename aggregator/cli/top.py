@@ -20,8 +20,8 @@ from aggregator.observe.amounts import ago
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
+    from aggregator.observe.hub_status import FlowStatus
     from aggregator.observe.snapshot import Snapshot
-    from aggregator.observe.standing import FlowStatus
 
 # A rate needs a few looks.
 _LOOKS = 4

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.errors import Reason
-from aggregator.headers import HeaderTable
+from aggregator.header_columns import HeaderTable
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 
 _VERSION = 0
@@ -89,4 +89,6 @@ class HeartbeatStrip:
             else:
                 keys.append(beat.encode_key())
                 values.append(beat.encode_value())
-        return Stripped(Cells.of(keys), Cells.of(values), HeaderTable.empty(len(keys)), rejected, counts=Counter())
+        return Stripped(
+            BytesColumn.of(keys), BytesColumn.of(values), HeaderTable.empty(len(keys)), rejected, counts=Counter()
+        )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aggregator.coordinates import OffsetRange
-from aggregator.headers import Headers
+from aggregator.header_columns import Headers
 
 
 @dataclass(slots=True)

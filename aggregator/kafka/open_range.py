@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
 from aggregator.errors import Unreachable
-from aggregator.headers import HeaderTable
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka import clients, ends
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
@@ -81,7 +81,7 @@ def newest_origin(
 def rows(records: Collection[CentralRecord]) -> Rows:
     """The same records, to be produced."""
     keys, values, times, headers = zip(*records, strict=True)
-    return Rows(Cells.of(keys), Cells.of(values), times, HeaderTable.of(headers))
+    return Rows(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
 
 
 def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:

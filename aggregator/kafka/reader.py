@@ -17,10 +17,10 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind, Passing, name_of, when_reading
-from aggregator.kafka.cut import Cut, find_cut
 from aggregator.kafka.damage import readable_from
 from aggregator.kafka.ends import Partition, leader_epoch
 from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.truncation import Cut, find_cut
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer, Event

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
-from aggregator.headers import Headers
+from aggregator.header_columns import Headers
 from aggregator.kafka import ends
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader import EdgeReader, Start

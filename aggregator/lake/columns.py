@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from aggregator.errors import HoldError
-from aggregator.lake.lift import arrow_type, named_parts
+from aggregator.lake.native_columns import arrow_type, named_parts
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.plain import holds_union
 from aggregator.lake.shape import Record, Shape, read_shape

@@ -14,7 +14,7 @@ from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
-from aggregator.lake.leftovers import discard
+from aggregator.lake.orphans import discard
 from aggregator.lake.ranges import Held, Outcome, Settlement, settle
 from aggregator.lake.tables.port import TableHandle, Tables
 

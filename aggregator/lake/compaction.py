@@ -16,7 +16,7 @@ from aggregator.lake.columns import conformed
 from aggregator.lake.division import Part
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import PREFIX, Lease, discard, leased
+from aggregator.lake.orphans import PREFIX, Lease, discard, leased
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024

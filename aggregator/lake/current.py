@@ -19,7 +19,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
-from aggregator.lake.leftovers import Lease
+from aggregator.lake.orphans import Lease
 from aggregator.lake.report import CycleReport
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 

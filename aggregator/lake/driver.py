@@ -23,7 +23,7 @@ from aggregator.lake.current import CurrentStates
 from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job
-from aggregator.lake.leftovers import KEEP, discard, sweep, sweep_scratch
+from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.quality.publication import Published, complete
 from aggregator.lake.quality.quarantine import Quarantine

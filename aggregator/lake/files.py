@@ -17,7 +17,7 @@ from aggregator.lake.columns import DAY_COLUMN, FIXED_COLUMNS, Promotes, conform
 from aggregator.lake.division import Part, divided, with_day
 from aggregator.lake.encoding import COMPRESSION, dictionary_columns
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import PREFIX, SUFFIX, Lease, discard
+from aggregator.lake.orphans import PREFIX, SUFFIX, Lease, discard
 from aggregator.lake.out_of_range import COLUMN
 
 _FILE_BYTES = 256 * 1024 * 1024

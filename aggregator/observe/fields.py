@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.replicate.news import KIND
+from aggregator.replicate.field_counts import KIND
 from aggregator.state.telemetry import kind_of
 
 _COUNTS = ("seen", "null", "transformed", "rejected")

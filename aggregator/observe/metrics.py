@@ -13,8 +13,8 @@ from aggregator import measures as m
 from aggregator.edges.availability import State
 from aggregator.measures import Sample
 from aggregator.observe.gaps import GapState
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, known
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus, FlowStatus, known
 from aggregator.state.gap import GapKind
 from aggregator.threads import ThreadStatus
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 
-from aggregator.backfill.watch import BackfillWatch, Progress
+from aggregator.backfill.monitor import BackfillWatch, Progress
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.clock import CentralClock
@@ -20,16 +20,16 @@ from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
-from aggregator.observe.flowing import live_flow
+from aggregator.observe.flow_state import live_flow
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history import lasting, told_spans
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.lake_look import LakeLook
 from aggregator.observe.probe import EdgeProbe, Entries
 from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.watch import Warnings, foreign, standing, troubles, warnings
+from aggregator.observe.warnings import Warnings, foreign, standing, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import start_of
 from aggregator.state.edge_status import EdgeState

@@ -14,7 +14,7 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition, Position
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, peek, topics
-from aggregator.observe.look import EdgeLook, gap_of, look
+from aggregator.observe.edge_lag import EdgeLook, gap_of, look
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Pulse, Threads

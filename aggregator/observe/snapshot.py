@@ -6,12 +6,12 @@ Invariant: nothing in it changes, and nothing in it is a record's content.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aggregator.backfill.watch import Progress
+from aggregator.backfill.monitor import Progress
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.history import Span
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.standing import HubStatus
+from aggregator.observe.hub_status import HubStatus
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotWord, StandStill
 

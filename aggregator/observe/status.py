@@ -14,12 +14,12 @@ from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
 from aggregator.lake.status import lake_status
+from aggregator.observe.edge_lag import NOTHING_UNDECIDED, EdgeLook, hanging
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
-from aggregator.observe.look import NOTHING_UNDECIDED, EdgeLook, hanging
-from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus, edge_status
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import survey
-from aggregator.observe.watch import troubles
+from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord

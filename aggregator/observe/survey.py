@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
+from aggregator.observe.edge_lag import EdgeLook, gap_of, look
 from aggregator.observe.gaps import KnownGap, known_gaps
-from aggregator.observe.look import EdgeLook, gap_of, look
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, read_ledger
 from aggregator.state.names import HubNames

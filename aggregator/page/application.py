@@ -23,13 +23,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from aggregator.errors import AggregatorError
-from aggregator.observe.standing import EdgeStatus
+from aggregator.observe.hub_status import EdgeStatus
 from aggregator.page.access import COOKIE, SESSION_S, Gate
 from aggregator.page.edge_page import edge_page
 from aggregator.page.explaining import Explaining
 from aggregator.page.frames import Frame, Frames
 from aggregator.page.overview import overview
-from aggregator.page.places import awake, edge_place, overview_place
+from aggregator.page.parts import awake, edge_place, overview_place
 from aggregator.page.protection import SIGN_IN, Guarded, Protected
 from aggregator.page.rendering import Pages, Parts
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
 from aggregator.lake.quality.verdicts import Verdict
+from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus
-from aggregator.observe.watch import HELD
+from aggregator.observe.warnings import HELD
 from aggregator.page.states import Look, badness, look_of
 
 _HELD = Look("Held", "stalled", "bad")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS
 from aggregator.observe.gaps import KnownGap
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, known
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus, FlowStatus, known
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.past import Change, Past, changes, pasts
 from aggregator.page.stripped import StrippedTopic, stripped

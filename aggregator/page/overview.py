@@ -6,13 +6,13 @@ Invariant: pure; every number is the snapshot's own. Lists end where a page woul
 from dataclasses import dataclass
 from itertools import accumulate
 
+from aggregator.backfill.monitor import Progress
 from aggregator.backfill.store import State as BackfillState
-from aggregator.backfill.watch import Progress
 from aggregator.edges.availability import State
 from aggregator.lake.status import TableStatus
 from aggregator.observe.amounts import ago
+from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus
 from aggregator.page.attention import Need, needs, needs_somebody
 from aggregator.page.drawing import Line, line
 from aggregator.page.past import Change, Past, changes, pasts, window_of

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from aggregator.observe.standing import EdgeStatus
+from aggregator.observe.hub_status import EdgeStatus
 from aggregator.page.states import Look, badness, look_of
 
 SIZE = 480

@@ -34,9 +34,9 @@ from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy import Policy
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, snapshot, without
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
-from aggregator.replicate.world import internal_topics
 from aggregator.state.ledger import LedgerRecord, read_ledger
 from aggregator.state.names import HubNames
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator.cells import Integers
+from aggregator.bytes_column import Integers
 from aggregator.privacy.leaf import Shown
 from aggregator.privacy.strip import Rejection
 

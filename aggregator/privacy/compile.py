@@ -15,13 +15,13 @@ from typing import NamedTuple
 from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators, paths
+from aggregator.privacy.containers import settle
 from aggregator.privacy.derived import derive
 from aggregator.privacy.leaf import Leaf, leaf_of
-from aggregator.privacy.looks import with_looks
 from aggregator.privacy.plan import Action, Call, Plan, PlanNode, Row
 from aggregator.privacy.precedence import Decision, Scope
 from aggregator.privacy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize, beside
-from aggregator.privacy.settle import settle
+from aggregator.privacy.side_inputs import with_looks
 from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
 
 # Beyond so many, equal contexts share nodes and report lines.

@@ -15,8 +15,8 @@ from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import Counts
 from aggregator.privacy.jsontext import Json
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.looks import entity
 from aggregator.privacy.plan import Call, Row
+from aggregator.privacy.side_inputs import entity
 from aggregator.schema.avro import Kind
 
 _DOUBLE = struct.Struct("<d")

@@ -13,7 +13,7 @@ from datetime import date
 
 import numpy as np
 
-from aggregator.cells import Bytes, Cells
+from aggregator.bytes_column import Bytes, BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
@@ -22,11 +22,11 @@ from aggregator.privacy.jsontext import measured
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
 from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.policy import KeyFormat
 from aggregator.privacy.precedence import Decision, Scope
 from aggregator.privacy.programs import Programs
 from aggregator.privacy.rules import Drop, Pseudonymize
+from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.schema.wire import MAGIC
 
@@ -70,19 +70,19 @@ class Keys:
         Raises:
             RetryError: a registry does not answer.
         """
-        keys = Cells.of(contents)
+        keys = BytesColumn.of(contents)
         missing = keys.count(None)
         self._tally.missing(self._decision, missing)
         if missing == len(keys):
             return Column(keys)
         if isinstance(self._decision.rule, Drop):
             self._tally.met(self._decision, self._form or "any", len(keys) - missing)
-            return _alike(keys, Column(Cells.empty(len(keys))), "drop")
+            return _alike(keys, Column(BytesColumn.empty(len(keys))), "drop")
         if self._form == "avro" or (self._form is None and _may_be_framed(keys)):
             return self._by_wire(keys)
         return self._plain(keys)
 
-    def _by_wire(self, keys: Cells) -> Column:
+    def _by_wire(self, keys: BytesColumn) -> Column:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
         pile = Pile(keys)
         groups = pile.groups()
@@ -100,10 +100,10 @@ class Keys:
         self._tally.met(self._decision, "avro", bad, bad)
         if self._form is None:
             whole = keys.tolist()
-            parts.append((rest, self._plain(Cells.of([whole[place] for place in rest.tolist()]))))
+            parts.append((rest, self._plain(BytesColumn.of([whole[place] for place in rest.tolist()]))))
         return joined(len(keys), parts)
 
-    def _plain(self, cells: Cells) -> Column:
+    def _plain(self, cells: BytesColumn) -> Column:
         """Keys in their declared format, each distinct one once."""
         if self._tokenizer is None and self._form in (None, "string") and _are_text(cells):
             self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
@@ -127,12 +127,12 @@ class Keys:
         return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
 
 
-def _may_be_framed(keys: Cells) -> bool:
+def _may_be_framed(keys: BytesColumn) -> bool:
     """Whether a key may begin as wire format 0 does; a look at each costs more than one at all of them in a row."""
     return bool((_firsts(keys) == MAGIC[0]).any())
 
 
-def _are_text(keys: Cells) -> bool:
+def _are_text(keys: BytesColumn) -> bool:
     """Whether every key is UTF-8: all of them in a row are, and none begins within a character."""
     try:
         keys.data[keys.ends[0] : keys.ends[-1]].tobytes().decode()
@@ -141,12 +141,12 @@ def _are_text(keys: Cells) -> bool:
     return not bool((_firsts(keys) & _CONTINUES == _CONTINUATION).any())
 
 
-def _firsts(keys: Cells) -> Bytes:
+def _firsts(keys: BytesColumn) -> Bytes:
     """The first byte of each key that has one."""
     return keys.data[keys.ends[:-1][keys.sizes > 0]]
 
 
-def _alike(keys: Cells, column: Column, operator: str) -> Column:
+def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:
     """A column in which the operator is counted once for every key that there is."""
 
     def counts_of(places: Collection[int]) -> Counts:

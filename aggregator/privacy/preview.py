@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aggregator.errors import DeadLetterError
-from aggregator.headers import Headers
+from aggregator.header_columns import Headers
 from aggregator.privacy.strip import Batch, Strip, Stripped
 from aggregator.schema.avro import parse
 from aggregator.schema.plain import GONE, NEW, decoded, leaves

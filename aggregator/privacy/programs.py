@@ -9,17 +9,17 @@ from datetime import date
 from typing import Protocol
 
 from aggregator.budgets import UNKNOWN_IDS
-from aggregator.cells import Integers
+from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.distinct import CAPACITY, Distinct
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.rules import is_steady
+from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.privacy.tally import Met, report_rows, summed
 from aggregator.schema.registry import Registry

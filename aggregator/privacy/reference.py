@@ -9,16 +9,16 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from aggregator.budgets import ASKED_VALUES
-from aggregator.cells import Integers
+from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.codec import Codec, Raw
 from aggregator.privacy.column import ABSENT, Column, Counts, Looked
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.guard import Guard, Malformed
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.programs import Maker
+from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met
 from aggregator.privacy.topic import TopicStrip

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.errors import Reason
-from aggregator.headers import Headers, HeaderTable
+from aggregator.header_columns import Headers, HeaderTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Stripped:
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
     """
 
-    keys: Cells
-    values: Cells
+    keys: BytesColumn
+    values: BytesColumn
     headers: HeaderTable
     rejected: dict[int, Rejection] = field(default_factory=dict)
     suppressed: set[int] = field(default_factory=set)

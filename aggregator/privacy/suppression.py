@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.errors import Reason
-from aggregator.headers import Headers
+from aggregator.header_columns import Headers
 from aggregator.privacy.column import Column, Looked
 from aggregator.privacy.leaf import Shown
 from aggregator.privacy.parameters.conditions import Condition

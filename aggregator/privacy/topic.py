@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
-from aggregator.headers import HeaderTable
+from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.json_values import JsonValues
 from aggregator.privacy.keys import Keys
@@ -119,7 +119,7 @@ class TopicStrip:
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
-        left_keys, left_values = (Cells.of(column.contents).without(lost) for column in (keys, values))
+        left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), counts)
 
 

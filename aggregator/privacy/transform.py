@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from aggregator.privacy import operators
 from aggregator.privacy.codec import KEY, VALUE, Raw, branch_name, field_name
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.looks import entity, shown
 from aggregator.privacy.plan import Action, Plan
+from aggregator.privacy.side_inputs import entity, shown
 from aggregator.schema.avro import CONTAINERS, Kind
 
 # Path to what is there, for those that are looked at and not null.

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.field_counts import FieldNews
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.news import FieldNews
 from aggregator.replicate.ports import Writer
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 
@@ -109,10 +109,10 @@ class Delivery:
 
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
-        origins = Cells.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
+        origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
         stamps = [(ORIGIN_HEADER, origins)]
         if self._plan.backfill:
-            stamps.append((BACKFILL_HEADER, Cells.of([self._plan.backfill.encode()] * len(chunk))))
+            stamps.append((BACKFILL_HEADER, BytesColumn.of([self._plan.backfill.encode()] * len(chunk))))
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
         limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
         limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)

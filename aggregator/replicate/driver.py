@@ -18,15 +18,15 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka import topics
 from aggregator.privacy.policy import Policy
-from aggregator.replicate.beats import HeartbeatEmitter
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeWatch, unanswered
 from aggregator.replicate.epochs import EpochResult, EpochRunner
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.heartbeats import HeartbeatEmitter
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, unrecorded
-from aggregator.replicate.lead import await_turn, leading, run_epochs
+from aggregator.replicate.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.warming import Warming
-from aggregator.replicate.world import KafkaDriverCentral, internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 

@@ -24,15 +24,15 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch, unanswered, without
 from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.keyless import keyless
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Unsettled, Whose
+from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
-from aggregator.replicate.watched import run_watched
-from aggregator.replicate.world import KafkaDriverCentral
 from aggregator.state.control import Epoch
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges

@@ -25,9 +25,9 @@ from aggregator.kafka.topics import TopicSpec
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeTopic, is_internal
+from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.placed import PlacedFlows, TopicTerms
 from aggregator.replicate.retention import refusal
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.cut import Cut
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.reader import Polled, Start
 from aggregator.kafka.refusals import Refusal
+from aggregator.kafka.truncation import Cut
 from aggregator.replicate.limits import Limits
 from aggregator.state.control import ControlState
 from aggregator.state.ledger import LedgerRecord

@@ -28,11 +28,11 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.kafka_ports import KafkaSlotWorld
 from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
-from aggregator.replicate.world import KafkaSlotWorld
 from aggregator.schema.registry import Registry, open_registry
 
 _BATCH_BYTES = 1_000_000

@@ -11,7 +11,7 @@ from typing import Any
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
 from aggregator.errors import DeadLetterError, Failed
-from aggregator.headers import Headers
+from aggregator.header_columns import Headers
 from aggregator.kafka.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
 from aggregator.schema.plain import beside, decoded, leaves

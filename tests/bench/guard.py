@@ -22,11 +22,11 @@ from unittest.mock import patch
 
 from confluent_kafka import Message
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.engine.collector import resting
-from aggregator.headers import HeaderTable
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import Partition
@@ -181,8 +181,8 @@ class Guarded:
 
     def _poll(self, start: int) -> Poll:
         part = range(start, start + POLL_RECORDS)
-        keys = Cells.of([b"k%d" % (at % 997) for at in part])
-        values = Cells.of(self.values[start : start + POLL_RECORDS])
+        keys = BytesColumn.of([b"k%d" % (at % 997) for at in part])
+        values = BytesColumn.of(self.values[start : start + POLL_RECORDS])
         headers = HeaderTable.of([_HEADERS] * len(part))
         return Poll([Chunk(TOPIC, 0, keys, values, headers, list(part), list(part), 1)], [])
 
@@ -230,7 +230,7 @@ class Guarded:
     def stripped(self) -> None:
         """Strip alone, without a memory of earlier batches."""
         strip = self.stripper()
-        nothing = Cells.empty(POLL_RECORDS), HeaderTable.empty(POLL_RECORDS)
+        nothing = BytesColumn.empty(POLL_RECORDS), HeaderTable.empty(POLL_RECORDS)
         for (chunk,) in (poll.chunks for poll in self.polls):
             assert not strip.strip(Batch(nothing[0], chunk.values, nothing[1])).rejected
 

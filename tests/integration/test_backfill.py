@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from aggregator.backfill.ask import Bound, Letters, Mode
 from aggregator.backfill.live import LiveFlows
-from aggregator.backfill.starting import revived
+from aggregator.backfill.monitor import BackfillWatch
+from aggregator.backfill.request import Bound, Letters, Mode
 from aggregator.backfill.store import State
-from aggregator.backfill.watch import BackfillWatch
+from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition, OffsetRange, Position

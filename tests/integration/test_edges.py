@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.observe.monitor import Monitor
-from aggregator.observe.watching import Watching
-from aggregator.replicate.beats import HeartbeatEmitter
+from aggregator.observe.observation import Watching
 from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import read_all, wait_for

@@ -24,7 +24,7 @@ from aggregator.kafka import clients, topics
 from aggregator.kafka.committed import CommittedReader, central_partitions, offset_bounds
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.status import lake_status
 from aggregator.lake.tables.formats import open_tables
 from aggregator.schema.registry import open_registry

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from aggregator.errors import AnotherHub, Fenced
-from aggregator.replicate import lead
+from aggregator.replicate import leadership
 from aggregator.replicate.driver import Driver
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for
@@ -24,7 +24,7 @@ def driver_of(epochs, identity="second") -> Driver:
 
 def awaited(epochs, *, standby: bool) -> None:
     """Wait for the turn of a driver that has not started anything."""
-    lead.await_turn(epochs.central, "another hub", standby=standby, stop=threading.Event(), hint="")
+    leadership.await_turn(epochs.central, "another hub", standby=standby, stop=threading.Event(), hint="")
 
 
 def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
@@ -59,13 +59,13 @@ def test_lease_a_dead_driver_is_waited_for_six_seconds_and_a_released_one_not_at
 
 def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
-    monkeypatch.setattr(lead, "_TAKEN_OVER_S", 1.0)
+    monkeypatch.setattr(leadership, "_TAKEN_OVER_S", 1.0)
     keeper = LeaseKeeper(epochs.central, "first")
     keeper.start(Threads())
     other = epochs.driver()
     fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
     assert isinstance(fenced, Fenced)
-    assert lead.overtaken(epochs.central, -1, "first", fenced).exit_code == 1
+    assert leadership.overtaken(epochs.central, -1, "first", fenced).exit_code == 1
     other.publish(Lease("other", 1))
-    verdict = lead.overtaken(epochs.central, -1, "first", fenced)
+    verdict = leadership.overtaken(epochs.central, -1, "first", fenced)
     assert (verdict.exit_code, "other" in str(verdict)) == (6, True)

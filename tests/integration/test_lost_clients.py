@@ -8,8 +8,8 @@ import time
 import pytest
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import beating
-from aggregator.kafka.beating import BeatWriter
+from aggregator.kafka import heartbeat_writer
+from aggregator.kafka.heartbeat_writer import BeatWriter
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader, Start
 from aggregator.kafka.tail import ArrivalTail, LogTail
@@ -101,7 +101,7 @@ def _beats(cluster, _topic):
 @pytest.mark.parametrize("make", [_telemetry, _beats])
 def test_what_writes_without_a_transaction_is_replaced(trial, edge, monkeypatch, make):
     """Telemetry, heartbeats, and beats from the edge."""
-    monkeypatch.setattr(beating, "HEARTBEATS", trial.topic)
+    monkeypatch.setattr(heartbeat_writer, "HEARTBEATS", trial.topic)
     writer, write = make(edge, trial.topic)
 
     def there() -> set:

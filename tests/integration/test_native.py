@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from aggregator.cells import Cells
-from aggregator.headers import HeaderTable
+from aggregator.bytes_column import BytesColumn
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka.codes import name_of
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import Producer, Rows
@@ -123,11 +123,11 @@ def test_what_we_write_is_what_they_read(central, topic, producer, draw):
         stamp = [b"%d" % place for place in range(len(part))]
         left_out = frozenset(draw.sample(range(len(part)), 5))
         rows = Rows(
-            Cells.of([b"before", *columns[0], b"after"])[1:-1],
-            Cells.of(columns[1]),
+            BytesColumn.of([b"before", *columns[0], b"after"])[1:-1],
+            BytesColumn.of(columns[1]),
             columns[2],
             HeaderTable.of([[("before", b"")], *columns[3]])[1:],
-            [("hub.origin", Cells.of(stamp)), ("late", Cells.of([b"x"] * len(part)))],
+            [("hub.origin", BytesColumn.of(stamp)), ("late", BytesColumn.of([b"x"] * len(part)))],
             left_out,
         )
         producer.produce_all(topic, partition, rows)
@@ -156,7 +156,7 @@ def test_names_of_an_edge_s_making(topic, producer, consumer):
     headers = HeaderTable.of([[(name, None)] for name in names])
     count = len(names)
     producer.begin_transaction()
-    producer.produce_all(topic, 0, Rows(Cells.empty(count), Cells.of([b""] * count), [0] * count, headers))
+    producer.produce_all(topic, 0, Rows(BytesColumn.empty(count), BytesColumn.of([b""] * count), [0] * count, headers))
     producer.commit_transaction(30)
     consumer.assign([(topic, 0, 0, None)])
     found = []
@@ -194,7 +194,7 @@ def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
 
 def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer):
     """A code, a text, and what can be done; nothing is queued outside a transaction; a property that is none."""
-    whole = Rows(Cells.of([b"k"]), Cells.of([b"v"]), [0], HeaderTable.empty(1))
+    whole = Rows(BytesColumn.of([b"k"]), BytesColumn.of([b"v"]), [0], HeaderTable.empty(1))
     with pytest.raises(KafkaException) as raised:
         producer.produce(topic, 0, b"k", b"v")
     assert raised.value.args[0].code() == KafkaError._STATE
@@ -239,8 +239,8 @@ def test_what_central_refuses_is_told_with_place_and_code(central, new_topic, pr
         """What is told when these are written: topic, timestamp and size."""
         producer.begin_transaction()
         for topic, timestamp_ms, size in puts:
-            values = Cells.of([b"payload-4711" + b"x" * size])
-            producer.produce_all(topic, 0, Rows(Cells.of([b"k"]), values, [timestamp_ms], HeaderTable.empty(1)))
+            values = BytesColumn.of([b"payload-4711" + b"x" * size])
+            producer.produce_all(topic, 0, Rows(BytesColumn.of([b"k"]), values, [timestamp_ms], HeaderTable.empty(1)))
         with pytest.raises(KafkaException) as raised:
             producer.commit_transaction(30)
         assert raised.value.args[0].txn_requires_abort()

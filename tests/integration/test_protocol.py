@@ -19,8 +19,8 @@ from aggregator.observe.status import hub_status
 from aggregator.replicate import slot as slots
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotWorld
 from aggregator.replicate.settlement import Whose
-from aggregator.replicate.world import KafkaDriverCentral, KafkaSlotWorld
 from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs

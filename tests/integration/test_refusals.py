@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from aggregator.replicate.world import KafkaSlotWorld
+from aggregator.replicate.kafka_ports import KafkaSlotWorld
 from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]

@@ -16,7 +16,7 @@ from aggregator.errors import RetryError
 from aggregator.lake.compaction import Compacted, compact
 from aggregator.lake.current import CurrentState
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.quality.quarantine import Half, Quarantine
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.ranges import Outcome

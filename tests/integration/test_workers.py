@@ -13,10 +13,10 @@ from aggregator.config.model import HubConfig
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.session import open_session
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.slot_job import _SlotsJob
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.warming import Warming
-from aggregator.replicate.watched import _SlotsJob
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import wait_for

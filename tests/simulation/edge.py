@@ -14,8 +14,8 @@ from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.cut import Cut
 from aggregator.kafka.reader import Fault, Polled, Start
+from aggregator.kafka.truncation import Cut
 from tests.simulation.scheduler import Scheduler
 
 EDGE, TOPIC = "eu", "orders"

@@ -32,7 +32,7 @@ from tests.simulation.table import Place, SimCatalog, Storage, table_class
 
 MODULES = (
     "aggregator.lake.ranges",
-    "aggregator.lake.leftovers",
+    "aggregator.lake.orphans",
     "aggregator.lake.commit",
     "aggregator.lake.driver",
 )

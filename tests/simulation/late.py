@@ -7,10 +7,10 @@ lies in the requests topic. Two rules that live in the product's driver, which i
 from collections import Counter
 from dataclasses import replace
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.flows import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Shown, Standing, plan_partition
+from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted

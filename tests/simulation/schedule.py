@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aggregator.cells import Cells
+from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.headers import HeaderTable
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka.log import LogRecord
 from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
@@ -61,7 +61,7 @@ class KeepAll:
             raise Unreachable("the registry does not answer")
         if self._draw.random() < self._edge.faults.refused:
             raise HoldError("the schema is refused")
-        return Stripped(Cells.of(batch.keys), Cells.of(batch.values), HeaderTable.empty(len(batch.keys)))
+        return Stripped(BytesColumn.of(batch.keys), BytesColumn.of(batch.values), HeaderTable.empty(len(batch.keys)))
 
 
 _NEVER = EdgeFaults()

@@ -1,4 +1,4 @@
-"""Cells and header tables are what the lists are that they stand in for."""
+"""BytesColumn and header tables are what the lists are that they stand in for."""
 
 import bisect
 import json
@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cells import Cells, Numbers
-from aggregator.headers import HeaderTable
+from aggregator.bytes_column import BytesColumn, Numbers
+from aggregator.header_columns import HeaderTable
 
 VALUES = st.lists(st.one_of(st.none(), st.binary(max_size=5)))
 RECORDS = st.lists(
@@ -24,19 +24,19 @@ def part(draw, size):
 @given(VALUES, st.data())
 def test_cells_are_their_list(values, data):
     """Length, cells, slices of slices, and how many are None."""
-    cells, (start, end) = Cells.of(values), part(data.draw, len(values))
+    cells, (start, end) = BytesColumn.of(values), part(data.draw, len(values))
     assert (cells, len(cells), cells.count(None)) == (values, len(values), values.count(None))
     assert [cells[place] for place in range(len(values))] == values
     assert cells[start:end] == values[start:end]
     assert cells[start:end].sizes.tolist() == [len(value or b"") for value in values[start:end]]
-    assert Cells.of(cells) is cells
+    assert BytesColumn.of(cells) is cells
 
 
 @given(VALUES, st.data())
 def test_a_cell_that_becomes_none_leaves_no_byte_behind(values, data):
     """What was taken out is not in memory that goes on; the others stay."""
     start, end = part(data.draw, len(values))
-    cells, whole = Cells.of(values)[start:end], values[start:end]
+    cells, whole = BytesColumn.of(values)[start:end], values[start:end]
     gone = data.draw(st.sets(st.sampled_from(range(len(whole))))) if whole else set()
     left = cells.without(gone)
     assert left == [None if place in gone else value for place, value in enumerate(whole)]
@@ -47,15 +47,15 @@ def test_a_cell_that_becomes_none_leaves_no_byte_behind(values, data):
 @given(st.lists(st.lists(st.binary(max_size=3))))
 def test_cells_one_behind_the_other(parts):
     """None of them has None; there may be nothing at all."""
-    assert Cells.concat([Cells.of(part) for part in parts]) == [value for part in parts for value in part]
+    assert BytesColumn.concat([BytesColumn.of(part) for part in parts]) == [value for part in parts for value in part]
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1), st.text(max_size=3))
 def test_numbered_cells(numbers, text):
     """As formatting each of them would make them."""
     made = [f"{text}{number}/7".encode() for number in numbers]
-    assert Cells.numbered(text, numbers, "/7") == made
-    assert Cells.numbered(text, Numbers(np.array(numbers)), "/7") == made
+    assert BytesColumn.numbered(text, numbers, "/7") == made
+    assert BytesColumn.numbered(text, Numbers(np.array(numbers)), "/7") == made
 
 
 @given(st.lists(st.integers(0, 2**63 - 1)), st.data())

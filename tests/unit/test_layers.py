@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
-    {"errors", "coordinates", "measures", "cells", "jit"},
-    {"headers", "threads", "budgets"},
+    {"errors", "coordinates", "measures", "bytes_column", "jit"},
+    {"header_columns", "threads", "budgets"},
     {"config"},
     {"kafka"},
     {"state"},

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.replicate import keeper as keeping
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate import lease_renewal as keeping
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.threads import Condition, Threads
 
 SECRET = "4111 1111 1111 1111"

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aggregator.cells import Cells, Integers, Numbers
-from aggregator.headers import HeaderTable
+from aggregator.bytes_column import BytesColumn, Integers, Numbers
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native import rows
 from aggregator.kafka.native.library import CONSUMER, Client, Message, checked, milliseconds, rd, refused
@@ -172,7 +172,7 @@ _OF_KEYS, _OF_VALUES = (rows.KEY_BYTES, rows.KEYS_AT), (rows.VALUE_BYTES, rows.V
 
 
 class _Row:
-    """Cells of all runs in one piece of memory."""
+    """BytesColumn of all runs in one piece of memory."""
 
     def __init__(self, records: int, runs: Integers, firsts: list[int], size: int, at: int) -> None:
         starts = list(accumulate(runs[:, size].tolist(), initial=0))
@@ -186,10 +186,10 @@ class _Row:
         """As `rows.take` fills them."""
         return self._data, self._ends, self._nulls
 
-    def cells(self, first: int, part: slice) -> Cells:
+    def cells(self, first: int, part: slice) -> BytesColumn:
         """The cells of one run."""
         nulls = self._nulls[part]
-        return Cells(self._data, self._ends[first : first + len(nulls) + 1], nulls if nulls.any() else None)
+        return BytesColumn(self._data, self._ends[first : first + len(nulls) + 1], nulls if nulls.any() else None)
 
 
 def _headers(addresses: Integers) -> HeaderTable:
@@ -202,4 +202,4 @@ def _headers(addresses: Integers) -> HeaderTable:
     value_ends, nulls = np.zeros(count + 1, np.int64), np.empty(count, np.bool_)
     found = rows.take_headers(addresses, ends, slots, names, codes, values, value_ends, nulls)
     told = [ctypes.string_at(at).decode(errors="replace") for at in names[:found].tolist()]
-    return HeaderTable(told, ends, codes, Cells(values, value_ends, nulls if nulls.any() else None))
+    return HeaderTable(told, ends, codes, BytesColumn(values, value_ends, nulls if nulls.any() else None))

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from aggregator.cells import Cells, Integers
-from aggregator.headers import Headers, HeaderTable
+from aggregator.bytes_column import BytesColumn, Integers
+from aggregator.header_columns import Headers, HeaderTable
 from aggregator.kafka.native.library import (
     AS_KEY,
     AS_VALUE,
@@ -54,11 +54,11 @@ class Rows:
         left_out: Places of records that are not to be written.
     """
 
-    keys: Cells
-    values: Cells
+    keys: BytesColumn
+    values: BytesColumn
     timestamps_ms: Sequence[int]
     headers: HeaderTable
-    stamps: Sequence[tuple[str, Cells]] = ()
+    stamps: Sequence[tuple[str, BytesColumn]] = ()
     left_out: frozenset[int] = frozenset()
 
     def __iter__(self) -> Iterator[tuple[bytes | None, bytes | None, int, Headers]]:
@@ -176,7 +176,7 @@ class Producer(Client):
         columns = _parts(records.keys), _parts(records.values), timestamps
         headers = _names(records.headers), _parts(records.headers.values)
         stamps = np.array([ctypes.addressof(_name(name)) for name, _ in records.stamps], np.int64)
-        stamped = stamps, _parts(Cells.concat([cells for _, cells in records.stamps]))
+        stamped = stamps, _parts(BytesColumn.concat([cells for _, cells in records.stamps]))
         error, done = np.zeros(1, np.int64), 0
         while True:
             done = rows.put(self.handle, union, places, done, *columns, *headers, *stamped, error)
@@ -226,7 +226,7 @@ def _cell(content: bytes | None) -> tuple[int, int]:
     return ctypes.cast(ctypes.c_char_p(content), ctypes.c_void_p).value or 0, len(content)
 
 
-def _parts(cells: Cells) -> tuple[Any, Any, Any]:
+def _parts(cells: BytesColumn) -> tuple[Any, Any, Any]:
     """As `rows.put` takes them."""
     data = cells.data if len(cells.data) else _NO_BYTES
     return data, cells.ends, _NO_FLAGS if cells.nulls is None else cells.nulls

@@ -284,14 +284,14 @@ def put(
         union: Arguments of a call, `UNION` words each; topic, partition and flags are filled in.
         places: Which records, in order.
         first: Where in `places` to begin.
-        keys: Cells: bytes, ends, and which are None, empty without any.
-        values: Cells.
+        keys: BytesColumn: bytes, ends, and which are None, empty without any.
+        values: BytesColumn.
         timestamps: Milliseconds since 1970.
         names: Of the records' own headers: where each record's end, after a first 0, empty without any; for each header
             the number of its name; all names, each with a zero behind it; where each name begins.
-        headers: Cells: the values of these headers.
+        headers: BytesColumn: the values of these headers.
         stamped: Addresses of the names of headers that every record gets behind its own.
-        stamps: Cells: their values, all records' of the first name, then of the next one.
+        stamps: BytesColumn: their values, all records' of the first name, then of the next one.
         error: Gets the error's address.
 
     Returns:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from aggregator.config.suites import Rule
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.files import StagedFile
-from aggregator.lake.leftovers import discard
+from aggregator.lake.orphans import discard
 from aggregator.lake.quality.conditions import failing
 from aggregator.lake.quality.frames import FILE, ROW, placed, view
 from aggregator.lake.quality.split import Files, Split

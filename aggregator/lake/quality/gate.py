@@ -22,7 +22,7 @@ from aggregator.lake.columns import FIXED_COLUMNS, merged
 from aggregator.lake.commit import Commit, CommitResult, fitted
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import discard
+from aggregator.lake.orphans import discard
 from aggregator.lake.quality import validation
 from aggregator.lake.quality.diversion import Diverted, divert
 from aggregator.lake.quality.frames import FILE, ROW, staged

@@ -21,7 +21,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder, reason
-from aggregator.lake.leftovers import discard
+from aggregator.lake.orphans import discard
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
 from aggregator.lake.ranges import Outcome, Span, settle
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable

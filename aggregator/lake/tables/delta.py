@@ -25,7 +25,7 @@ from aggregator.lake.columns import merged
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sending
+from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (

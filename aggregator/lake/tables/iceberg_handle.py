@@ -24,7 +24,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sending
+from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.tables.iceberg_errors import told
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth

@@ -5,7 +5,7 @@ Invariant: every byte comes from a kept part of the input or from an operator's 
 
 import numpy as np
 
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel import tape as tapes
 from aggregator.privacy.kernel.machine import GOOD

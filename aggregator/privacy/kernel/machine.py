@@ -9,10 +9,11 @@ by the guard's limits, and a record that is refused leaves no trace on tape, spa
 
 import numpy as np
 
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, Number, borrowed, compiled, inlined, woven
 from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
 from aggregator.privacy.kernel import tape as tapes
+from aggregator.privacy.kernel.intrinsics import item
 from aggregator.privacy.kernel.opcodes import (
     ARGUMENT,
     COUNTER,
@@ -28,7 +29,6 @@ from aggregator.privacy.kernel.opcodes import (
 )
 from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaves, number
 from aggregator.privacy.kernel.tape import kept, put, renumbered
-from aggregator.privacy.kernel.words import item
 
 # Verdicts on a record.
 GOOD, UNDECODABLE, TOO_DEEP, OPERATOR_FAILED = range(4)

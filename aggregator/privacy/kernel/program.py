@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.cells import Integers
+from aggregator.bytes_column import Integers
 from aggregator.privacy import operators
 from aggregator.privacy.guard import is_read, weightless_nodes
 from aggregator.privacy.kernel import opcodes

@@ -5,11 +5,11 @@ Invariant: no byte at or after `end` is looked at. Refuses what the reference's 
 
 import numpy as np
 
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import Number, inlined, woven
+from aggregator.privacy.kernel.intrinsics import WORD, item, word, zeros_below
 from aggregator.privacy.kernel.opcodes import ARGUMENT, KEPT, LAST_VALUE, STRIDE, Op
 from aggregator.privacy.kernel.text import HIGH_BITS, is_text
-from aggregator.privacy.kernel.words import WORD, item, word, zeros_below
 
 REFUSED = -1
 _INT_BYTES, _LONG_BYTES = 5, 10

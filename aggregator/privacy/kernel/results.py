@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
 from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import Looked
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
-from aggregator.privacy.kernel.beside import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import Memory
+from aggregator.privacy.kernel.side_inputs import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.leaf import INTEGERS, Leaf

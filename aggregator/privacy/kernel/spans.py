@@ -6,10 +6,10 @@ looked for too long counts as new, so that nobody can make a batch slow; the ope
 
 import numpy as np
 
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
+from aggregator.privacy.kernel.intrinsics import WORD, item, word
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.words import WORD, item, word
 from aggregator.privacy.kernel.writing import copied
 
 LONGEST_SEARCH = 16

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.cells import Bytes, Cells, Integers
+from aggregator.bytes_column import Bytes, BytesColumn, Integers
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
-from aggregator.privacy.kernel.beside import records_of
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
 from aggregator.privacy.kernel.memory import Budget, Memory
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
+from aggregator.privacy.kernel.side_inputs import records_of
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.plan import Plan
 from aggregator.privacy.programs import Maker
+from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met, visits
 from aggregator.privacy.topic import TopicStrip
@@ -121,16 +121,16 @@ class KernelProgram:
             for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
-    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> Cells:
+    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> BytesColumn:
         tape, entries_to, verdicts = scanned.tape, scanned.entries_to, scanned.verdicts
         if self._header is None:
-            return Cells.empty(len(verdicts))
+            return BytesColumn.empty(len(verdicts))
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
         out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
         assemble(data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
         is_bad = verdicts != GOOD
-        return Cells(out, ends, is_bad if is_bad.any() else None)
+        return BytesColumn(out, ends, is_bad if is_bad.any() else None)
 
 
 class KernelStrip(TopicStrip):

@@ -5,7 +5,7 @@ Invariant: an entry that finds no room is counted all the same, so that the writ
 
 import numpy as np
 
-from aggregator.cells import Integers
+from aggregator.bytes_column import Integers
 from aggregator.jit import Number, inlined
 
 # An entry is (start, length) of input bytes, or (argument, kind).

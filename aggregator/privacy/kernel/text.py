@@ -8,9 +8,9 @@ Source: RFC 3629, section 4, whose numbers stand here as they stand there.
 
 import numpy as np
 
-from aggregator.cells import Bytes
+from aggregator.bytes_column import Bytes
 from aggregator.jit import Number, inlined
-from aggregator.privacy.kernel.words import WORD, item, word
+from aggregator.privacy.kernel.intrinsics import WORD, item, word
 
 # Set in every byte that is no ASCII.
 HIGH_BITS = 0x8080808080808080

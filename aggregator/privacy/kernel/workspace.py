@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.budgets import BATCH_VALUES
-from aggregator.cells import Bytes, Integers
+from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy.kernel.machine import GOOD, SPAN, STACK, scan
 from aggregator.privacy.kernel.program import Code
 

@@ -5,9 +5,9 @@ Invariant: the caller has measured what is written, and has room for it.
 
 import numpy as np
 
-from aggregator.cells import Bytes
+from aggregator.bytes_column import Bytes
 from aggregator.jit import Number, inlined
-from aggregator.privacy.kernel.words import copy
+from aggregator.privacy.kernel.intrinsics import copy
 
 
 @inlined

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.flows import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Standing
+from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
 from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.planner import Sampled, Shown, Standing, allowed, plan_partition, wanted
 from aggregator.backfill.ranges import both, offsets_of, size, union, without
+from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord

@@ -18,7 +18,7 @@ from aggregator.lake.compaction import compact
 from aggregator.lake.current import CurrentState
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aggregator.lake.current import CurrentState
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict

@@ -9,7 +9,7 @@ from aggregator.errors import RetryError
 from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Entry
-from aggregator.lake.leftovers import leftovers, working_since
+from aggregator.lake.orphans import leftovers, working_since
 from aggregator.lake.ranges import Held, Outcome, Reached, Span
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources

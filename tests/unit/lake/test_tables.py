@@ -13,7 +13,7 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables

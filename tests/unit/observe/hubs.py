@@ -1,8 +1,8 @@
 """Snapshots of imagined hubs, of any size."""
 
 from aggregator.edges.history import Uptime
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import EdgeStatus, FlowStatus, HubStatus
 from aggregator.state.telemetry import SlotWord
 
 UPTIMES = {"1h": Uptime(1.0, 0.99, 10.0), "24h": Uptime(1.0, 0.999, 1.0), "30d": Uptime(0.5, 1.0, 0.0)}

@@ -11,8 +11,8 @@ from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.observe.edge_lag import EdgeLook
 from aggregator.observe.history import day_records, lasting, spans_of
-from aggregator.observe.look import EdgeLook
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
 from aggregator.state.edge_status import Told, day_record, state_key

@@ -10,7 +10,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.log import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
-from aggregator.observe.watch import standing, troubles, warnings
+from aggregator.observe.warnings import standing, troubles, warnings
 from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.state.requests import fold

@@ -19,7 +19,7 @@ from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history import day_records, lasting, told_spans
 from aggregator.observe.metrics import samples
-from aggregator.observe.watch import standing, troubles
+from aggregator.observe.warnings import standing, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, ledger, releases, requests
 from aggregator.state.control import ControlState, Epoch, Lease

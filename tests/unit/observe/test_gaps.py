@@ -3,9 +3,9 @@
 from aggregator.audit.findings import Audit, FlowAudit, Strangers
 from aggregator.audit.tally import Finding
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.observe.edge_lag import EdgeLook, Undecided, gap_of
 from aggregator.observe.gaps import known_gaps, unsettled
-from aggregator.observe.look import EdgeLook, Undecided, gap_of
-from aggregator.observe.watch import warnings
+from aggregator.observe.warnings import warnings
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord

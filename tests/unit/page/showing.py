@@ -4,8 +4,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from aggregator.backfill.monitor import Progress
 from aggregator.backfill.store import State as BackfillState
-from aggregator.backfill.watch import Progress
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.edges.availability import State
@@ -14,8 +14,8 @@ from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.status import TableStatus
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
+from aggregator.observe.hub_status import HubStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.standing import HubStatus
 from aggregator.page.access import Gate
 from aggregator.page.application import Application
 from aggregator.page.explaining import Explaining

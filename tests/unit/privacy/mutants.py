@@ -5,7 +5,7 @@ from tests.unit.privacy.mutation import Mutant
 ALLOWLIST = "aggregator.privacy.allowlist"
 COMPILE = "aggregator.privacy.compile"
 CURSOR = "aggregator.replicate.cursor"
-HEADERS = "aggregator.headers"
+HEADERS = "aggregator.header_columns"
 DELIVERY = "aggregator.replicate.delivery"
 DERIVED = "aggregator.privacy.derived"
 DISTINCT = "aggregator.privacy.distinct"
@@ -17,7 +17,7 @@ PRECEDENCE = "aggregator.privacy.precedence"
 PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
 RULES = "aggregator.privacy.rules"
-SETTLE = "aggregator.privacy.settle"
+SETTLE = "aggregator.privacy.containers"
 STRENGTH = "aggregator.privacy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
@@ -233,8 +233,8 @@ RECORDS = [
     _one(
         "a rejected record has no key and no value",
         TOPIC,
-        "Cells.of(column.contents).without(lost)",
-        "Cells.of(column.contents)",
+        "BytesColumn.of(column.contents).without(lost)",
+        "BytesColumn.of(column.contents)",
     ),
     _one("a rejected record has no headers", TOPIC, "only(self._headers, lost)", "only(self._headers, ())"),
     _one(

@@ -6,8 +6,8 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.cut import Cut
 from aggregator.kafka.reader import Fault, Start
+from aggregator.kafka.truncation import Cut
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from aggregator.lake.leftovers import discard
+from aggregator.lake.orphans import discard
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Half, Quarantine
 from aggregator.lake.quality.split import Split, marked

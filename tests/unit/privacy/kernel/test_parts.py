@@ -21,9 +21,9 @@ from aggregator.privacy.kernel.spans import distinct, gather
 from aggregator.privacy.kernel.text import is_text
 from aggregator.privacy.kernel.workspace import Workspace
 from aggregator.privacy.kernel.writing import number_size, put_number
-from aggregator.privacy.pile import Pile
 from aggregator.privacy.policy import parse_policy
 from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.schema_ids import Pile
 from tests.unit.privacy.kernel.drawing import long_bytes
 
 POLICY = "policy: p\nversion: 1\ntags: {D: drop}\ntopics: {orders: {default: keep}}\n"

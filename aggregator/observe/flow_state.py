@@ -6,9 +6,9 @@ long the edge still keeps what waits is counted down all the same.
 
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.account import EdgeAccount, Moment
-from aggregator.observe.look import NOTHING_UNDECIDED, hanging
+from aggregator.observe.edge_lag import NOTHING_UNDECIDED, hanging
+from aggregator.observe.hub_status import FlowStatus
 from aggregator.observe.probe import Probed
-from aggregator.observe.standing import FlowStatus
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 

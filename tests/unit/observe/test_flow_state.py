@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.observe.flowing import live_flow
-from aggregator.observe.look import EdgeLook, Undecided
+from aggregator.observe.edge_lag import EdgeLook, Undecided
+from aggregator.observe.flow_state import live_flow
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
 from aggregator.state.ledger import LedgerRecord

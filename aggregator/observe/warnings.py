@@ -6,8 +6,8 @@ Invariant: a warning is said once, and again only after it was over.
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
+from aggregator.observe.edge_lag import EdgeLook
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.look import EdgeLook
 from aggregator.replicate.gaps import sentence
 from aggregator.state.telemetry import SlotWord
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from aggregator.backfill.ask import Ask, Mode
 from aggregator.backfill.facts import Central, asked_flows, look_at_edge, read_central
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import Shown, plan_partition
+from aggregator.backfill.request import Ask, Mode
 from aggregator.backfill.store import Backfill, State, passed_by, read_backfills
 from aggregator.backfill.target import refuse_live, target_config
 from aggregator.config.match import rule_for

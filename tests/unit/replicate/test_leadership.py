@@ -9,7 +9,7 @@ from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.epochs import EpochResult, is_old
-from aggregator.replicate.lead import run_epochs
+from aggregator.replicate.leadership import run_epochs
 from aggregator.threads import Threads
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 

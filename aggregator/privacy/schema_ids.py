@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.cells import Bytes, Cells, Integers
+from aggregator.bytes_column import Bytes, BytesColumn, Integers
 from aggregator.schema.wire import HEADER_BYTES
 
 
@@ -34,7 +34,7 @@ class Pile:
     """
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
-        cells = Cells.of(values)
+        cells = BytesColumn.of(values)
         self._nulls = cells.nulls
         self.starts, self.ends = cells.ends[:-1], cells.ends[1:]
         self.data: Bytes = cells.data

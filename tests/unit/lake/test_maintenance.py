@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aggregator.errors import HoldError
 from aggregator.lake.compaction import Compacted, bins, compact
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import sweep
+from aggregator.lake.orphans import sweep
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, LiveFile

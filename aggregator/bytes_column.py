@@ -1,4 +1,4 @@
-"""Cells: many byte strings in one piece of memory, as a sequence of `bytes | None`.
+"""BytesColumn: many byte strings in one piece of memory, as a sequence of `bytes | None`.
 
 Invariant: immutable, like the lists that it stands in for: whoever wants single cells gets copies of them, and whoever
 moves all of them never makes an object for one. Nothing of the content is in its text form.
@@ -78,7 +78,7 @@ class Packed(Sequence[T]):
     __hash__ = None  # type: ignore[assignment] # as of a list
 
 
-class Cells(Packed[bytes | None]):
+class BytesColumn(Packed[bytes | None]):
     """Byte strings that lie one behind the other.
 
     Args:
@@ -95,9 +95,9 @@ class Cells(Packed[bytes | None]):
         self.nulls = nulls
 
     @classmethod
-    def of(cls, values: Sequence[bytes | None]) -> "Cells":
+    def of(cls, values: Sequence[bytes | None]) -> "BytesColumn":
         """The same values as cells; those that are cells already are not copied."""
-        if isinstance(values, Cells):
+        if isinstance(values, BytesColumn):
             return values
         nulls = None
         try:
@@ -115,13 +115,13 @@ class Cells(Packed[bytes | None]):
         return cls(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, bool))
 
     @classmethod
-    def concat(cls, parts: Sequence["Cells"]) -> "Cells":
+    def concat(cls, parts: Sequence["BytesColumn"]) -> "BytesColumn":
         """Several one behind the other; none of them has None."""
         if len(parts) == 1:
             return parts[0]
         datas = [part.data[part.ends[0] : part.ends[-1]] for part in parts]
         sizes = np.concatenate([np.zeros(0, np.int64), *(part.sizes for part in parts)])
-        return Cells(np.concatenate([np.zeros(0, np.uint8), *datas]), ends_of(sizes))
+        return BytesColumn(np.concatenate([np.zeros(0, np.uint8), *datas]), ends_of(sizes))
 
     @property
     def sizes(self) -> Integers:
@@ -129,7 +129,7 @@ class Cells(Packed[bytes | None]):
         return np.diff(self.ends)
 
     @classmethod
-    def numbered(cls, prefix: str, numbers: Sequence[int], suffix: str) -> "Cells":
+    def numbered(cls, prefix: str, numbers: Sequence[int], suffix: str) -> "BytesColumn":
         """Each number, not negative, in decimal digits between two texts; a column of digits at a time."""
         before, after = (np.frombuffer(text.encode(), np.uint8) for text in (prefix, suffix))
         column = np.asarray(numbers, np.int64)
@@ -147,18 +147,18 @@ class Cells(Packed[bytes | None]):
         data = rows[0] if len(rows) == 1 else np.concatenate(rows)
         return cls(data, ends_of(digits + (len(before) + len(after))))
 
-    def without(self, places: Collection[int]) -> "Cells":
+    def without(self, places: Collection[int]) -> "BytesColumn":
         """The same cells with None at these places, and without the bytes that were there."""
         if not places:
             return self
         nulls = np.zeros(len(self), bool) if self.nulls is None else self.nulls.copy()
         nulls[np.fromiter(places, np.int64, len(places))] = True
-        return Cells(self._bytes_of(~nulls), ends_of(np.where(nulls, 0, self.sizes)), nulls)
+        return BytesColumn(self._bytes_of(~nulls), ends_of(np.where(nulls, 0, self.sizes)), nulls)
 
-    def where(self, stays: Flags) -> "Cells":
+    def where(self, stays: Flags) -> "BytesColumn":
         """Those cells alone."""
         nulls = None if self.nulls is None else self.nulls[stays]
-        return Cells(self._bytes_of(stays), ends_of(self.sizes[stays]), nulls)
+        return BytesColumn(self._bytes_of(stays), ends_of(self.sizes[stays]), nulls)
 
     def _bytes_of(self, stays: Flags) -> Bytes:
         return self.data[self.ends[0] : self.ends[-1]][np.repeat(stays, self.sizes)]
@@ -181,15 +181,17 @@ class Cells(Packed[bytes | None]):
     def __getitem__(self, place: int) -> bytes | None: ...
 
     @overload
-    def __getitem__(self, place: slice) -> "Cells": ...
+    def __getitem__(self, place: slice) -> "BytesColumn": ...
 
-    def __getitem__(self, place: int | slice) -> "bytes | Cells | None":
+    def __getitem__(self, place: int | slice) -> "bytes | BytesColumn | None":
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
             if step != 1:
-                return Cells.of(self.tolist()[place])
+                return BytesColumn.of(self.tolist()[place])
             stop = max(start, stop)
-            return Cells(self.data, self.ends[start : stop + 1], None if self.nulls is None else self.nulls[start:stop])
+            return BytesColumn(
+                self.data, self.ends[start : stop + 1], None if self.nulls is None else self.nulls[start:stop]
+            )
         place = range(len(self))[place]
         if self.nulls is not None and self.nulls[place]:
             return None

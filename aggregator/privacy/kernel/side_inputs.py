@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from aggregator.cells import Bytes, Cells, Integers
+from aggregator.bytes_column import Bytes, BytesColumn, Integers
 from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import ABSENT, Looked
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
 from aggregator.privacy.leaf import Shown
-from aggregator.privacy.looks import entity, shown
 from aggregator.privacy.plan import Look
+from aggregator.privacy.side_inputs import entity, shown
 
 
 def looked(
@@ -82,4 +82,4 @@ def raws_of_spans(data: Bytes, spans: Integers) -> Sequence[Raw]:
     starts, lengths = np.ascontiguousarray(spans[:, 1]), np.ascontiguousarray(spans[:, 2])
     out, ends = np.empty(int(lengths.sum()), np.uint8), np.empty(len(spans) + 1, np.int64)
     gather(data, starts, lengths, len(spans), out, ends)
-    return Cells(out, ends).tolist()
+    return BytesColumn(out, ends).tolist()

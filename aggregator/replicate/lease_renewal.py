@@ -8,8 +8,8 @@ import threading
 from contextlib import suppress
 
 from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
+from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.lease import BEAT_S
-from aggregator.replicate.world import KafkaDriverCentral
 from aggregator.state.control import Lease
 from aggregator.threads import Pulse, Supervised, Threads
 

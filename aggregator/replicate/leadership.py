@@ -22,9 +22,9 @@ from aggregator.errors import (
     TransactionAborted,
 )
 from aggregator.replicate.discovery import EdgeWatch
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.lease import Verdict, verdict
-from aggregator.replicate.world import KafkaDriverCentral
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aggregator.backfill.ask import Ask, Bound, Letters, Mode, Window
 from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 

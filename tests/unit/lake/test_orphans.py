@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 
 import aggregator
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake import leftovers as module
+from aggregator.lake import orphans as module
 from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
-from aggregator.lake.leftovers import Lease, discard, leased, sending, sweep, sweep_scratch
+from aggregator.lake.orphans import Lease, discard, leased, sending, sweep, sweep_scratch
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
@@ -24,7 +24,7 @@ FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["de
 DAY_S = 86_400.0
 REMOVALS = {"remove", "delete_file", "unlink", "rmtree", "clear"}
 # The owner; the folder itself; a vacuum of what expired; the scratch folder that its own restate ends.
-REMOVERS = {"lake/leftovers.py", "lake/folder.py", "lake/tables/iceberg_handle.py", "backfill/restate.py"}
+REMOVERS = {"lake/orphans.py", "lake/folder.py", "lake/tables/iceberg_handle.py", "backfill/restate.py"}
 
 
 def test_one_module_removes_files_of_the_lake():

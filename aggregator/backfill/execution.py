@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.backfill.ask import Mode
 from aggregator.backfill.driver import BackfillDriver, Outcome
 from aggregator.backfill.fill import fill_table
+from aggregator.backfill.request import Mode
 from aggregator.backfill.restate import restate_tables
 from aggregator.backfill.store import Backfill, End, finish, note_policies, read_backfills
 from aggregator.config.match import rule_for

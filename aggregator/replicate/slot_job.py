@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from aggregator.errors import TransactionAborted
-from aggregator.replicate.keeper import LeaseKeeper
+from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.slot_plan import SlotOutcome
 from aggregator.replicate.task import EpochWork, run_slots
-from aggregator.replicate.world import KafkaDriverCentral
 from aggregator.threads import Pulse, Threads
 
 _TICK_S = 0.1

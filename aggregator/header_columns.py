@@ -10,7 +10,7 @@ from typing import Self, overload
 
 import numpy as np
 
-from aggregator.cells import Cells, Flags, Integers, Packed, ends_of
+from aggregator.bytes_column import BytesColumn, Flags, Integers, Packed, ends_of
 
 Headers = Sequence[tuple[str, bytes | None]]
 _NAME, _VALUE = itemgetter(0), itemgetter(1)
@@ -29,7 +29,7 @@ class HeaderTable(Packed[Headers]):
 
     __slots__ = ("codes", "ends", "names", "values")
 
-    def __init__(self, names: Sequence[str], ends: Integers, codes: Integers, values: Cells) -> None:
+    def __init__(self, names: Sequence[str], ends: Integers, codes: Integers, values: BytesColumn) -> None:
         self.names = tuple(names)
         self.ends = ends
         self.codes = codes
@@ -45,12 +45,12 @@ class HeaderTable(Packed[Headers]):
         code_of: dict[str, int] = {}
         codes = [code_of.setdefault(name, len(code_of)) for name in map(_NAME, pairs)]
         ends = ends_of(np.fromiter(map(len, listed), np.int64, len(listed)))
-        return cls(list(code_of), ends, np.array(codes, np.int64), Cells.of([*map(_VALUE, pairs)]))
+        return cls(list(code_of), ends, np.array(codes, np.int64), BytesColumn.of([*map(_VALUE, pairs)]))
 
     @classmethod
     def empty(cls, records: int) -> Self:
         """So many records without headers."""
-        return cls((), np.zeros(records + 1, np.int64), _NONE, Cells.empty(0))
+        return cls((), np.zeros(records + 1, np.int64), _NONE, BytesColumn.empty(0))
 
     @property
     def used(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, Failed
 from aggregator.lake.compaction import compact
 from aggregator.lake.folder import Folder, reason
-from aggregator.lake.leftovers import sweep, sweep_scratch
+from aggregator.lake.orphans import sweep, sweep_scratch
 from aggregator.lake.tables.formats import lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
 
