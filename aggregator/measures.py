@@ -315,6 +315,13 @@ THREAD_RESTARTS = Measure(
     ("thread",),
     "How often a thread began again after an error, since the hub started.",
 )
+INSECURE = Measure(
+    "aggregator_insecure_connection",
+    "gauge",
+    "",
+    ("connection", "setting", "reason"),
+    "1 for each setting that leaves a connection open, with the reason in the configuration; absent while none.",
+)
 SNAPSHOT_AGE = Measure(
     "aggregator_snapshot_age_seconds",
     "gauge",

@@ -135,6 +135,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
     yield from _waiting_lines(seen)
     yield from _refused_lines(seen)
     yield from _thread_lines(seen)
+    yield from _waiver_lines(seen)
     if seen.lake:
         yield ""
         yield from _tables(seen)
@@ -161,6 +162,13 @@ def _thread_lines(seen: "HubStatus") -> Iterator[str]:
                 for one in troubled
             ],
         )
+
+
+def _waiver_lines(seen: "HubStatus") -> Iterator[str]:
+    """Connections that are open; nothing where there are none."""
+    if seen.waivers:
+        yield ""
+        yield from table(("open connection", "setting", "what it does", "reason"), seen.waivers)
 
 
 def _tables(seen: "HubStatus") -> list[str]:

@@ -13,13 +13,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
-from aggregator.config.model import EdgeName, HubName, TableConfig, TopicRule
+from aggregator.config.model import EdgeName, HubName, RegistryOptions, TableConfig, TopicRule
 from aggregator.config.patterns import full_matches
+from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
+from aggregator.config.transport import registry_openings, unreasoned
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 _RULE: TypeAdapter[TopicRule] = TypeAdapter(TopicRule)
+_REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
 _TABLE: TypeAdapter[TableConfig] = TypeAdapter(TableConfig)
 # What the quality gate keeps beside a table.
 _BESIDE = ("__quality", "__quarantine")
@@ -37,7 +40,7 @@ class Parts:
         drafts: Place in `topics` to a rule as written, of any shape.
         rules: Place in `topics` to the rule, where it is valid in itself.
         schemas: Whether central has a registry.
-        idle: Places of `schemas_client` beside a registry that is no address.
+        registry_faults: What is wrong between registries and how to connect to them.
         lake: Whether there is a lake section.
         tables: Lake name to what is said of that table, where it is valid in itself.
         lake_faults: What of the lake's own settings does nothing, or is missing.
@@ -48,7 +51,7 @@ class Parts:
     drafts: Mapping[int, Mapping[str, Any]]
     rules: Mapping[int, TopicRule]
     schemas: bool
-    idle: tuple[Place, ...]
+    registry_faults: tuple[Fault, ...]
     lake: bool
     tables: Mapping[str, TableConfig]
     lake_faults: tuple[Fault, ...]
@@ -70,7 +73,7 @@ class Parts:
             drafts=rules,
             rules={index: rule for index, draft in rules.items() if (rule := _valid(_RULE, draft))},
             schemas=bool(data.get("schemas")),
-            idle=tuple(_idle(data)),
+            registry_faults=tuple(_registry_faults(data)),
             lake=bool(data.get("lake")),
             tables={name: table for name, draft in _tables(data) if (table := _valid(_TABLE, draft))},
             lake_faults=tuple(_lake_faults(data.get("lake"))),
@@ -96,15 +99,19 @@ def _tables(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     return tables.items() if isinstance(tables, dict) else ()
 
 
-def _idle(data: Mapping[str, Any]) -> Iterator[Place]:
+def _registry_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
     edges = data.get("edges")
     named: list[tuple[Place, Any]] = [
         (("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())
     ]
-    for place, section in [*named, ((), data)]:
-        is_set = isinstance(section, Mapping) and section.get("schemas_client")
-        if is_set and not str(section.get("schemas")).startswith(("http://", "https://")):
-            yield (*place, "schemas_client")
+    for before, section in [*named, ((), data)]:
+        written = section.get("schemas_client") if isinstance(section, Mapping) else None
+        place, address = (*before, "schemas_client"), str(section.get("schemas")) if written else ""
+        if written and not address.startswith(("http://", "https://")):
+            yield Fault(place, "is for a registry behind an http(s) address; `schemas` beside it names none")
+        elif options := _valid(_REGISTRY_OPTIONS, written):
+            found = unreasoned(registry_openings(address, options), options)
+            yield from (Fault((*place, name), why) for name, why in found)
 
 
 def _valid(kind: TypeAdapter[T], value: object) -> T | None:
@@ -125,8 +132,7 @@ def cross_faults(parts: Parts, folder: Path) -> list[Fault]:
 
 
 def _registries(parts: Parts) -> Iterator[Fault]:
-    for place in parts.idle:
-        yield Fault(place, "is for a registry behind an http(s) address; `schemas` beside it names none")
+    yield from parts.registry_faults
     if not parts.drafts:
         return
     if not parts.schemas:

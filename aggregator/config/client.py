@@ -1,8 +1,10 @@
-"""`client:` and `schemas_client:` blocks: properties that a user may set, and the ones that would break the protocol.
+"""Blocks of options (`client:`, `schemas_client:`, `storage:`, `catalog:`): what may be set, and why the rest may not.
 
-Invariant: no property that exactly-once rests on can be set, and secret properties are references.
+Invariant: librdkafka's and the registry's by allow-list; secret properties are references, and what decides how safe a
+connection is stands in the file; a connection that is open has a reason beside it.
 """
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import Annotated
@@ -10,20 +12,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
 from aggregator.config.secrets import SecretRef, secret_ref
+from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
 
-OWNED_BY_PROTOCOL = {
-    "transactional.id": "it is the fencing identity of a slot",
-    "enable.idempotence": "transactions need it",
-    "acks": "anything but all loses records",
-    "isolation.level": "an uncommitted read delivers aborted records",
-    "auto.offset.reset": "a reset skips or repeats records in silence; gaps are reported instead",
-    "enable.auto.commit": "positions live in the ledger",
-    "enable.partition.eof": "positions move past transaction markers by it",
-    "group.id": "positions live in the ledger, not in a group",
-    "plugin.library.paths": "it loads foreign code into every worker",
-    "debug": "it writes payloads into logs",
-}
 SECRET_PROPERTIES = frozenset(
     {
         "sasl.password",
@@ -60,6 +52,11 @@ _UNSAFE_STORAGE = {
     "conditional_put": "disabled",
     "aws_conditional_put": "disabled",
 }
+# Whoever may set a variable or write a secret's file may not open a connection.
+_DECIDES = re.compile(r"security\.protocol|sasl\.(mechanism|kerberos)|enable\.ssl|ssl\.endpoint|.*\.url|check\.crcs")
+_IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.kerberos.service.name")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9@/._][A-Za-z0-9@/._-]*")
+_IN_CLEAR = "is a secret: write a reference, `env:NAME` or `file:path`"
 _USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
 
@@ -86,28 +83,51 @@ ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 def refusal(name: str, value: str | SecretRef) -> str | None:
     """Why this property can not be set so; None when it can. The text never holds the value."""
+    if name == INSECURE:
+        return reason_refusal(value)
+    if name not in ALLOWED:
+        return _name_refusal(name)
+    if is_secret_property(name):
+        return _IN_CLEAR if isinstance(value, str) else None
+    if _DECIDES.match(name) and not isinstance(value, str):
+        return "is no secret, and decides how safe the connection is: write the value itself"
+    return _value_refusal(name, str(value))
+
+
+def _name_refusal(name: str) -> str:
+    if name in ADDRESSES:
+        return "can not be set here: `bootstrap_servers` of the cluster is its one home"
+    if name in REFUSED:
+        return f"can not be set: {REFUSED[name]}"
+    close = difflib.get_close_matches(name, ALLOWED, n=1)
+    return "is no property that can be set here" + (f"; did you mean `{close[0]}`?" if close else "")
+
+
+def _value_refusal(name: str, value: str) -> str | None:
     if name == "check.crcs" and value != "true":
         return "can not be turned off: a batch that is damaged on disk would be delivered, or passed over in silence"
-    if name in OWNED_BY_PROTOCOL:
-        return f"can not be set: {OWNED_BY_PROTOCOL[name]}"
-    if name == "bootstrap.servers":
-        return "can not be set here: `bootstrap_servers` of the cluster is its one home"
-    if is_secret_property(name) and isinstance(value, str):
-        return "is a secret: write a reference, `env:NAME` or `file:path`"
+    if name == "security.protocol" and value.lower() not in PROTOCOLS:
+        return "is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    if name in _IN_A_COMMAND and not _PLAIN_WORD.fullmatch(value):
+        return "holds letters, digits and @ / . _ - only: librdkafka writes it into the command that runs kinit"
     return None
 
 
 def registry_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why a registry's property can not be set so; None when it can. The text never holds the value."""
+    if name == INSECURE:
+        return reason_refusal(value)
     if name not in REGISTRY_PROPERTIES:
         return f"is not known; known here: {', '.join(REGISTRY_PROPERTIES)}"
-    return refusal(name, value)
+    if is_secret_property(name) and isinstance(value, str):
+        return _IN_CLEAR
+    return None
 
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of a table catalogue can not be set so; None when it can. The text never holds the value."""
     if isinstance(value, str) and (is_secret_property(name) or _STORAGE_SECRETS.search(name)):
-        return "is a secret: write a reference, `env:NAME` or `file:path`"
+        return _IN_CLEAR
     if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
         return "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
     return None
@@ -124,11 +144,16 @@ def storage_refusal(name: str, value: str | SecretRef) -> str | None:
 Options = dict[str, str | SecretRef]
 
 
-def checked(why: Callable[[str, str | SecretRef], str | None]) -> Callable[[Options], Options]:
+def checked(
+    why: Callable[[str, str | SecretRef], str | None],
+    open_by: Callable[[Options], tuple[Opening, ...]] | None = None,
+) -> Callable[[Options], Options]:
     """A validator of a block of options.
 
     Args:
         why: Why an option can not be set so; None when it can. Its text never holds the value.
+        open_by: What the options leave open together; they need a reason then, and no reason otherwise. None: nothing
+            can be said of the block alone.
 
     Returns:
         A function that hands the options back, or raises ValidationError: one entry per refused option, at its own
@@ -136,13 +161,15 @@ def checked(why: Callable[[str, str | SecretRef], str | None]) -> Callable[[Opti
     """
 
     def validate(options: Options) -> Options:
-        refused = [
-            InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
-            for name, value in options.items()
-            if (reason := why(name, value))
-        ]
+        refused = [(name, reason) for name, value in options.items() if (reason := why(name, value))]
+        if open_by and not refused:
+            refused = list(unreasoned(open_by(options), options))
         if refused:
-            raise ValidationError.from_exception_data("client", refused, hide_input=True)
+            errors = [
+                InitErrorDetails(type=PydanticCustomError("client_option", reason), loc=(name,), input=None)
+                for name, reason in refused
+            ]
+            raise ValidationError.from_exception_data("client", errors, hide_input=True)
         return options
 
     return validate

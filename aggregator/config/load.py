@@ -17,6 +17,7 @@ from aggregator.config.document import Document, Fault, Place, read_document, sh
 from aggregator.config.interpolation import interpolate
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError
 
 Cluster = TypeVar("Cluster", bound=ClusterConfig)
@@ -127,6 +128,8 @@ def _place(loc: tuple[int | str, ...], data: Any) -> Place:
 
 
 def _unknown(place: Place) -> str:
+    if place[-1] == INSECURE:
+        return "is for `client:` or `schemas_client:`: it stands beside the setting that it gives a reason for"
     known = list(_section(place[:-1]).model_fields)
     close = difflib.get_close_matches(str(place[-1]), known, n=1)
     return "is not known; " + (f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}")
@@ -210,8 +213,8 @@ def _reference(reference: SecretRef, folder: Path) -> SecretRef:
 
 
 def _location(name: str, value: str, folder: Path) -> str:
-    """Certificates and keytabs are files too: `ssl.ca.location`, except its word `probe`."""
-    return str(folder / value) if name.endswith(".location") and value != "probe" else value
+    """Certificates, keytabs and assertions are files too: `ssl.ca.location`, except its word `probe`."""
+    return str(folder / value) if name.endswith((".location", ".keytab", ".file")) and value != "probe" else value
 
 
 def _registry(reference: str | None, folder: Path) -> str | None:

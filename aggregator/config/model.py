@@ -35,6 +35,7 @@ from aggregator.config.fields import (
 )
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
 from aggregator.config.suites import Action
+from aggregator.config.transport import client_openings
 from aggregator.config.units import duration, moment, size_bytes, start_position
 
 # The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
@@ -83,10 +84,16 @@ class Model(BaseModel):
 
 
 class ClusterConfig(Model):
-    """How to reach one Kafka cluster; `client` holds librdkafka properties (TLS, SASL), secrets by reference."""
+    """How to reach one Kafka cluster.
+
+    Attributes:
+        bootstrap_servers: `host:port`, several with commas.
+        client: librdkafka properties (TLS, SASL), secrets by reference; and, where they leave the connection open,
+            `insecure` with the reason.
+    """
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
-    client: Annotated[dict[str, Option], AfterValidator(checked(refusal))] = {}
+    client: Annotated[dict[str, Option], AfterValidator(checked(refusal, client_openings))] = {}
 
 
 class MaintenanceWindow(Model):
@@ -114,7 +121,7 @@ class EdgeConfig(ClusterConfig):
 
     Attributes:
         schemas: Its registry: `directory:<path>` or an http(s) address.
-        schemas_client: How to connect to an address: `basic.auth.user.info` (a reference) and `ssl.*`.
+        schemas_client: How to connect to an address: `basic.auth.user.info` (a reference), `ssl.*` and `insecure`.
         maintenance: Times at which it may be away.
     """
 

@@ -23,7 +23,7 @@ HIDDEN = "<hidden>"
 # Properties that say how to connect and whose values are words or paths of the documentation.
 _OPEN_PROPERTIES = re.compile(
     r"security\.protocol|sasl\.mechanisms?|client\.(id|rack|dns\.lookup)|compression\.(type|codec)|broker\.address\.family"
-    r"|ssl\.endpoint\.identification\.algorithm|sasl\.oauthbearer\.(method|scope)|.*\.location"
+    r"|ssl\.endpoint\.identification\.algorithm|sasl\.oauthbearer\.(method|scope)|.*\.location|insecure"
 )
 _NUMBER_OR_FLAG = re.compile(r"-?\d{1,12}(\.\d+)?[kmgtKMGT]?(s|ms|m|h|b|B)?|true|false")
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import properties
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
@@ -41,8 +42,9 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     Raises:
         ConfigError: a secret's reference can not be read.
     """
+    given = properties(cluster.client)
     options: dict[str, Any] = {
-        name: value.resolve() if isinstance(value, SecretRef) else value for name, value in cluster.client.items()
+        name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
     }
     options["bootstrap.servers"] = cluster.bootstrap_servers
     options.setdefault("client.id", "aggregator")

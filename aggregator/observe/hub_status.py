@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from aggregator.backfill.store import Backfill
+from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.edges.history import Uptime
@@ -109,6 +110,7 @@ class HubStatus:
         slots: What the slots that run told last.
         refused: Flows that no slot got, as `edge/topic/partition`, with a word and a sentence why; also such as have no
             position yet, and are not among `flows`.
+        waivers: Connections that are open, with the reasons.
     """
 
     hub: str
@@ -122,6 +124,7 @@ class HubStatus:
     threads: tuple[ThreadStatus, ...] = ()
     slots: tuple[SlotWord, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -147,6 +150,7 @@ class HubStatus:
                 {"slot": one.slot, "epoch": one.epoch, "aborts": one.aborts, "aborted": one.aborted}
                 for one in self.slots
             ],
+            "insecure": [one._asdict() for one in self.waivers],
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 

@@ -39,6 +39,8 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
     yield from _lake(seen)
     for topic, count in seen.damaged.items():
         yield m.DAMAGED.of(count, topic)
+    for one in seen.status.waivers:
+        yield m.INSECURE.of(1, one.connection, one.setting, one.reason)
 
 
 def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.backfill.monitor import BackfillWatch, Progress
 from aggregator.config.model import HubConfig
+from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
@@ -74,6 +75,7 @@ class Monitor:
         self._config = config
         self._ended = stop
         self._threads = threads
+        self._waivers = waivers(config)
         self._number = number
         self._feeds = CentralFeeds(config)
         self._clock = CentralClock()
@@ -272,6 +274,7 @@ class Monitor:
             self._threads.statuses() if self._publisher else feeds.told.threads,
             self._feeds.slots(moment.now_s),
             refused,
+            self._waivers,
         )
         answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
         taken = Snapshot(

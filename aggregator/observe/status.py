@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
+from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
@@ -85,6 +86,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         told.threads,
         slots,
         told.refused if watched else {},
+        waivers(config),
     )
 
 

@@ -22,7 +22,7 @@ def awake(frame: Frame) -> tuple[str, dict[str, Any]]:
 def overview_place(frame: Frame, view: Overview) -> Place:
     """The start page."""
     known = {one.name: getattr(view, one.name) for one in fields(view)}
-    whole = ("headline", "picture", "needs", "stripped", "lake", "backfills", "history")
+    whole = ("headline", "picture", "needs", "stripped", "lake", "backfills", "insecure", "history")
     parts = {name: (f"parts/{name}.html", known) for name in whole}
     rows = {f"edge-{row.edge.edge}": ("parts/edge_row.html", {"row": row}) for row in view.edges}
     return {"awake": awake(frame), **parts, **rows}

@@ -19,6 +19,7 @@ from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegi
 
 from aggregator.budgets import SCHEMA_REFERENCES
 from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import properties
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.answers import bound
 from aggregator.schema.compatibility import breaking
@@ -261,7 +262,8 @@ class ConfluentRegistry:
 
 
 def _connected(address: str, where: str, options: Mapping[str, str | SecretRef]) -> SchemaRegistryClient:
-    resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in options.items()}
+    given = properties(options)
+    resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()}
     try:
         client = SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
         bound(client._rest_client.session)  # noqa: SLF001 - the client has no setting for it

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import registry_openings, unreasoned
 from aggregator.errors import ConfigError, DeadLetterError, Reason
 
 
@@ -89,7 +90,7 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
         client: How to connect to an address (credentials, TLS); secrets are resolved here.
 
     Raises:
-        ConfigError: another kind of reference, or a setting that can not be used.
+        ConfigError: another kind of reference, a setting that can not be used, or an open connection without a reason.
     """
     from aggregator.schema.directory import DirectoryRegistry  # noqa: PLC0415 - the adapter imports this port
 
@@ -97,6 +98,8 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
     if scheme == "directory" and Path(target).is_absolute():
         return DirectoryRegistry(Path(target))
     if scheme in ("http", "https"):
+        for setting, why in unreasoned(registry_openings(reference, client), client):
+            raise ConfigError(f"the registry's {setting} {why}", hint="correct `schemas` or `schemas_client`")
         from aggregator.schema.confluent import ConfluentRegistry  # noqa: PLC0415 - so does this one, and loads slowly
 
         return ConfluentRegistry(reference, client)

@@ -42,6 +42,7 @@ class Lines:
                 "sasl.mechanism": "PLAIN",
                 "sasl.username": "hub",
                 "sasl.password": "file:password",
+                "insecure": "a sandbox on loopback has no certificates",
             },
         }
         trial.write()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from aggregator.cli.status import _text
+from aggregator.config.waivers import Waiver
 from aggregator.threads import Condition, ThreadStatus
 from tests.unit.observe.hubs import flow, snapshot
 
@@ -31,6 +32,16 @@ def test_a_flow_that_has_not_begun_is_listed_with_its_reason():
     assert "eu/invoices/2" in text
     assert text.count("no broker leads partition 1") == 1
     assert "flow that has not begun" not in shown(refused={"eu/orders/0": why})
+
+
+def test_open_connections_are_listed_with_their_reasons():
+    """What is open, what that does, and why it may."""
+    one = Waiver("edge eu", "security.protocol", "sends password and records in clear", "a lab")
+    text = shown(waivers=(one,))
+    assert all(word in text for word in one)
+    assert "open connection" not in shown()
+    (plain,) = replace(snapshot().status, waivers=(one,)).plain()["insecure"]
+    assert plain == {"connection": "edge eu", "setting": "security.protocol", "what": one.what, "reason": "a lab"}
 
 
 def test_neither_is_healthy():

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_relative_paths_are_relative_to_the_file(load, tmp_path, good):
     """Policy, lake, registries, `file:` references and certificate locations become absolute, seen from the file."""
     text = good.replace("env:CUSTOMER_KEY", "file:key.txt").replace(
-        '"127.0.0.1:19292"', '"127.0.0.1:19292"\n  client: {sasl.password: "file:pw", ssl.ca.location: ca.pem}'
+        '"127.0.0.1:19292"',
+        '"127.0.0.1:19292"\n  client: {security.protocol: SASL_SSL, sasl.password: "file:pw", ssl.ca.location: ca.pem}',
     )
     config = load(text)
     assert config.topics[0].policy == tmp_path / "policies" / "retail.yaml"
@@ -26,6 +27,7 @@ def test_relative_paths_are_relative_to_the_file(load, tmp_path, good):
     assert config.edges["eu"].schemas == f"directory:{tmp_path}/schemas"
     assert config.keys["customer"].versions == ((1, SecretRef("file", f"{tmp_path}/key.txt")),)
     assert config.central.client == {
+        "security.protocol": "SASL_SSL",
         "sasl.password": SecretRef("file", f"{tmp_path}/pw"),
         "ssl.ca.location": f"{tmp_path}/ca.pem",
     }

@@ -21,7 +21,7 @@ def client(text: str, registry: str = ADDRESS) -> str:
 def test_settings_are_references_and_paths(load, tmp_path, good):
     """Credentials by reference, certificates relative to the file, at an edge and at central."""
     text = client("basic.auth.user.info: 'file:user', ssl.ca.location: ca.pem, ssl.key.password: 'env:PW'")
-    edge = '{bootstrap_servers: "h:1", schemas: "http://a:8081,http://b:8081", schemas_client: {ssl.ca.location: /ca}}'
+    edge = '{bootstrap_servers: "h:1", schemas: "https://a,https://b", schemas_client: {ssl.ca.location: /ca}}'
     config = load(good.replace(LINE, text))
     assert config.schemas_client == {
         "basic.auth.user.info": SecretRef("file", f"{tmp_path}/user"),
@@ -30,7 +30,7 @@ def test_settings_are_references_and_paths(load, tmp_path, good):
     }
     first = '{bootstrap_servers: "127.0.0.1:19092", schemas: "directory:schemas"}'
     config = load(good.replace(first, edge))
-    assert config.edges["eu"].schemas == "http://a:8081,http://b:8081"
+    assert config.edges["eu"].schemas == "https://a,https://b"
     assert config.edges["eu"].schemas_client == {"ssl.ca.location": "/ca"}
 
 

@@ -8,7 +8,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from aggregator.cli.output import rendered
-from aggregator.config.client import OWNED_BY_PROTOCOL, SECRET_PROPERTIES, is_secret_property
+from aggregator.config.client import SECRET_PROPERTIES, is_secret_property
+from aggregator.config.librdkafka import ALLOWED
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig, SparkConfig
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
@@ -19,35 +20,13 @@ CANARY = "hunter2canary"
 SERVER = '  bootstrap_servers: "127.0.0.1:19292"\n'
 
 
-@pytest.mark.parametrize("name", sorted(SECRET_PROPERTIES))
+@pytest.mark.parametrize("name", sorted(SECRET_PROPERTIES & ALLOWED))
 def test_a_secret_property_in_clear_is_refused_without_its_value(changed, name):
     """Each secret property takes a reference only; the refusal names the property, not the value."""
     lines = changed(SERVER, f"{SERVER}  client: {{{name}: {CANARY}}}\n")
     assert [line.partition(": ")[2].partition(": ")[0] for line in lines] == [f"central.client.{name}"]
     assert "write a reference" in lines[0]
     assert CANARY not in lines[0]
-
-
-@pytest.mark.parametrize("name", sorted(OWNED_BY_PROTOCOL))
-def test_what_exactly_once_rests_on_can_not_be_set(changed, name):
-    """Each property that the protocol owns is refused, with the reason."""
-    lines = changed(SERVER, f"{SERVER}  client: {{{name}: {CANARY}}}\n")
-    assert len(lines) == 1
-    assert lines[0].startswith(f"hub.yaml:4: central.client.{name}: can not be set: {OWNED_BY_PROTOCOL[name]}")
-    assert CANARY not in lines[0]
-
-
-def test_the_check_of_batches_can_not_be_turned_off(changed):
-    """A damaged batch would be delivered, or passed over; to turn it on is no fault."""
-    (line,) = changed(SERVER, f"{SERVER}  client: {{check.crcs: false}}\n")
-    assert "check.crcs: can not be turned off: a batch that is damaged on disk" in line
-    assert changed(SERVER, f"{SERVER}  client: {{check.crcs: true}}\n") == []
-
-
-def test_the_address_has_one_home(changed):
-    """`bootstrap.servers` in a `client:` block is refused, because it would be a second address."""
-    (line,) = changed(SERVER, f"{SERVER}  client: {{bootstrap.servers: 'h:1'}}\n")
-    assert "one home" in line
 
 
 def test_a_client_property_is_a_word(changed):
@@ -98,7 +77,7 @@ def test_nothing_is_filled_into_a_secret_property(changed):
     (line,) = changed(SERVER, f"{SERVER}  client: {{sasl.password: '${{PW}}'}}\n", {"PW": CANARY})
     assert "central.client.sasl.password: is a secret field" in line
     assert CANARY not in line
-    assert changed(SERVER, f"{SERVER}  client: {{sasl.username: '${{PW}}'}}\n", {"PW": CANARY}) == []
+    assert changed(SERVER, f"{SERVER}  client: {{client.rack: '${{PW}}'}}\n", {"PW": CANARY}) == []
 
 
 KEYS = [
@@ -201,7 +180,7 @@ def test_no_fault_of_the_parser_quotes_the_text(faults, text):
 def test_show_hides_whatever_could_be_a_secret(load, tmp_path, good):
     """References are shown; clear values of properties only where the property can hold no secret."""
     client = (
-        f"  client: {{sasl.password: 'env:PW', sasl.username: '{CANARY}', some.new.property: '{CANARY}', "
+        f"  client: {{sasl.password: 'env:PW', sasl.username: '{CANARY}', client.rack: a, "
         "security.protocol: SASL_SSL, socket.timeout.ms: 1000, ssl.ca.location: ca.pem}\n"
     )
     data = shown(
@@ -210,7 +189,7 @@ def test_show_hides_whatever_could_be_a_secret(load, tmp_path, good):
     assert data["central"]["client"] == {
         "sasl.password": "env:PW",
         "sasl.username": HIDDEN,
-        "some.new.property": HIDDEN,
+        "client.rack": "a",
         "security.protocol": "SASL_SSL",
         "socket.timeout.ms": "1000",
         "ssl.ca.location": f"{tmp_path}/ca.pem",

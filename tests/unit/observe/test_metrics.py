@@ -6,6 +6,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator import measures as m
+from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import ConfigError
 from aggregator.kafka.committed import CentralPartition
@@ -74,7 +76,7 @@ def everything():
     decision = Decision(source, position, lost, "ada", 0, "known")
     at = CentralPartition("eu.orders", "id", 0)
     gate = Totals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})
-    return snapshot(
+    seen = snapshot(
         flows=[flow(undecided_records=3, undecided_ms=2000)],
         slots=(
             SlotWord(
@@ -96,6 +98,8 @@ def everything():
         epoch=3,
         damaged={"h.telemetry": 4},
     )
+    open_ = Waiver("edge eu", "security.protocol", "sends password and records in clear", 'a "lab"')
+    return replace(seen, status=replace(seen.status, waivers=(open_,)))
 
 
 def test_every_measure_is_exposed_with_its_value():
@@ -105,6 +109,7 @@ def test_every_measure_is_exposed_with_its_value():
     assert {name for name, _ in found} == {one.name for one in MEASURES}
     assert found["aggregator_thread_up", ("lake",)] == 0
     assert found["aggregator_thread_restarts_total", ("lake",)] == 2
+    assert found["aggregator_insecure_connection", ("edge eu", 'a "lab"', "security.protocol")] == 1
     assert found["aggregator_damaged_records_total", ("h.telemetry",)] == 4
     assert found["aggregator_lake_gate_seconds_total", ("orders",)] == 1.5
     assert found["aggregator_lake_rule_failures_total", ("s/email", "orders")] == 2
@@ -210,6 +215,8 @@ def test_measures_are_named_as_prometheus_asks():
         "version",
         "hub",
         "thread",
+        "connection",
+        "setting",
     }
     for one in MEASURES:
         assert re.fullmatch(r"aggregator_[a-z0-9_]+", one.name)

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from aggregator.backfill.monitor import Progress
 from aggregator.backfill.store import State as BackfillState
 from aggregator.config.model import HubConfig
+from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.edges.availability import State
 from aggregator.edges.history import Span
@@ -98,7 +99,7 @@ def troubled() -> Snapshot:
         TableStatus("payments", problem="the folder can not be read"),
         TableStatus("flights", 9, 1200, committed_ms=AT_MS - 1000, verdict="publish"),
     )
-    status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables)
+    status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables, waivers=(OPEN,))
     spans = (
         Span(AT_MS - 50 * MINUTE_MS, AT_MS - 6 * MINUTE_MS, State.UP),
         Span(AT_MS - 6 * MINUTE_MS, AT_MS, State.UNREACHABLE),
@@ -121,6 +122,9 @@ def troubled() -> Snapshot:
         history={"eu": spans[:1], "us": spans, "ap": spans},
         watched_ms={"eu": AT_MS},
     )
+
+
+OPEN = Waiver("edge us", "security.protocol", "sends password and records in clear", "a lab <b>")
 
 
 def wide(edges: int, topics: int) -> Snapshot:

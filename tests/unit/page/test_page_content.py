@@ -81,6 +81,7 @@ def read(path: str, seen=None) -> Words:
         "held",
         "Unreachable",
         "so far",
+        "edge us security.protocol sends password and records in clear a lab <b>",
     ],
 )
 def test_the_start_page_says_all_of_it_without_a_script(said):

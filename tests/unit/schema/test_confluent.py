@@ -148,20 +148,25 @@ def test_other_kinds_of_schema_are_refused_by_name(double, registry, kind):
     assert len(double.asked) == 1
 
 
+def credentials(secret):
+    """As `schemas_client` gives them; the double speaks no TLS here."""
+    return {"basic.auth.user.info": SecretRef("file", str(secret)), "insecure": "a double on loopback"}
+
+
 def test_credentials_come_from_their_reference_and_are_never_told(double, tmp_path):
     """Basic authentication by a secret in a file; wrong ones are no answer, and no error holds them."""
     double.add("a", '"string"')
     double.user = f"hub:{CANARY}"
     secret = tmp_path / "user"
     secret.write_text(f"hub:{CANARY}\n")
-    assert open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))}).schema(1)
+    assert open_registry(double.address, credentials(secret)).schema(1)
     double.user = "hub:other"
     with pytest.raises(Unreachable, match="let the hub in") as caught:
-        open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))}).schema(1)
+        open_registry(double.address, credentials(secret)).schema(1)
     assert CANARY not in str(caught.value)
     secret.write_text(CANARY)
     with pytest.raises(ConfigError, match="can not be set up") as caught:
-        open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))})
+        open_registry(double.address, credentials(secret))
     assert CANARY not in str(caught.value)
 
 
@@ -172,7 +177,7 @@ def test_a_credential_that_was_changed_is_read_again(double, tmp_path):
     secret = tmp_path / "user"
     secret.write_text("hub:old")
     double.user = "hub:old"
-    registry = open_registry(double.address, {"basic.auth.user.info": SecretRef("file", str(secret))})
+    registry = open_registry(double.address, credentials(secret))
     registry.schema(1)
     double.user = "hub:new"
     with pytest.raises(Unreachable):

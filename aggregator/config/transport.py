@@ -1,0 +1,110 @@
+"""What leaves a connection open to others, and the reason that somebody gave for it.
+
+Invariant: closed by default. A password in clear, a certificate or a host that nobody checks, and credentials that are
+never used need `insecure: "<reason>"` beside them; where a server stands, also on loopback or in a private network,
+changes nothing. A reason where nothing is open is refused: it would be there when something is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from aggregator.config.secrets import SecretRef
+
+INSECURE = "insecure"
+PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+_YES = ("true", "t", "1")
+_LONGEST_REASON = 200
+_NO_REASONS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+_REMEDY = '; or say why this may be so, beside it: `insecure: "<reason>"`, which status, page and metrics show'
+_CERTIFICATE = "enable.ssl.certificate.verification"
+_HOST = "ssl.endpoint.identification.algorithm"
+_TOKENS = "sasl.oauthbearer.token.endpoint.url"
+_USER = "basic.auth.user.info"
+Options = Mapping[str, str | SecretRef]
+
+
+class Opening(NamedTuple):
+    """A setting that leaves a connection open.
+
+    Attributes:
+        setting: Its name.
+        what: What it does, in words.
+        instead: What closes it, in words.
+    """
+
+    setting: str
+    what: str
+    instead: str
+
+    @property
+    def fault(self) -> str:
+        """What there is to say where no reason is given."""
+        return f"{self.what}: {self.instead}{_REMEDY}"
+
+
+def properties(options: Options) -> dict[str, str | SecretRef]:
+    """The block as a client takes it: without the reason, which is ours."""
+    return {name: value for name, value in options.items() if name != INSECURE}
+
+
+def client_openings(options: Options) -> tuple[Opening, ...]:
+    """What a cluster's `client:` block leaves open."""
+    return tuple(_client_openings({name: value for name, value in options.items() if isinstance(value, str)}, options))
+
+
+def _client_openings(plain: Mapping[str, str], options: Options) -> Iterator[Opening]:
+    protocol = plain.get("security.protocol", "plaintext").lower()
+    if protocol == "sasl_plaintext":
+        yield Opening("security.protocol", "sends password and records in clear", "write SASL_SSL")
+    if not protocol.startswith("sasl_") and (idle := _first(options, "sasl.")):
+        yield Opening(idle, "is never used, and nobody signs in", "write `security.protocol: SASL_SSL` beside it")
+    if not protocol.endswith("ssl") and (idle := _first(options, "ssl.")):
+        yield Opening(idle, "is never used, and nothing is encrypted", "write `security.protocol: SSL` or SASL_SSL")
+    if plain.get(_CERTIFICATE, "true").lower() not in _YES:
+        yield Opening(_CERTIFICATE, "takes any certificate", "name the right `ssl.ca.location`")
+    if plain.get(_HOST, "https").lower() != "https":
+        yield Opening(
+            _HOST,
+            "takes the certificate of any host",
+            "leave it out, and use the names that the certificates hold",
+        )
+    if not plain.get(_TOKENS, "https://").lower().startswith("https://"):
+        yield Opening(_TOKENS, "sends the client's secret in clear", "write an https:// address")
+
+
+def registry_openings(address: str, options: Options) -> tuple[Opening, ...]:
+    """What a registry's address and its `schemas_client:` block leave open.
+
+    Args:
+        address: Or several, with commas.
+        options: The block.
+    """
+    return tuple(_registry_openings(options)) if "http://" in address.lower() else ()
+
+
+def _registry_openings(options: Options) -> Iterator[Opening]:
+    if _USER in options:
+        yield Opening(_USER, "goes over the network in clear", "write an https:// address")
+    if idle := _first(options, "ssl."):
+        yield Opening(idle, "is never used, and nothing is encrypted", "write an https:// address")
+
+
+def _first(options: Options, prefix: str) -> str:
+    return min((name for name in options if name.startswith(prefix)), default="")
+
+
+def reason_refusal(value: str | SecretRef) -> str | None:
+    """Why this is no reason; None where it is one. It goes to terminals, pages and metrics, so it is one plain line."""
+    if not isinstance(value, str) or not value.strip() or value.strip().lower() in _NO_REASONS:
+        return "is the reason why this connection may be open, in words"
+    if len(value) > _LONGEST_REASON or not value.isprintable():
+        return f"is one line of at most {_LONGEST_REASON} characters"
+    return None
+
+
+def unreasoned(openings: tuple[Opening, ...], options: Options) -> Iterator[tuple[str, str]]:
+    """Settings that are refused, each with why: openings without a reason, or a reason without an opening."""
+    if INSECURE not in options:
+        yield from ((one.setting, one.fault) for one in openings)
+    elif not openings:
+        yield INSECURE, "excuses nothing: this connection is closed; leave it out"

@@ -1,0 +1,48 @@
+"""Connections of a hub that are open, each with the reason that the configuration gives.
+
+Invariant: pure; every opening of every connection is told, so that nobody has to read the file to know of one.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aggregator.config.model import HubConfig
+from aggregator.config.transport import INSECURE, Opening, Options, client_openings, registry_openings
+
+
+class Waiver(NamedTuple):
+    """One opening that somebody gave a reason for.
+
+    Attributes:
+        connection: `central`, `edge <name>`, `registry of edge <name>` or `registry of central`.
+        setting: What opens it.
+        what: What that does, in words.
+        reason: Why it may.
+    """
+
+    connection: str
+    setting: str
+    what: str
+    reason: str
+
+
+def waivers(config: HubConfig) -> tuple[Waiver, ...]:
+    """Every opening of every connection of a hub."""
+    return tuple(_waivers(config))
+
+
+def _waivers(config: HubConfig) -> Iterator[Waiver]:
+    yield from _of("central", config.central.client, client_openings(config.central.client))
+    yield from _of_registry("registry of central", config.schemas, config.schemas_client)
+    for name, edge in config.edges.items():
+        yield from _of(f"edge {name}", edge.client, client_openings(edge.client))
+        yield from _of_registry(f"registry of edge {name}", edge.schemas, edge.schemas_client)
+
+
+def _of_registry(connection: str, address: str | None, options: Options) -> Iterator[Waiver]:
+    return _of(connection, options, registry_openings(address or "", options))
+
+
+def _of(connection: str, options: Options, openings: tuple[Opening, ...]) -> Iterator[Waiver]:
+    for one in openings:
+        yield Waiver(connection, one.setting, one.what, str(options.get(INSECURE, "")))
