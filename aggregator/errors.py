@@ -13,10 +13,14 @@
         ├── Fenced                an id of ours was taken by a newer producer
         └── Failed                1: everything else
 
-Invariant: no error carries a payload, a key or a secret; coordinates, sizes and reason codes only.
+Invariant: no error carries a payload, a key or a secret; coordinates, sizes and reason codes only. Its text is
+printable, whatever a cluster or a registry put into it, and begins a new line only where its writer says so.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
+
+from aggregator.escapes import visible
 
 
 class Reason(StrEnum):
@@ -39,28 +43,34 @@ class AggregatorError(Exception):
     """Root of the tree.
 
     Args:
-        message: What happened, naming the thing and where it is.
+        message: What happened, naming the thing and where it is; several lines as a sequence.
         hint: What the reader should do next; one sentence.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    def __init__(self, message: str | Sequence[str], *, hint: str = "") -> None:
+        lines = (message,) if isinstance(message, str) else message
+        self.message = "\n".join(map(visible, lines))
+        self.hint = visible(hint)
+        super().__init__(self.message)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message, line by line."""
+        return tuple(self.message.split("\n"))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross process borders whole: Spark pickles what a task raises."""
-        return _rebuild, (type(self), self.message, self.hint, dict(self.__dict__))
+        return _rebuild, (type(self), self.lines, self.hint, dict(self.__dict__))
 
     def __str__(self) -> str:
         return f"{self.message}\n  next: {self.hint}" if self.hint else self.message
 
 
-def _rebuild(kind: type[AggregatorError], message: str, hint: str, state: dict[str, object]) -> AggregatorError:
+def _rebuild(kind: type[AggregatorError], lines: Sequence[str], hint: str, state: dict[str, object]) -> AggregatorError:
     error = kind.__new__(kind)
-    AggregatorError.__init__(error, message, hint=hint)
+    AggregatorError.__init__(error, lines, hint=hint)
     error.__dict__.update(state)
     return error
 

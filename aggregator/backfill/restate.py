@@ -106,7 +106,7 @@ class _Rules:
             return self._gate.admit(handle, outcomes, self._limits)
         except HoldError as error:
             hint = "mend the suite, then resume; or mend the policy, cancel this backfill and run the same again"
-            raise HoldError(error.message, hint=hint) from None
+            raise HoldError(error.lines, hint=hint) from None
 
     def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
         self._gate.admitted(version, outcomes)

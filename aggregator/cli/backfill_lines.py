@@ -74,7 +74,7 @@ def shown_lines(found: "Backfill") -> Iterator[str]:
     """One backfill, flow by flow."""
     yield from backfill_lines([found])
     yield ""
-    yield rendered({"ask": dict(found.plan.ask)}, "yaml").rstrip()
+    yield from rendered({"ask": dict(found.plan.ask)}, "yaml").rstrip().split("\n")
     yield ""
     yield from table(
         ("flow", "into", "write", "done", "delivered", "dead", "suppressed"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.output import config_option, rendered
+from aggregator.cli.output import config_option, emit, say
 from aggregator.config.load import load_config
 from aggregator.config.show import json_schema, shown
 from aggregator.privacy.agreement import read_policies
@@ -29,7 +29,7 @@ def lint(config: Path) -> None:
     """
     loaded = load_config(config, os.environ)
     read_policies(loaded, datetime.now(UTC).date())
-    click.echo(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
+    say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 
 
 @config.command(epilog="\b\nExample:\n  aggregator config show -o json | jq .edges")
@@ -37,10 +37,10 @@ def lint(config: Path) -> None:
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 def show(config: Path, output: str) -> None:
     """Print the effective configuration: defaults filled in, paths absolute, secrets as references."""
-    click.echo(rendered(shown(load_config(config, os.environ)), output), nl=False)
+    emit(shown(load_config(config, os.environ)), output, lambda: ())
 
 
 @config.command(epilog="\b\nExample:\n  aggregator config schema > hub.schema.json")
 def schema() -> None:
     """Print the JSON Schema of the file, for editors."""
-    click.echo(rendered(json_schema(), "json"), nl=False)
+    emit(json_schema(), "json", lambda: ())

@@ -17,7 +17,7 @@ import click
 from aggregator.cli.audit import Moment
 from aggregator.cli.backfill import launch, rate_option
 from aggregator.cli.backfill_lines import plan_lines
-from aggregator.cli.output import config_option, emit, output_option, progress, table
+from aggregator.cli.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed, Reason
@@ -127,7 +127,7 @@ def replay(
     hub, ask = load_config(config, os.environ), _ask(keys, **wanted)
     if dry_run:
         for line in plan_lines(make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)):
-            click.echo(line)
+            say(line)
         return
     raise SystemExit(launch(hub, ask, rate=rate, yes=yes, master=master))
 
@@ -143,7 +143,7 @@ def export(config: Path, *, every: bool, file: Path | None, **wanted: Any) -> No
     lines = [json.dumps(_plain(one)) for one in found]
     if file is None:
         for line in lines:
-            click.echo(line)
+            say(line)
         return
     try:
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

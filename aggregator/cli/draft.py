@@ -1,17 +1,21 @@
 """The first `hub.yaml` and its policy, as text with comments, from what a survey found.
 
-Invariant: the policy lets nothing pass; whoever opens a field does so by hand, one line each.
+Invariant: the policy lets nothing pass, whatever a topic, a tag or a field is called; whoever opens a field does so by
+hand, one line each.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregator.cli.survey import FoundTopic, Leaf
+from aggregator.config.patterns import literal
+from aggregator.escapes import quoted, visible
 from aggregator.privacy.rules import operator_names
 
 _HALF = 12  # operators in one line of a comment
+# A path that YAML reads as text without quotes.
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*(\[\][\w.\[\]]*)?(\.\{(key)?\}[\w.\[\]]*)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,16 @@ class Draft:
 
 def hub_text(draft: Draft) -> str:
     """`hub.yaml`."""
-    registry = f"schemas: {_quoted(draft.schemas)}"
+    registry = f"schemas: {_filled(draft.schemas)}"
     if draft.schemas_client:
-        options = (f"{_quoted(name)}: {_quoted(value)}" for name, value in draft.schemas_client.items())
+        options = (f"{_filled(name)}: {_filled(value)}" for name, value in draft.schemas_client.items())
         registry += f", schemas_client: {{{', '.join(options)}}}"
     lines = [
-        f"hub: {_quoted(draft.hub)}    # prefix of every internal topic and transactional id",
-        f"central: {{bootstrap_servers: {_quoted(draft.central)}}}",
+        f"hub: {_filled(draft.hub)}    # prefix of every internal topic and transactional id",
+        f"central: {{bootstrap_servers: {_filled(draft.central)}}}",
         "edges:",
         *(
-            f"  {_quoted(name)}: {{bootstrap_servers: {_quoted(server)}, {registry}}}"
+            f"  {_filled(name)}: {{bootstrap_servers: {_filled(server)}, {registry}}}"
             for name, server in draft.edges.items()
         ),
         'schemas: "directory:central-schemas"    # where the schemas without the stripped fields are registered',
@@ -59,9 +63,9 @@ def hub_text(draft: Draft) -> str:
     ]
     for edges, names in _groups(draft.topics).items():
         lines += [
-            f"  - match: {_quoted('|'.join(_escaped(name) for name in names))}",
-            f"    policy: {_quoted(draft.policy_path)}",
-            *([f"    edges: [{', '.join(map(_quoted, edges))}]"] if set(edges) != set(draft.edges) else []),
+            f"  - match: {_filled('|'.join(literal(name) for name in names))}",
+            f"    policy: {_filled(draft.policy_path)}",
+            *([f"    edges: [{', '.join(map(_filled, edges))}]"] if set(edges) != set(draft.edges) else []),
             '    central: "{edge}.{topic}"    # or "{topic}": all edges into one',
             "    start: earliest",
             '    lake: "{topic}"    # one table over all edges',
@@ -80,11 +84,11 @@ def policy_text(draft: Draft) -> str:
         "# Nothing passes yet: uncomment the fields that may leave their region.",
         f"# Operators: {', '.join(operator_names()[:_HALF])},",
         f"# {', '.join(operator_names()[_HALF:])}; docs/policy.md says what each of them does.",
-        f"policy: {_quoted(draft.hub)}",
+        f"policy: {quoted(draft.hub)}",
         "version: 1",
         "default: drop",
         "tags:" if tags else "tags: {}    # no schema has `confluent:tags`",
-        *(f"  {_quoted(tag)}: drop" for tag in tags),
+        *(f"  {quoted(tag)}: drop" for tag in tags),
         "topics:" if draft.topics else "topics: {}",
     ]
     for topic in draft.topics:
@@ -94,19 +98,19 @@ def policy_text(draft: Draft) -> str:
 
 def _topic(topic: FoundTopic) -> list[str]:
     warning = "    # compacted: refused without a key; keep or pseudonymize it" if topic.compacted else ""
-    lines = [f"  {_quoted(_escaped(topic.name))}:", f"    key: drop{warning}", "    headers: []"]
+    lines = [f"  {quoted(literal(topic.name))}:", f"    key: drop{warning}", "    headers: []"]
     if topic.leaves is None:
-        return [*lines, f"    fields: {{}}    # the registry has no schema {topic.name}-value"]
+        return [*lines, f"    fields: {{}}    # the registry has no schema {visible(topic.name)}-value"]
     if not topic.leaves:
         return [*lines, "    fields: {}    # its schema has no fields"]
     return [*lines, "    fields:", *(_leaf(leaf) for leaf in topic.leaves)]
 
 
 def _leaf(leaf: Leaf) -> str:
-    rule = f"{_quoted(leaf.path) if leaf.path[:1] in '[{*' else leaf.path}: keep"
+    path = leaf.path if _PLAIN.fullmatch(leaf.path) else quoted(leaf.path)
     if leaf.tags:
-        return f"      # {leaf.path}    ({leaf.kind}) is dropped by its tag {', '.join(sorted(leaf.tags))}"
-    return f"      # {rule}    # {leaf.kind}"
+        return visible(f"      # {path}    ({leaf.kind}) is dropped by its tag {', '.join(sorted(leaf.tags))}")
+    return visible(f"      # {path}: keep    # {leaf.kind}")
 
 
 def _groups(topics: Sequence[FoundTopic]) -> dict[tuple[str, ...], list[str]]:
@@ -117,11 +121,6 @@ def _groups(topics: Sequence[FoundTopic]) -> dict[tuple[str, ...], list[str]]:
     return groups
 
 
-def _escaped(name: str) -> str:
-    """A topic name holds letters, digits, `.`, `_` and `-`; only the dot means something in a pattern."""
-    return re.sub(r"\.", r"\\.", name)
-
-
-def _quoted(text: str) -> str:
-    """A YAML scalar that is text whatever it looks like; JSON's strings are YAML's."""
-    return json.dumps(text, ensure_ascii=False).replace("${", "$${")
+def _filled(text: str) -> str:
+    """A scalar of `hub.yaml`, which is read literally: there `${` is filled in from the environment."""
+    return quoted(text.replace("${", "$${"))

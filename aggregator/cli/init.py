@@ -13,7 +13,7 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from aggregator.cli.draft import Draft, hub_text, policy_text
-from aggregator.cli.output import progress
+from aggregator.cli.output import progress, say
 from aggregator.cli.survey import survey
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, EdgeName, HubName, RegistryOptions
@@ -194,14 +194,14 @@ def _proven(draft: Draft) -> None:
             load_config(hub, os.environ)
             load_policy(policy)
         except ConfigError as error:
-            told = error.message.replace(f"{folder}/", "")
+            told = [line.replace(f"{folder}/", "") for line in error.lines]
             hint = "change --hub, --edge or --schemas"
-            raise Failed(f"nothing was written, because it could not be used:\n{told}", hint=hint) from None
+            raise Failed(["nothing was written, because it could not be used:", *told], hint=hint) from None
 
 
 def _tell(draft: Draft, output: Path, policy: Path) -> None:
     known = [topic for topic in draft.topics if topic.leaves is not None]
     tagged = {leaf.path for topic in known for leaf in topic.leaves or () if leaf.tags}
-    click.echo(f"{output}: {len(draft.edges)} edges, {len(draft.topics)} topics")
-    click.echo(f"{policy}: {len(known)} topics with a schema, {len(tagged)} tagged fields; nothing passes yet")
-    click.echo(f"next: open the fields that may pass in {policy}, then: aggregator config lint --config {output}")
+    say(f"{output}: {len(draft.edges)} edges, {len(draft.topics)} topics")
+    say(f"{policy}: {len(known)} topics with a schema, {len(tagged)} tagged fields; nothing passes yet")
+    say(f"next: open the fields that may pass in {policy}, then: aggregator config lint --config {output}")

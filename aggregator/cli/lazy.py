@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from aggregator.cli.output import report
+from aggregator.cli.output import progress, report
 from aggregator.errors import AggregatorError, Failed
 
 INTERRUPTED = 130
@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
             report(error)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            progress("interrupted")
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -96,7 +96,8 @@ class LazyGroup(click.Group):
 def _unexpected(error: Exception) -> Failed:
     """A defect of ours: its kind and place, not its text."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
-        click.echo("".join(traceback.format_tb(error.__traceback__)), err=True)
+        for line in "".join(traceback.format_tb(error.__traceback__)).split("\n"):
+            progress(line)
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     return Failed(

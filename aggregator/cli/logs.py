@@ -1,7 +1,8 @@
 """Where log lines go: stderr, readable on a terminal, one JSON object per line elsewhere.
 
 Invariant: structlog's and the standard library's loggers share one handler and one form, and no traceback shows local
-variables, because those may be records.
+variables, because those may be records. An event is one line, and what a broker or a registry put into it is shown,
+never obeyed.
 """
 
 import logging
@@ -9,6 +10,9 @@ from collections.abc import Mapping
 from typing import Literal, TextIO
 
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from aggregator.escapes import json_line, visible
 
 LogFormat = Literal["auto", "text", "json"]
 # Libraries that tell their whole inner life at debug and info.
@@ -26,7 +30,7 @@ def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping
     """
     terminal = stream.isatty()
     text = form == "text" or (form == "auto" and terminal)
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -38,7 +42,9 @@ def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_rendering(text=text, colour=terminal and not environ.get("NO_COLOR")),
+                structlog.processors.format_exc_info,
+                _shown,
+                _rendering(text=text, colour=terminal and not environ.get("NO_COLOR")),
             ],
         )
     )
@@ -59,8 +65,21 @@ def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping
     )
 
 
-def _rendering(*, text: bool, colour: bool) -> list[structlog.typing.Processor]:
+def _rendering(*, text: bool, colour: bool) -> Processor:
     if text:
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.ConsoleRenderer(colors=colour, exception_formatter=plain, timestamp_key="time")]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        return structlog.dev.ConsoleRenderer(colors=colour, exception_formatter=plain, timestamp_key="time")
+    return structlog.processors.JSONRenderer(serializer=lambda event, **_: json_line(event))
+
+
+def _shown(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Every text of an event in one line; a traceback's lines are set in, so that none can pass for another event's."""
+    return {name: _told(name, value) for name, value in event.items()}
+
+
+def _told(name: str, value: object) -> object:
+    if name in ("exception", "stack"):
+        return "\n".join(visible(f"  {line}") for line in str(value).split("\n"))
+    if value is None or isinstance(value, bool | int | float | list | tuple | dict):
+        return value  # what lies within is written by its repr, or by JSON's escapes
+    return visible(value if isinstance(value, str) else repr(value))

@@ -1,7 +1,8 @@
 """What every command shares towards its reader: `--config`, `-o text|json|yaml`, tables, and how an error reads.
 
-Invariant: stdout is data, stderr is everything else; the JSON and the YAML of a command hold the same answer. Colour is
-left to click, which drops it off a terminal.
+Invariant: stdout is data, stderr is everything else; the JSON and the YAML of a command hold the same answer. All
+that a command says goes through here, and no terminal obeys a character of it. Colour is left to click, which drops it
+off a terminal.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from aggregator.errors import AggregatorError, Failed
+from aggregator.escapes import json_escaped, visible
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("text", "json", "yaml")
@@ -49,23 +51,39 @@ def emit(answer: Mapping[str, Any] | Sequence[Any], output: str, text: Callable[
     """
     if output == "text":
         for line in text():
-            click.echo(line)
+            say(line)
     else:
         click.echo(rendered(answer, output), nl=False)
 
 
-def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
-    """The answer as indented JSON or as YAML, with a newline at its end."""
-    if output == "json":
-        return json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
-    from ruamel.yaml import YAML  # noqa: PLC0415 - a tenth of a second that most commands do not need
+def say(line: str) -> None:
+    """One line on stdout."""
+    click.echo(visible(line))
 
+
+def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
+    """The answer as indented JSON or as YAML, with a newline at its end; both printable, and read back as it was."""
+    if output == "json":
+        return json_escaped(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
+    from ruamel.yaml import YAML  # noqa: PLC0415 - a tenth of a second that most commands do not need
+    from ruamel.yaml.nodes import ScalarNode  # noqa: PLC0415 - as above
+    from ruamel.yaml.representer import RoundTripRepresenter  # noqa: PLC0415 - as above
+
+    class Printable(RoundTripRepresenter):
+        """Text that is not printable in double quotes, the only style that knows escapes."""
+
+        def represent_str(self, data: str) -> ScalarNode:
+            style = None if data.isprintable() else '"'
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+    Printable.add_representer(str, Printable.represent_str)
     text = StringIO()
     yaml = YAML()
+    yaml.Representer = Printable
     yaml.default_flow_style = False
     yaml.width = 4096  # a folded regular expression can not be copied
     yaml.dump(answer, text)
-    return text.getvalue()
+    return "\n".join(map(visible, text.getvalue().split("\n")))
 
 
 def write_page(page: str, path: Path) -> None:
@@ -91,7 +109,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
         rows: One value per heading each.
     """
     cells = [list(row) for row in rows]
-    texts = [list(columns), *([_cell(value) for value in row] for row in cells)]
+    texts = [[visible(column) for column in columns], *([_cell(value) for value in row] for row in cells)]
     widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
     right = [
         any(_number(row[place]) for row in cells) and all(_number(row[place]) or row[place] is None for row in cells)
@@ -108,12 +126,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
 def progress(line: str) -> None:
     """One line on stderr."""
-    click.echo(line, err=True)
+    click.echo(visible(line), err=True)
 
 
 def report(error: AggregatorError) -> None:
     """What went wrong and what to do next, on stderr."""
-    click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True)
+    first, *more = error.lines
+    click.echo(f"{click.style('error:', fg='red')} {first}", err=True)
+    for line in more:
+        progress(line)
     if error.hint:
         click.echo(f"{click.style('next:', fg='cyan')} {error.hint}", err=True)
 
@@ -127,4 +148,4 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))

@@ -100,5 +100,5 @@ def _text(answer: dict[str, Any], found: list[Suggestion]) -> list[str]:
         *table(("path", "values", "tag", "because"), rows),
         "",
         "# under `topics:` of the policy",
-        answer["yaml"],
+        *answer["yaml"].split("\n"),
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, rendered, table, write_page
+from aggregator.cli.output import config_option, emit, output_option, table, write_page
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def report(config: Path, html: Path | None, output: str, *, json_schema: bool) -
     if json_schema:
         from aggregator.report.report import json_schema as schema  # noqa: PLC0415 - as below
 
-        click.echo(rendered(schema(), "json"), nl=False)
+        emit(schema(), "json", lambda: ())
         return
     from aggregator.report.inputs import Gathering  # noqa: PLC0415 - `--help` needs none of its imports
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.output import emit, output_option, progress, table
+from aggregator.cli.output import emit, output_option, progress, say, table
 from aggregator.sandbox.jars import ensure_jars
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, Sandbox
 
@@ -65,7 +65,7 @@ def down(folder: Path, *, delete: bool) -> None:
     if running:
         progress(f"stopping {len(running)} Kafka clusters …")
     stopped.down(delete=delete)
-    click.echo(f"stopped: {', '.join(cluster.name for cluster in running) or 'nothing ran'}")
+    say(f"stopped: {', '.join(cluster.name for cluster in running) or 'nothing ran'}")
 
 
 @sandbox.command()

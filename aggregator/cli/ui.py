@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import ValidationError
 
-from aggregator.cli.output import config_option, progress
+from aggregator.cli.output import config_option, progress, say
 from aggregator.cli.run import stopping_on_signals
 from aggregator.cli.status import monitoring
 from aggregator.config.load import load_config
@@ -42,7 +42,7 @@ def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ..
     try:
         with monitoring(hub, threads) as monitor, stopping_on_signals(stop):
             server.serve(monitor)
-            click.echo(server.address)
+            say(server.address)
             progress("Ctrl-C ends it; the hub does not notice")
             stop.wait()
     finally:

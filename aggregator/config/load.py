@@ -95,7 +95,7 @@ def _error(path: Path, document: Document, faults: Iterable[Fault]) -> ConfigErr
     placed = sorted(((fault.line or document.line(fault.place), fault) for fault in faults), key=lambda item: item[0])
     lines = [f"{path}:{line}: {show_place(fault.place)}: {fault.message}" for line, fault in placed]
     hint = f"correct {'it' if len(lines) == 1 else 'them'}, then: aggregator config lint --config {path}"
-    return ConfigError("\n".join(lines), hint=hint)
+    return ConfigError(lines, hint=hint)
 
 
 def _fault(details: ErrorDetails, data: Any) -> Fault:

@@ -4,6 +4,7 @@ Invariant: matching is linear in the name (Python's `re` is not), and a pattern 
 """
 
 import importlib
+import re
 import string
 import struct
 from collections.abc import Sequence
@@ -51,6 +52,11 @@ def _strings(arrow: Any, names: Sequence[str]) -> Any:
         ends.append(ends[-1] + len(item))
     offsets = arrow.py_buffer(struct.pack(f"<{len(ends)}i", *ends))
     return arrow.Array.from_buffers(arrow.string(), len(names), [None, offsets, arrow.py_buffer(b"".join(encoded))])
+
+
+def literal(name: str) -> str:
+    """The pattern that matches this name alone, as a person would write it."""
+    return re.escape(name).replace("\\-", "-")
 
 
 def branches(pattern: str) -> list[Branch]:

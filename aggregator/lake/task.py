@@ -19,6 +19,7 @@ from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import OffsetRange
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
+from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
@@ -138,6 +139,7 @@ class _Running:
 
 def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of `mapInArrow`: task numbers in, one JSON text per task out."""
+    show_warnings()
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_told(task, number)]})

@@ -23,19 +23,20 @@ def read_policies(config: HubConfig, today: date) -> Mapping[Path, Policy]:
     Raises:
         ConfigError: one of them can not be read, or does not go with the configuration; every fault.
     """
-    policies, faults = {}, []
+    policies: dict[Path, Policy] = {}
+    faults: list[str] = []
     for path in sorted({rule.policy for rule in config.topics}):
         try:
             policies[path] = load_policy(path)
         except ConfigError as error:
-            faults.append(error.message)
+            faults += error.lines
     faults += [
         f"{path}: {fault}"
         for path, policy in policies.items()
         for fault in dict.fromkeys([*_keys(config, policy), *_topics(config, path, policy, today)])
     ]
     if faults:
-        raise ConfigError("\n".join(faults), hint="correct this, then: aggregator config lint")
+        raise ConfigError(faults, hint="correct this, then: aggregator config lint")
     return policies
 
 

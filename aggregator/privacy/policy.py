@@ -237,9 +237,7 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
             faults += _faults(error, document)
     if policy is None or faults:
         lines = sorted({(fault.line or document.line(fault.place), _told(fault)) for fault in faults})
-        raise ConfigError(
-            "\n".join(f"{name}:{line}: {told}" for line, told in lines), hint="correct the lines named above"
-        )
+        raise ConfigError([f"{name}:{line}: {told}" for line, told in lines], hint="correct the lines named above")
     return policy
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from aggregator.config.patterns import literal
+from aggregator.escapes import quoted, visible
 from aggregator.privacy import paths
 from aggregator.privacy.operators import detectors
 from aggregator.schema.avro import Kind, Node, Schema, parse
@@ -228,19 +230,14 @@ def _fits(node: Node, value: Any) -> bool:
 
 def as_yaml(topic: str, found: Iterable[Suggestion]) -> list[str]:
     """Lines to paste under `topics:` of a policy, with the evidence as comments."""
-    pattern = topic.replace(".", "\\.")
     fields = [
-        f"    {_quoted(one.path or '**')}: {one.rule}    # {one.tag}; {evidence(one)}"
+        f"    {quoted(one.path or '**')}: {one.rule}    # {visible(f'{one.tag}; {evidence(one)}')}"
         for one in sorted(found, key=lambda one: one.tag)
     ]
-    return [f"{_quoted(pattern)}:", "  fields:" if fields else "  fields: {}", *fields]
+    return [f"{quoted(literal(topic))}:", "  fields:" if fields else "  fields: {}", *fields]
 
 
 def evidence(one: Suggestion) -> str:
     """Why, in words."""
     seen = [f"{name} in {share:.0%} of {one.values:,} values" for name, share in one.shares.items()]
     return ", ".join([*seen, *(["its name"] if one.by_name else [])])
-
-
-def _quoted(text: str) -> str:
-    return f"'{text}'"

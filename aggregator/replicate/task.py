@@ -23,6 +23,7 @@ from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.edges.heartbeats import HeartbeatStrip
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
+from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy import Policy
@@ -65,6 +66,7 @@ def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
 
 def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     settle()
+    show_warnings()
     for batch in batches:
         for slot in batch.column(0).to_pylist():
             outcome = _guarded(work, pickle.loads(sealed[slot]))  # noqa: S301 - written by our own driver

@@ -197,11 +197,11 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
         text: The derived schema.
         newest: The text of that version.
     """
-    lines = "".join(f"\n  {line}" for line in differences(_parsed(newest), _parsed(text)))
+    told = "; ".join(differences(_parsed(newest), _parsed(text)))
     policy = _policy(text) or "the policy"
     return HoldError(
         f"subject {subject}: readers of the schema that {policy} derives can not read version {version}, "
-        f"which is in the topic:{lines or ' the registry sees a difference that is none of names and types'}",
+        f"which is in the topic: {told or 'the registry sees a difference that is none of names and types'}",
         hint="undo that part of the policy, or begin a new generation of the topic: drain it into the lake "
         '(aggregator run --drain), then say central: "{edge}.{topic}.v2"; the flow goes on there with this record',
     )

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
+    {"escapes"},
     {"errors", "coordinates", "measures", "bytes_column", "jit"},
     {"header_columns", "threads", "budgets"},
     {"config"},
@@ -119,6 +120,15 @@ def test_a_room_imports_only_rooms_above_it(path):
 def test_a_foreign_package_stays_in_its_room(path):
     """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
     assert strangers(path, tree(path)) == []
+
+
+@every_module
+def test_one_module_writes_to_the_terminal(path):
+    """`cli/output.py` shows what came from elsewhere as it may be shown; nothing else prints."""
+    calls = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    said = [ast.unparse(one) for one in calls]
+    writers = ("print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write")
+    assert [one for one in said if one in writers] == [] or path.parts[-2:] == ("cli", "output.py")
 
 
 @every_module

@@ -312,6 +312,6 @@ def test_suggestions_are_rules_to_paste(aggregator, folder):
         "policy", "suggest", "--topic", "orders", "--schema", folder / "s.avsc", "--records", folder / "r.jsonl"
     )
     assert result.exit_code == 0, result.output
-    assert "'email': {pseudonymize: {key: customer, domain: email, normalize: email}}" in result.stdout
+    assert '"email": {pseudonymize: {key: customer, domain: email, normalize: email}}' in result.stdout
     assert "email in 100% of 1 values" in result.stdout
     assert CANARY not in result.output

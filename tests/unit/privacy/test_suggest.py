@@ -66,7 +66,7 @@ def test_what_is_suggested_is_a_policy(found):
     assert {path for path, _ in view.fields} == found.keys()
     assert policy.keys() == {"k"}
     assert policy.view("shop-orders").fields == ()
-    assert as_yaml("t", []) == ["'t':", "  fields: {}"]
+    assert as_yaml("t", []) == ['"t":', "  fields: {}"]
 
 
 def test_no_value_gets_out(found):

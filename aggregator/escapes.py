@@ -1,0 +1,38 @@
+"""Text that came from elsewhere, as it may be shown: on a terminal, in a log, in an error, in YAML.
+
+Invariant: what leaves here holds printable characters only. A control character, a direction override, a line or page
+separator is shown by its escape and obeyed by nobody; a second pass changes nothing.
+"""
+
+import json
+
+
+def visible(text: str) -> str:
+    r"""The text in one line, every character that Python calls unprintable as its escape: `\n`, `\x1b`, `\u202e`.
+
+    Args:
+        text: A name, a tag, a message; from a cluster, a registry or a record.
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def quoted(text: str) -> str:
+    """The text as a scalar of YAML in double quotes, which reads back as the same text whatever it holds."""
+    return '"' + visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def json_line(answer: object) -> str:
+    """JSON in one line, its unprintable characters as JSON's own escapes; what JSON does not know by its repr."""
+    return json_escaped(json.dumps(answer, ensure_ascii=False, default=repr))
+
+
+def json_escaped(document: str) -> str:
+    """The same JSON document with printable characters only: what is unprintable is in a string, or ends a line."""
+    return "\n".join(
+        line if line.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+        for line in document.split("\n")
+    )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
