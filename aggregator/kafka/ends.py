@@ -6,7 +6,7 @@ Invariant: a read_committed end is the last stable offset; a read_uncommitted en
 
 import contextlib
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -41,58 +41,86 @@ _OUTDATED = frozenset(
     {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._NOENT}  # noqa: SLF001 - public code
 )
 _ELECTION_TIMEOUTS = 3
-# Whoever asks again by himself waits no longer for a leader.
+# Who opens an epoch waits so long for leaders that are just being elected, and then goes on without them.
 _BRIEF_S = 2.0
 # Takes partitions that nobody answers for, with the reason; without it one of them is an error.
 Refused = dict[Partition, str]
 
 
+class _Question(NamedTuple):
+    """Which offset of a partition is asked for, and of which records."""
+
+    spec: Any
+    level: Any = IsolationLevel.READ_UNCOMMITTED
+
+
+_START = _Question(OffsetSpec.earliest())
+_LOG_END = _Question(OffsetSpec.latest())
+_STABLE_END = _Question(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+_Answers = dict[Partition, Any]
+
+
 def _listed(
     cluster: ClusterConfig,
     partitions: Collection[Partition],
-    spec: Any,
-    level: Any,
-    timeout_s: float,
-    *,
+    *questions: _Question,
+    timeout_s: float = TIMEOUT_S,
+    wait_s: float | None = None,
     refused: Refused | None = None,
-) -> dict[Partition, Any]:
-    """One answer per partition; a leader that is just being elected is waited for, up to three time-outs."""
-    deadline = time.monotonic() + (_ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S)
-    found: dict[Partition, Any] = {}
-    while missing := [at for at in partitions if at not in found and at not in (refused or ())]:
-        futures = _futures(cluster, missing, spec, level, timeout_s)
-        again: KafkaError | None = None
-        for at, future in futures.items():
+) -> list[_Answers]:
+    """The answers to each question, which are all asked at once.
+
+    A leader that is just being elected is waited for: `wait_s` seconds; unless that is said, three time-outs where
+    every answer is needed, else two seconds.
+    """
+    if wait_s is None:
+        wait_s = _ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S
+    deadline = time.monotonic() + wait_s
+    answers: list[_Answers] = [{} for _ in questions]
+    while asked := _asked(
+        cluster, [at for at in partitions if at not in (refused or ())], questions, answers, timeout_s
+    ):
+        again = outdated = False
+        for found, at, future in asked:
             try:
-                found[at.topic, at.partition] = future.result(timeout_s + 5)
+                found[at] = future.result(timeout_s + 5)
             except (KafkaException, TimeoutError) as failure:
                 error = failure.args[0] if isinstance(failure, KafkaException) else None
-                why = error.str() if error else "no answer"
-                if error is not None and error.code() in _ELECTING | _OUTDATED and time.monotonic() <= deadline:
-                    again = error
+                code, why = (error.code(), error.str()) if error else (None, "no answer")
+                outdated = outdated or code in _OUTDATED
+                if code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
+                    again = True
                 elif refused is not None:
-                    refused[at.topic, at.partition] = f"offsets of partition {at.partition} can not be listed: {why}"
+                    refused[at] = f"offsets of partition {at[1]} can not be listed: {why}"
                 else:
                     raise Unreachable(
-                        f"offsets of {len(missing)} partitions at {cluster.bootstrap_servers} can not be listed: {why}",
+                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} can not be listed: {why}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
-        if again is not None:
-            if again.code() in _OUTDATED:
-                _look_again(cluster, timeout_s)
+        if outdated:
+            _look_again(cluster, timeout_s)
+        if again:
             time.sleep(0.05)
-    return found
+    return answers
 
 
-def _futures(
-    cluster: ClusterConfig, partitions: Collection[Partition], spec: Any, level: Any, timeout_s: float
-) -> dict[TopicPartition, "Future[Any]"]:
-    """One question to every broker that leads some of them."""
-    asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    futures: dict[TopicPartition, Future[Any]] = clients.admin(cluster).list_offsets(
-        asked, isolation_level=level, request_timeout=timeout_s
-    )
-    return futures
+def _asked(
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    questions: Sequence[_Question],
+    answers: Sequence[_Answers],
+    timeout_s: float,
+) -> "list[tuple[_Answers, Partition, Future[Any]]]":
+    """What is not answered yet, asked of every broker that leads some of it; each with where its answer goes."""
+    asked = []
+    for found, question in zip(answers, questions, strict=True):
+        lacking = {TopicPartition(*at): question.spec for at in partitions if at not in found}
+        if lacking:
+            futures = clients.admin(cluster).list_offsets(
+                lacking, isolation_level=question.level, request_timeout=timeout_s
+            )
+            asked += [(found, (at.topic, at.partition), future) for at, future in futures.items()]
+    return asked
 
 
 def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:
@@ -101,7 +129,7 @@ def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:
         clients.admin(cluster).list_topics(timeout=timeout_s)
 
 
-def _offsets(found: dict[Partition, Any]) -> dict[Partition, int]:
+def _offsets(found: _Answers) -> dict[Partition, int]:
     return {at: result.offset for at, result in found.items()}
 
 
@@ -117,9 +145,8 @@ def start_offsets(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return _offsets(
-        _listed(cluster, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s, refused=refused)
-    )
+    (found,) = _listed(cluster, partitions, _START, timeout_s=timeout_s, refused=refused)
+    return _offsets(found)
 
 
 def stable_end_offsets(
@@ -134,9 +161,8 @@ def stable_end_offsets(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return _offsets(
-        _listed(cluster, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, timeout_s, refused=refused)
-    )
+    (found,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    return _offsets(found)
 
 
 class LogEnd(NamedTuple):
@@ -158,8 +184,7 @@ def log_ends(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    uncommitted = IsolationLevel.READ_UNCOMMITTED
-    found = _listed(cluster, partitions, OffsetSpec.latest(), uncommitted, timeout_s, refused=refused)
+    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=timeout_s, refused=refused)
     return {at: LogEnd(result.offset, result.leader_epoch) for at, result in found.items()}
 
 
@@ -194,17 +219,23 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     return told
 
 
-def undecided_ranges(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, OffsetRange]:
+def undecided_ranges(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, wait_s: float = _BRIEF_S
+) -> dict[Partition, OffsetRange]:
     """From the last stable offset to the high watermark of each partition, one batched question per broker for each.
 
-    A partition that does not answer, as one without a leader, is left out; it holds up the others for two seconds.
+    A partition that does not answer, as one without a leader, is left out.
+
+    Args:
+        cluster: Whose partitions.
+        partitions: Which.
+        wait_s: How long a leader that is just being elected is waited for, and with it all the others.
     """
-    if not partitions:
-        return {}
     refused: Refused = {}
-    stable = stable_end_offsets(cluster, partitions, timeout_s=_SOON_S, refused=refused)
-    ends = log_end_offsets(cluster, list(stable), timeout_s=_SOON_S, refused=refused)
-    return {at: OffsetRange(stable[at], max(stable[at], end)) for at, end in ends.items()}
+    stable, ends = _listed(
+        cluster, partitions, _STABLE_END, _LOG_END, timeout_s=_SOON_S, wait_s=wait_s, refused=refused
+    )
+    return {at: OffsetRange(one.offset, max(one.offset, ends[at].offset)) for at, one in stable.items() if at in ends}
 
 
 def offsets_at(
@@ -215,8 +246,9 @@ def offsets_at(
     Raises:
         Unreachable: no answer.
     """
-    spec = OffsetSpec.for_timestamp(int(when.timestamp() * 1000))
-    found = _offsets(_listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S, refused=refused))
+    asked = _Question(OffsetSpec.for_timestamp(int(when.timestamp() * 1000)))
+    (answers,) = _listed(cluster, partitions, asked, refused=refused)
+    found = _offsets(answers)
     behind = [at for at, offset in found.items() if offset < 0]
     return {at: offset for at, offset in found.items() if offset >= 0} | stable_end_offsets(
         cluster, behind, refused=refused
@@ -231,8 +263,7 @@ def first_timestamps(
     Raises:
         Unreachable: no answer.
     """
-    spec = OffsetSpec.for_timestamp(0)
-    found = _listed(cluster, partitions, spec, IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S, refused=refused)
+    (found,) = _listed(cluster, partitions, _Question(OffsetSpec.for_timestamp(0)), refused=refused)
     return {at: result.timestamp for at, result in found.items() if result.offset >= 0}
 
 
@@ -242,5 +273,5 @@ def last_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) -
     Raises:
         Unreachable: no answer.
     """
-    found = _listed(cluster, partitions, OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED, TIMEOUT_S)
+    (found,) = _listed(cluster, partitions, _Question(OffsetSpec.max_timestamp()))
     return {at: result.timestamp for at, result in found.items() if result.timestamp >= 0}
