@@ -4,7 +4,7 @@ Invariant: a refusal names a topic that central itself refused; what may go well
 which central adds no partition any more says only why, not for which topic: then central is asked about each.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AclOperation
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients
 from aggregator.kafka.codes import RefusalKind, text_of, when_writing
+from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.reports import Failure
 
 _PATIENCE_S = 5.0
@@ -50,7 +51,21 @@ def refusals(cluster: ClusterConfig, failed: Collection[Failure], code: int) -> 
     told = tuple(dict.fromkeys(_of(failed)))
     if told or when_writing(code) not in _ONE_OF_MANY:
         return told
-    return tuple(_of(_unwritable(cluster, sorted({one.topic for one in failed}))))
+    return unwritable(cluster, [(one.topic, one.partition) for one in failed], patience_s=_PATIENCE_S)
+
+
+def unwritable(cluster: ClusterConfig, places: Collection[Partition], *, patience_s: float) -> tuple[Refusal, ...]:
+    """What central would refuse of records for these partitions, by what it says of their topics.
+
+    Args:
+        cluster: Central.
+        places: Topic and partition; -1 where the partitioner chooses.
+        patience_s: How long to wait for an answer; without one nothing is refused.
+    """
+    asked: dict[str, int] = {}
+    for topic, partition in sorted(places):
+        asked[topic] = max(partition, asked.get(topic, -1))
+    return tuple(_of(_failures(cluster, asked, patience_s)))
 
 
 def _of(failed: Iterable[Failure]) -> Iterable[Refusal]:
@@ -60,20 +75,23 @@ def _of(failed: Iterable[Failure]) -> Iterable[Refusal]:
             yield Refusal(topic, partition, kind, text_of(code))
 
 
-def _unwritable(cluster: ClusterConfig, names: list[str]) -> Iterable[Failure]:
-    """Topics that are not there, or that our principal may not write."""
-    if not names:
+def _failures(cluster: ClusterConfig, highest: Mapping[str, int], patience_s: float) -> Iterable[Failure]:
+    """Topics that are not there, or not as wide as the highest partition, or that our principal may not write."""
+    if not highest:
         return
     asked = clients.admin(cluster).describe_topics(
-        TopicCollection(names), include_authorized_operations=True, request_timeout=_PATIENCE_S
+        TopicCollection(list(highest)), include_authorized_operations=True, request_timeout=patience_s
     )
     for name, future in asked.items():
         try:
-            rights = future.result(_PATIENCE_S + 1).authorized_operations
+            topic = future.result(patience_s + 1)
         except KafkaException as error:
             yield Failure(name, -1, error.args[0].code())
         except TimeoutError:
             continue
         else:
+            rights = topic.authorized_operations
             if rights is not None and AclOperation.WRITE not in rights and AclOperation.ALL not in rights:
                 yield Failure(name, -1, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            elif highest[name] >= len(topic.partitions):
+                yield Failure(name, highest[name], KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - public code

@@ -124,6 +124,10 @@ class Cursor(Struct, frozen=True):
         """Held until the epoch ends."""
         return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
 
+    def held_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> Self:
+        """Held, and tried again then."""
+        return self.held(reason, detail).waits(Waiting(retry_at_s, retry_at_s, detail))
+
     def tried(self) -> Self:
         """What has waited, or was held until now, is tried again."""
         return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.chunk import Chunk
-from aggregator.replicate.cursor import Cursor, HoldReason, Waiting
+from aggregator.replicate.cursor import Cursor, HoldReason
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -71,8 +71,7 @@ class Flow:
 
     def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
         """Hold a flow of which no transaction has anything; it is tried again."""
-        held = self.cursor.held(reason, detail)
-        self.committed = self.cursor = held.waits(Waiting(retry_at_s, retry_at_s, detail))
+        self.committed = self.cursor = self.cursor.held_until(reason, detail, retry_at_s)
 
     def may_skip(self, lost: Gap) -> bool:
         """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""

@@ -3,7 +3,8 @@
 Invariant (protocol, rule B's last sentence, within an epoch): a marker decides all that is open of its id in its
 partition. Kafka 4.3.1 drops a marker whose partition has no leader at that moment (KAFKA-20734); behind such a commit
 an abort loses records, behind such an abort a commit doubles them. So nothing is written to a partition before its last
-stable offset has reached the end that it had when the transaction before was over.
+stable offset has reached the end that it had when the transaction before was over. A partition that does not answer
+holds up none that does; where central refuses its topic for good, that is kept as a refused record is.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,13 +12,15 @@ from typing import Protocol
 
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.ends import Partition
+from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotPlan
 
 # A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.
 _PATIENCE_S = 1.0
-_STEP_S = 0.002
-_AGAIN_S = 0.25
+_STEP_S, _STEP_GROWTH, _STEP_MOST_S = 0.002, 1.25, 0.05
+_AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
 _REST = 10
 # So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
 STUCK_S = 5.0
@@ -27,7 +30,10 @@ class Ends(Protocol):
     """What the gate asks of the world."""
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition that answers."""
+        """From the last stable offset to the high watermark of each partition that answers at once."""
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""
@@ -40,16 +46,24 @@ class Ends(Protocol):
 
 
 class Gate:
-    """What one life of a slot's producer knows of the partitions that it writes."""
+    """What one life of a slot's producer knows of the partitions that it writes.
 
-    def __init__(self, world: Ends, plan: SlotPlan) -> None:
+    Args:
+        world: Whom to ask.
+        plan: Of the slot.
+        refused: Keeps what central refuses for good.
+    """
+
+    def __init__(self, world: Ends, plan: SlotPlan, refused: Refused) -> None:
         self._world = world
+        self._refused = refused
         self._requests = plan.names.requests
         letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
         self._always = [(plan.names.ledger, plan.slot), *self._each(letters, -1)]
         self._open: set[Partition] = set()
         self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
         self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
+        self._silent: set[Partition] = set()  # of those, what did not answer when it was asked last
         self._again_at = 0.0
 
     def over(self, touched: Iterable[Partition]) -> None:
@@ -75,9 +89,13 @@ class Gate:
         if self._ends:
             self._ask()
         closed = next((place for place in asked if place in self._ends), None)
-        if closed is None:
-            return ""
-        silent = self._ends[closed] is None
+        return "" if closed is None else self._why(closed)
+
+    def _why(self, closed: Partition) -> str:
+        standing = self._refused.standing(closed[0], self._world.now())
+        if standing is not None:
+            return standing.detail
+        silent = closed in self._silent
         why = "does not answer: is it there, has it a leader?" if silent else "holds an undecided transaction"
         return f"{closed[0]}-{closed[1]} at central {why}"
 
@@ -98,26 +116,50 @@ class Gate:
 
     def _is_overdue(self) -> bool:
         """Of those that answer; one without a leader is no matter of an epoch."""
-        since = [since for place, since in self._closed.items() if self._ends[place] is not None]
+        since = [since for place, since in self._closed.items() if place not in self._silent]
         return bool(since) and self._world.now() - min(since) > STUCK_S
 
     def _ask(self) -> None:
-        began = self._world.now()
         fresh = self._ends.keys() - self._closed.keys()
-        if not fresh and began < self._again_at:
-            return
-        while True:
-            self._look()
-            if not fresh & self._ends.keys() or self._world.now() - began >= _PATIENCE_S:
-                break
-            self._world.sleep(_STEP_S)
-        ended = self._world.now()
-        # A partition without a leader takes a second of asking: most of the time is for those that have one.
-        self._again_at = ended + (_AGAIN_S if fresh else max(_AGAIN_S, _REST * (ended - began)))
-        self._closed = {place: self._closed.get(place, ended) for place in self._ends}
+        if fresh:
+            self._wait_for(list(fresh))
+        elif self._world.now() >= self._again_at:
+            self._look_again()
 
-    def _look(self) -> None:
-        for place, (stable, end) in self._world.undecided(list(self._ends)).items():
+    def _wait_for(self, left: list[Partition]) -> None:
+        """Ask about these, and nothing that is closed, until they are open or patience is over."""
+        deadline, step_s = self._world.now() + _PATIENCE_S, _STEP_S
+        while True:
+            self._look(left)
+            left = [place for place in left if place in self._ends]
+            if not left or self._world.now() >= deadline:
+                break
+            self._world.sleep(step_s)
+            step_s = min(_STEP_MOST_S, _STEP_GROWTH * step_s)
+        if left:
+            self._close()
+
+    def _look_again(self) -> None:
+        """Ask about what is closed; what is known to be refused has a time of its own."""
+        began = self._world.now()
+        self._look([place for place in self._closed if self._refused.standing(place[0], began) is None])
+        self._close()
+        # A partition without a leader takes a second of asking: most of the time is for those that have one.
+        took_s = self._world.now() - began
+        self._again_at = self._world.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
+
+    def _close(self) -> None:
+        """Patience is over for what is not open: whether central refuses what does not answer, it is asked."""
+        now = self._world.now()
+        self._closed = {place: self._closed.get(place, now) for place in self._ends}
+        self._silent &= self._closed.keys()
+        if unexplained := [place for place in self._silent if self._refused.standing(place[0], now) is None]:
+            self._refused.hold(self._world.unwritable(unexplained), now)
+
+    def _look(self, places: Collection[Partition]) -> None:
+        found = self._world.undecided(places)
+        self._silent = (self._silent | set(places)) - found.keys()
+        for place, (stable, end) in found.items():
             target = self._ends[place]
             self._ends[place] = target = end if target is None else target
             if stable >= target:

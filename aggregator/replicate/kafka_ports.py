@@ -22,6 +22,7 @@ from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.replicate.limits import Limits
@@ -43,6 +44,8 @@ from aggregator.state.names import HubNames
 from aggregator.state.requests import Requests, RequestWatch, read_requests
 
 _FENCE_THREADS = 16
+# Who asks again soon anyway does not stand still for an answer.
+_SOON_S = 1.0
 # Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:
 # an epoch and a note are read back before anything follows from them, and a note not taken back is settled again.
 _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
@@ -150,8 +153,12 @@ class KafkaSlotWorld:
         time.sleep(seconds)
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition of central that answers."""
-        return ends.undecided_ranges(self._config.central, places)
+        """From the last stable offset to the high watermark of each partition of central that answers at once."""
+        return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
+        return unwritable(self._config.central, places, patience_s=_SOON_S)
 
     def partitions(self, topic: str) -> int:
         """Partitions of a topic of central; asked once."""

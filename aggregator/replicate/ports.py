@@ -108,6 +108,9 @@ class SlotWorld(Protocol):
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition of central that answers."""
 
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
+
     def partitions(self, topic: str) -> int:
         """Partitions of a topic of central."""
 

@@ -90,6 +90,11 @@ class Readers:
         self._release(flow)
         flow.cursor = flow.cursor.held(reason, detail)
 
+    def hold_until(self, flow: Flow, reason: HoldReason, detail: str, retry_at_s: float) -> None:
+        """Let a flow stand still, and try it again then."""
+        self._release(flow)
+        flow.cursor = flow.cursor.held_until(reason, detail, retry_at_s)
+
     def wait(self, flow: Flow, why: str) -> None:
         """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
         now, before = self._world.now(), flow.cursor.waiting

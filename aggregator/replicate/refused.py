@@ -65,6 +65,15 @@ class Refused:
         self.aborts += 1
         self._in_a_row += 1
         self.why = "; ".join(map(str, refusals)) or why
+        self.hold(refusals, now_s)
+
+    def hold(self, refusals: Iterable[Refusal], now_s: float) -> None:
+        """Central refuses this for good: it refused a record, or says so of the topic before one is written.
+
+        Args:
+            refusals: What it refuses.
+            now_s: Seconds on a clock that only goes forward.
+        """
         for one in refusals:
             known = self._standing.get(one.topic)
             again = known is not None and now_s >= known.retry_at_s

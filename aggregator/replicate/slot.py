@@ -116,7 +116,7 @@ class _Turn:
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
-        self._gate = Gate(world, plan)
+        self._gate = Gate(world, plan, refused)
 
     def run(self) -> SlotOutcome | None:
         """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
@@ -238,7 +238,7 @@ class _Turn:
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that can not go on."""
         if closed := self._gate.closed([flow.plan]):
-            self._readers.wait(flow, closed)
+            self._stand_before(flow, closed)
             return
         try:
             now_ms = self._world.clock_ms()
@@ -253,6 +253,14 @@ class _Turn:
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
             self._readers.wait(flow, str(error))
+
+    def _stand_before(self, flow: Flow, closed: str) -> None:
+        """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
+        standing = self._refused.standing(flow.plan.central, self._world.now())
+        if standing is None:
+            self._readers.wait(flow, closed)
+        else:
+            self._readers.hold_until(flow, HoldReason.CENTRAL, standing.detail, standing.retry_at_s)
 
     def _begin(self) -> None:
         if self._open_since is None:

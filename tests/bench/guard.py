@@ -32,6 +32,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.consumer import Poll
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.refusals import Refusal
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy import parse_policy
@@ -131,6 +132,9 @@ class _World:
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         return dict.fromkeys(places, OffsetRange(0, 0))
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        return ()
 
     def partitions(self, topic: str) -> int:
         return 1

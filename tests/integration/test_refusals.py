@@ -4,6 +4,9 @@ import time
 
 import pytest
 
+from aggregator.coordinates import OffsetRange
+from aggregator.kafka.codes import RefusalKind
+from aggregator.kafka.refusals import unwritable
 from aggregator.replicate.kafka_ports import KafkaSlotWorld
 from tests.trial import settle, wait_for
 
@@ -43,38 +46,97 @@ def end(epochs, slot):
     return slot.outcome()
 
 
-def test_a_deleted_topic_holds_its_own_flows_until_it_is_there_again(epochs, world, words):
-    """The slot's other flows go on, the hold names topic and code, and nobody starts anything again."""
+def delete_at_central(trial, edge) -> str:
+    """The central topic of an edge, gone: the controller answers first, and the broker goes on taking records."""
+    admin, gone = trial.admin("central"), topic_of(trial, edge)
+    settle(admin.delete_topics([gone]))
+    wait_for(lambda: gone not in admin.list_topics(timeout=10).topics, timeout=30, what="the deletion")
+    return gone
+
+
+def held(words, edge):
+    """The last word of a slot that holds flows of an edge."""
+    told = (one for one in reversed(words) if any(flow.startswith(f"{edge}/") for flow in one.get("held", ())))
+    return next(told, None)
+
+
+def hold_of(words, gone):
+    """The word in which a slot holds flows into a topic that is gone: reason, topic, code and next step, by name."""
+    word = wait_for(lambda: held(words, "eu"), timeout=60, what="the hold")
+    assert {reason for reason, _ in word["held"].values()} == {"central"}
+    assert all(flow.startswith("eu/") for flow in word["held"])
+    for _, detail in word["held"].values():
+        assert gone in detail
+        assert "UNKNOWN_TOPIC_OR_PART" in detail
+        assert "create it again" in detail
+    assert not any(flow.startswith("eu/") for flow in word["waiting"])
+    return word
+
+
+def check_tried_again(epochs, words, slot, gone, *, expected):
+    """Once the topic is there again, its flows go on by themselves, and nothing else was touched."""
     trial = epochs.trial
-    for edge in ("eu", "us"):
-        trial.produce(edge, 30)
-    slot = running(epochs, world)
     try:
-        for edge in ("eu", "us"):
-            wait_for(lambda edge=edge: trial.central_count(edge) == 30, timeout=60, what=edge)
-        admin, gone = trial.admin("central"), topic_of(trial, "eu")
-        settle(admin.delete_topics([gone]))
-        # The controller answers first; for a moment the broker goes on taking records for the topic.
-        wait_for(lambda: gone not in admin.list_topics(timeout=10).topics, timeout=30, what="the deletion")
-        for edge in ("eu", "us"):
-            trial.produce(edge, 30)
-        wait_for(lambda: trial.central_count("us") == 60, timeout=90, what="the other edge's records")
-
-        def named():
-            """Refused by central, or not answered for when the slot asked before it wrote: either way by name."""
-            word = next((one for one in reversed(words) if "held" in one), {"held": {}, "waiting": {}})
-            told = {flow: detail for flow, (_, detail) in word["held"].items()} | word["waiting"]
-            return [detail for flow, detail in told.items() if flow.startswith("eu/")]
-
-        details = wait_for(named, timeout=60, what="a word about the topic")
-        assert all(gone in detail for detail in details)
         trial.create("central", 3, topic=gone)
-        wait_for(lambda: trial.central_count("eu") == 30, timeout=120, what="what was held")
+        wait_for(lambda: trial.central_count("eu") == expected, timeout=120, what="what was held")
         wait_for(lambda: not words[-1].get("held", True), timeout=30, what="no hold any more")
     finally:
         outcome = end(epochs, slot)
     assert (outcome.result, outcome.holds) == ("stopped", ())
     trial.check_exactly_once("us", 60, lake=False)
+
+
+def test_a_topic_deleted_before_a_slot_asks_holds_its_own_flows_until_it_is_there_again(epochs, world, words):
+    """The slot asks before it writes: nothing is aborted, and its other flows go on."""
+    trial = epochs.trial
+    (plan,) = epochs.plans(drain=False)
+    gone = delete_at_central(trial, "eu")
+    for edge in ("eu", "us"):
+        trial.produce(edge, 60)
+    slot = epochs.start(plan, world)
+    wait_for(lambda: trial.central_count("us") == 60, timeout=90, what="the other edge's records")
+    word = hold_of(words, gone)
+    assert gone not in word["aborted"]
+    check_tried_again(epochs, words, slot, gone, expected=60)
+    trial.check_exactly_once("eu", 60, lake=False)
+
+
+def test_a_topic_deleted_after_a_slot_asked_holds_its_own_flows_until_it_is_there_again(epochs, world, words):
+    """A record is refused: its transaction is aborted, which is counted and explained, and the other flows go on."""
+    trial, eu = epochs.trial, topic_of(epochs.trial, "eu")
+
+    class Unaware(world):
+        """Asks a broker that has not heard of the deletion, until a record was refused."""
+
+        def undecided(self, places):
+            stale = {at: OffsetRange(0, 0) for at in places if at[0] == eu and not held(words, "eu")}
+            return {**super().undecided([at for at in places if at not in stale]), **stale}
+
+    for edge in ("eu", "us"):
+        trial.produce(edge, 30)
+    slot = running(epochs, Unaware)
+    for edge in ("eu", "us"):
+        wait_for(lambda edge=edge: trial.central_count(edge) == 30, timeout=60, what=edge)
+    gone = delete_at_central(trial, "eu")
+    for edge in ("eu", "us"):
+        trial.produce(edge, 30)
+    wait_for(lambda: trial.central_count("us") == 60, timeout=90, what="the other edge's records")
+    word = hold_of(words, gone)
+    assert word["aborts"] >= 1
+    assert gone in word["aborted"]
+    check_tried_again(epochs, words, slot, gone, expected=30)
+
+
+def test_what_central_says_of_a_topic_is_what_it_refuses_of_its_records(epochs):
+    """A topic that is not there, or narrower than the partition; one that is there is not refused."""
+    trial, central = epochs.trial, epochs.config.central
+    trial.create("central", 2)
+    there, nowhere = trial.topic, f"nowhere-{trial.mark}"
+    asked = [(nowhere, 0), (there, 0), (there, 1), (there, -1)]
+    (refusal,) = unwritable(central, asked, patience_s=5)
+    assert (refusal.topic, refusal.partition, refusal.kind) == (nowhere, -1, RefusalKind.TOPIC_GONE)
+    (refusal,) = unwritable(central, [*asked[1:], (there, 7)], patience_s=5)
+    assert (refusal.topic, refusal.partition, refusal.kind) == (there, 7, RefusalKind.TOPIC_GONE)
 
 
 @pytest.mark.parametrize(

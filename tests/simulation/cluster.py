@@ -9,7 +9,7 @@ its partition, so what a dropped marker left open shares the fate of the next tr
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
@@ -18,6 +18,8 @@ from aggregator.kafka.refusals import Refusal
 from tests.simulation.scheduler import Scheduler
 
 Place = tuple[str, int]
+# Of what does not answer.
+_FOR_GOOD = 0.3
 
 
 @dataclass(eq=False)
@@ -59,11 +61,12 @@ class Identity:
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances per request; `dropped`, per marker of a topic whose name ends with the key."""
+    """Chances per request; `dropped`, per marker of a topic whose name ends with the key; `silent`, per partition."""
 
     lost: float = 0.0
     refused: float = 0.0
     for_good: float = 0.0
+    silent: float = 0.0
     dropped: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -190,13 +193,31 @@ class Central:
     def _refuse_for_good(self, name: str) -> None:
         """Refuse what a transaction has for a topic of an edge, if it has anything for one."""
         current = self.ids[name].current
-        topics = {
-            place for place in (current.parts if current else ()) if place[0].count(".") and "sim" not in place[0]
-        }
-        if topics:
-            topic, partition = self.scheduler.random.choice(sorted(topics))
-            self.refused[name] = [Refusal(topic, partition, RefusalKind.DENIED, "the schedule says so")]
+        places = [place for place in (current.parts if current else ()) if self._is_of_an_edge(place)]
+        if places:
+            self.refused[name] = [self._refusal(self.scheduler.random.choice(sorted(places)))]
             raise TransactionAborted(name)
+
+    @staticmethod
+    def _is_of_an_edge(place: Place) -> bool:
+        return place[0].count(".") > 0 and "sim" not in place[0]
+
+    @staticmethod
+    def _refusal(place: Place) -> Refusal:
+        return Refusal(*place, RefusalKind.DENIED, "the schedule says so")
+
+    def unwritable(self, places: Iterable[Place]) -> list[Refusal]:
+        """What is refused of a partition that did not answer: now and then its topic for good."""
+        return [
+            self._refusal(place)
+            for place in sorted(places)
+            if self._is_of_an_edge(place) and self.scheduler.random.random() < _FOR_GOOD
+        ]
+
+    def answers(self, place: Place) -> bool:
+        """Whether a partition answers a slot that asks for its end."""
+        silent = self.faults.silent
+        return silent <= 0 or self.scheduler.random.random() >= silent
 
     # --- reading
 

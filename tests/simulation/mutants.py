@@ -214,6 +214,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 DROPPED, SHARED = "markers dropped", "markers dropped, shared partitions"
+SILENT = "markers dropped, partitions silent"
 INTERNAL = "internal markers dropped"
 NOTED = "many markers dropped"
 MUTANTS += [
@@ -254,6 +255,17 @@ MUTANTS += [
         "B: written without a look by a new producer",
         [(GATE, "                self._ends.setdefault(place, None)\n", "                pass\n")],
         situation=DROPPED,
+    ),
+    Mutant(
+        "B: written to what does not answer",
+        [
+            (
+                GATE,
+                "for place, (stable, end) in found.items():",
+                "for place, (stable, end) in {**{place: (0, 0) for place in places}, **found}.items():",
+            )
+        ],
+        situation=SILENT,
     ),
     Mutant(
         "B: nothing settled when an epoch opens",

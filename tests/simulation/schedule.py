@@ -85,6 +85,7 @@ class Situation:
     lost: float = 0.02
     refused: float = 0.02
     for_good: float = 0.0
+    silent: float = 0.0
     edge: EdgeFaults = _NEVER
     dropped: Mapping[str, float] = field(default_factory=dict)
     afterwards_s: float = 0.2
@@ -106,10 +107,11 @@ SITUATIONS = {
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
-    "refusals": Situation(for_good=0.1),
+    "refusals": Situation(for_good=0.1, silent=0.1),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
     "restarts": Situation(crash=0.03, freeze=0.01, time_out=0.0, second=0.01, lost=0.0, refused=0.0),
     "markers dropped": Situation(dropped={f".{TOPIC}": 0.1}, crash=0.006),
+    "markers dropped, partitions silent": Situation(dropped={f".{TOPIC}": 0.1}, silent=0.2, refused=0.1),
     "markers dropped, shared partitions": Situation(dropped={f".{TOPIC}": 0.1}, crash=0.006, partition_by="key"),
     "many markers dropped": Situation(
         dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
@@ -137,7 +139,7 @@ class Schedule:
         self.scheduler = Scheduler(seed)
         self.situation = situation
         self.protocol = protocol
-        faults = Faults(situation.lost, situation.refused, situation.for_good, situation.dropped)
+        faults = Faults(situation.lost, situation.refused, situation.for_good, situation.silent, situation.dropped)
         self.central = Central(self.scheduler, faults)
         self.edge = Edge(self.scheduler, situation.edge)
         self.promise = Promise(self.edge)

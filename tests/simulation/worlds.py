@@ -178,7 +178,11 @@ class SimSlotWorld:
         self._logs.central.scheduler.sleep(seconds)
 
     def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
-        return self._logs.undecided(places)
+        return self._logs.undecided([place for place in places if self._logs.central.answers(place)])
+
+    def unwritable(self, places: Iterable[Place]) -> list[Refusal]:
+        self._logs.central.scheduler.pause()
+        return self._logs.central.unwritable(places)
 
     def partitions(self, topic: str) -> int:
         return WIDEST if topic.startswith(EDGE) else 1

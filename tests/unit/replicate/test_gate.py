@@ -1,26 +1,55 @@
-"""The gate: closed partitions, how long they are waited for, and when only another epoch helps."""
+"""The gate: closed partitions, how long they are waited for, whom they hold up, and when only another epoch helps."""
 
 import pytest
 
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.kafka.codes import RefusalKind
+from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.gate import STUCK_S, Gate
+from aggregator.replicate.limits import Limits
+from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
 PLAN = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
 LEDGER = (PLAN.names.ledger, 0)
+GONE = Refusal("eu.orders", -1, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
+
+
+def flow_of(topic):
+    """A flow into partition 0 of a topic of central."""
+    source, entry = EdgePartition("eu", "orders", 0), LedgerRecord(0, "id", 0, epoch=1, slot=0)
+    return FlowPlan(source, entry, False, topic, by_key=False, limits=Limits())
+
+
+ORDERS, OTHERS = flow_of("eu.orders"), flow_of("us.orders")
 
 
 class World:
-    """Central as the gate sees it; `stable` is the ledger's last stable offset."""
+    """Central as the gate sees it.
+
+    Attributes:
+        stable, end: The ledger's; everything else is empty.
+        silent: Topics that do not answer.
+        refuses: What central says of those.
+    """
 
     def __init__(self):
-        self.stable, self.end, self.time_s, self.asked = 0, 0, 0.0, 0
+        self.stable, self.end, self.time_s = 0, 0, 0.0
+        self.asked, self.explained = [], []
+        self.silent, self.refuses = set(), []
 
     def undecided(self, places):
-        self.asked += 1
-        return {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in places}
+        self.asked.append(sorted(places))
+        found = {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in places}
+        return {at: offsets for at, offsets in found.items() if at[0] not in self.silent}
+
+    def unwritable(self, places):
+        self.explained.append(sorted(places))
+        return [one for one in self.refuses if one.topic in {topic for topic, _ in places}]
 
     def partitions(self, _topic):
         return 1
@@ -34,42 +63,116 @@ class World:
 
 @pytest.fixture
 def world():
-    """One that has just committed five records, whose marker is not there."""
-    made = World()
-    made.end = 5
-    return made
+    """One where everything is decided."""
+    return World()
 
 
 @pytest.fixture
-def gate(world):
-    """Closed, because its patience is over."""
-    made = Gate(world, PLAN)
-    made.over([LEDGER])
-    assert "hub.ledger-0" in made.closed([])
-    return made
+def refused():
+    """What the slot remembers."""
+    return Refused()
 
 
-def test_the_end_is_that_of_the_transaction_before(world, gate):
+@pytest.fixture
+def gate(world, refused):
+    """Of a slot that has written nothing yet."""
+    return Gate(world, PLAN, refused)
+
+
+@pytest.fixture
+def closed(world, gate):
+    """Closed, because five records were just committed to the ledger, and patience with their marker is over."""
+    world.end = 5
+    gate.over([LEDGER])
+    assert "hub.ledger-0 at central holds an undecided transaction" in gate.closed([])
+    return gate
+
+
+def test_the_end_is_that_of_the_transaction_before(world, closed):
     """What others write behind it keeps nothing closed."""
     world.stable, world.end = 5, 900
     world.time_s += 1
-    assert gate.closed([]) == ""
+    assert closed.closed([]) == ""
 
 
-def test_nothing_is_asked_twice_where_nothing_was_written(world):
+def test_nothing_is_asked_twice_where_nothing_was_written(world, gate):
     """An open partition costs no question until the next transaction is over."""
-    world.stable = 5
-    gate = Gate(world, PLAN)
     assert gate.closed([]) == ""
-    asked = world.asked
+    asked = len(world.asked)
     assert [gate.closed([]) for _ in range(9)] == [""] * 9
-    assert world.asked == asked
+    assert len(world.asked) == asked
 
 
-def test_only_what_stays_closed_ends_the_epoch(world, gate):
+def test_only_what_stays_closed_ends_the_epoch(world, closed):
     """A partition that was decided while nobody wanted to write there is not stuck; one that was not is."""
     world.time_s += STUCK_S + 1
-    assert gate.stuck()
+    assert closed.stuck()
     world.stable = 5
     world.time_s += 1
+    assert not closed.stuck()
+
+
+def test_what_central_refuses_of_a_silent_partition_is_kept_as_if_a_record_had_been_refused(world, gate, refused):
+    """Who asks before it writes learns of a deleted topic first; its flows are held for the same reason and time."""
+    world.silent, world.refuses = {"eu.orders"}, [GONE]
+    said = gate.closed([ORDERS])
+    standing = refused.standing("eu.orders", world.now())
+    assert said == standing.detail
+    assert "eu.orders: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in said
+    assert "next: create it again" in said
+    assert (refused.aborts, refused.why) == (0, "")
     assert not gate.stuck()
+
+
+def test_a_refused_topic_is_asked_about_again_when_its_time_has_come_and_not_before(world, gate, refused):
+    """Each time in vain it rests twice as long; as soon as it is there, it is open."""
+    world.silent, world.refuses = {"eu.orders"}, [GONE]
+    gate.closed([ORDERS])
+    standing = refused.standing("eu.orders", world.now())
+    explained = len(world.explained)
+    while world.time_s < standing.retry_at_s - 1.5:
+        world.time_s += 1
+        assert gate.closed([ORDERS]) == standing.detail
+    assert len(world.explained) == explained
+    world.time_s += 2
+    assert gate.closed([ORDERS])
+    assert refused.standing("eu.orders", world.now()).pause_s == 2 * standing.pause_s
+    world.silent.clear()
+    world.time_s = refused.standing("eu.orders", world.now()).retry_at_s
+    assert gate.closed([ORDERS]) == ""
+
+
+def test_a_partition_without_a_leader_is_waited_for_by_name(world, gate, refused):
+    """Nobody refuses it: its flows wait, and no epoch is ended for it, however long it takes."""
+    world.silent = {"eu.orders"}
+    assert gate.closed([ORDERS]) == "eu.orders-0 at central does not answer: is it there, has it a leader?"
+    assert list(refused) == []
+    world.time_s += 10 * STUCK_S
+    assert not gate.stuck()
+    world.silent.clear()
+    assert gate.closed([ORDERS]) == ""
+
+
+def test_a_silent_partition_holds_up_nobody_but_its_own_flows(world, gate):
+    """Once it is closed, the questions of a slot's other transactions leave it out."""
+    world.silent = {"eu.orders"}
+    gate.closed([ORDERS, OTHERS])
+    world.asked.clear()
+    for _ in range(20):
+        gate.over([LEDGER, ("us.orders", 0)])
+        began = world.now()
+        assert gate.closed([OTHERS]) == ""
+        assert world.now() == began
+    assert not any(("eu.orders", 0) in places for places in world.asked)
+
+
+def test_a_partition_that_answered_and_is_silent_now_is_no_undecided_one(world, closed):
+    """Its leader went away: that is said, and no epoch is ended before it answers again."""
+    world.silent = {LEDGER[0]}
+    world.time_s += STUCK_S + 1
+    assert "does not answer" in closed.closed([])
+    assert not closed.stuck()
+    world.silent.clear()
+    world.time_s += 1
+    assert "holds an undecided transaction" in closed.closed([])
+    assert closed.stuck()

@@ -72,6 +72,9 @@ class Edge:
     def undecided(self, places):
         return dict.fromkeys(places, OffsetRange(0, 0))
 
+    def unwritable(self, _places):
+        return ()
+
     def partitions(self, _topic):
         return 1
 
