@@ -62,6 +62,9 @@ BATCH_JSON_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of JSON values that are he
 # Each may cost a question to a registry far away.
 UNKNOWN_IDS = Budget(Of.BATCH, 256, "unknown schema ids that the registry is asked about", Reason.UNKNOWN_SCHEMA)
 
+# A follower of a registry is seconds behind its leader; `replication.schema_patience` says otherwise.
+LATE_SECONDS = Budget(Of.BATCH, 5, "seconds for all its unknown ids together", Reason.UNKNOWN_SCHEMA)
+
 SCHEMA_CHARACTERS = Budget(Of.SCHEMA, 2_097_152, "characters, references included", Reason.SCHEMA_REFUSED)
 SCHEMA_DEPTH = Budget(Of.SCHEMA, 100, "levels of nesting", Reason.SCHEMA_REFUSED)
 SCHEMA_REFERENCES = Budget(Of.SCHEMA, 200, "schemas that it refers to", Reason.SCHEMA_REFUSED)
@@ -91,6 +94,7 @@ TABLE: tuple[Budget, ...] = (
     BATCH_VALUES,
     BATCH_JSON_BYTES,
     UNKNOWN_IDS,
+    LATE_SECONDS,
     SCHEMA_CHARACTERS,
     SCHEMA_DEPTH,
     SCHEMA_REFERENCES,

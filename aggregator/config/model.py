@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from aggregator.budgets import LATE_SECONDS
 from aggregator.config.client import (
     ClientOption,
     catalog_refusal,
@@ -237,6 +238,8 @@ class ReplicationConfig(Model):
         commit_bytes: Bytes after which a transaction commits early.
         fetch_buffer: Prefetch bound per edge and slot, in bytes.
         drain_patience: How long `--drain` waits for an edge that does not answer.
+        schema_patience: How long a flow waits at a record whose schema id its edge's registry does not know, before
+            the record is a dead letter.
         retention_warning: `run` warns when an edge will delete unread records sooner than this; below twice this
             retention, at half of it.
     """
@@ -246,6 +249,7 @@ class ReplicationConfig(Model):
     commit_bytes: SizeBytes = 16 * 1024 * 1024
     fetch_buffer: SizeBytes = 32 * 1024 * 1024
     drain_patience: Duration = timedelta(seconds=30)
+    schema_patience: Duration = timedelta(seconds=LATE_SECONDS.limit)
     retention_warning: Duration = timedelta(hours=1)
 
 

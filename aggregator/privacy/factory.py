@@ -25,6 +25,7 @@ def topic_strip(
     today: Callable[[], date] = utc_today,
     edge: str | None = None,
     budget: "Budget | None" = None,
+    patience_s: float = 0.0,
 ) -> Strip:
     """The strip of one edge topic.
 
@@ -38,6 +39,7 @@ def topic_strip(
         today: Decides which `keep` has expired.
         edge: Where records come from; without it, conditions on the edge can not be decided.
         budget: What operators may remember, where several topics share it.
+        patience_s: How long a batch waits for a schema id that the edge's registry does not know; 0: not at all.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or names a key that is not there.
@@ -54,4 +56,5 @@ def topic_strip(
         today=today,
         edge=edge,
         budget=budget,
+        patience_s=patience_s,
     )

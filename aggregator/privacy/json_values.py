@@ -5,8 +5,9 @@ an operator failed, or in which two names became one, is rejected as a whole.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -54,6 +55,10 @@ class JsonValues:
             self._day = today
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
             self._root = AllowList(self._scope, today).root
+
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+        """What strips the values of the batch that was begun; see `programs.Programs`."""
+        return partial(self.strip, values)
 
     def strip(self, values: Sequence[bytes | None]) -> Column:
         """Strip the values of the batch that was begun, so many bytes of them at once as their budget says.

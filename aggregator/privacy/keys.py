@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
+from functools import partial
 
 import numpy as np
 
@@ -24,9 +25,9 @@ from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
 from aggregator.privacy.policy import KeyFormat
 from aggregator.privacy.precedence import Decision, Scope
-from aggregator.privacy.programs import Programs
+from aggregator.privacy.programs import Program, Programs
 from aggregator.privacy.rules import Drop, Pseudonymize
-from aggregator.privacy.schema_ids import Pile
+from aggregator.privacy.schema_ids import Groups, Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.schema.wire import MAGIC
 
@@ -64,13 +65,22 @@ class Keys:
         """What was met so far."""
         return list(self._tally.rows(self._programs.report()))
 
-    def strip(self, contents: Sequence[bytes | None]) -> Column:
-        """The keys of the batch that was begun; None stays None, and is what a dropped key becomes.
+    def open(self, contents: Sequence[bytes | None]) -> Callable[[], Column]:
+        """What strips the keys of the batch that was begun; None stays None, and is what a dropped key becomes.
 
         Raises:
             RetryError: a registry does not answer.
         """
         keys = BytesColumn.of(contents)
+        is_read = not isinstance(self._decision.rule, Drop) and keys.count(None) < len(keys)
+        if is_read and (self._form == "avro" or (self._form is None and _may_be_framed(keys))):
+            pile = Pile(keys)
+            groups = pile.groups()
+            return partial(self._by_wire, keys, pile, groups, self._programs.programs(groups))
+        return partial(self._unframed, keys)
+
+    def _unframed(self, keys: BytesColumn) -> Column:
+        """Keys of which none may be Avro, or of which nothing is left."""
         missing = keys.count(None)
         self._tally.missing(self._decision, missing)
         if missing == len(keys):
@@ -78,17 +88,16 @@ class Keys:
         if isinstance(self._decision.rule, Drop):
             self._tally.met(self._decision, self._form or "any", len(keys) - missing)
             return _alike(keys, Column(BytesColumn.empty(len(keys))), "drop")
-        if self._form == "avro" or (self._form is None and _may_be_framed(keys)):
-            return self._by_wire(keys)
         return self._plain(keys)
 
-    def _by_wire(self, keys: BytesColumn) -> Column:
+    def _by_wire(
+        self, keys: BytesColumn, pile: Pile, groups: Groups, programs: Mapping[int, Program | Rejection]
+    ) -> Column:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
-        pile = Pile(keys)
-        groups = pile.groups()
+        self._tally.missing(self._decision, keys.count(None))
         parts = []
         for schema_id, members in groups.members.items():
-            program = self._programs.program(schema_id)
+            program = programs[schema_id]
             if not isinstance(program, Rejection):
                 parts.append((members, _of_key(program.strip(pile, members), schema_id)))
             else:

@@ -4,8 +4,10 @@ Invariant: the derived schema is registered before a program can strip anything.
 day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Protocol
 
 from aggregator.budgets import UNKNOWN_IDS
@@ -16,13 +18,14 @@ from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.latecomers import Latecomers
 from aggregator.privacy.plan import Call, Plan
 from aggregator.privacy.precedence import Scope
 from aggregator.privacy.rules import is_steady
-from aggregator.privacy.schema_ids import Pile
+from aggregator.privacy.schema_ids import Groups, Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.privacy.tally import Met, report_rows, summed
-from aggregator.schema.registry import Registry
+from aggregator.schema.registry import Registry, UnknownSchema
 
 
 class Program(Protocol):
@@ -57,6 +60,8 @@ class Programs:
         central_registry: Gets the derived ones.
         keys: Key rings by name.
         maker: Makes programs; where implementations differ.
+        late: Ids that are waited for.
+        now_s: Seconds on a clock that only goes forward.
         drops_whole: A value of which nothing is left becomes None instead of an empty one; for keys.
     """
 
@@ -69,6 +74,8 @@ class Programs:
         keys: Mapping[str, KeyRing],
         *,
         maker: Maker,
+        late: Latecomers,
+        now_s: Callable[[], float] = time.monotonic,
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope
@@ -77,9 +84,11 @@ class Programs:
         self._central_registry = central_registry
         self._keys = keys
         self._maker = maker
+        self._late = late
+        self._now_s = now_s
         self._drops_whole = drops_whole
         self._day: date | None = None
-        self._missed = 0
+        self._missed, self._room = False, UNKNOWN_IDS.limit
         self._known: dict[int, Program | Rejection] = {}
         self._calls: dict[Call, Distinct] = {}
         self._running: list[tuple[int, Plan, Program]] = []
@@ -87,52 +96,57 @@ class Programs:
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
-        self._missed = 0
+        self._missed, self._room = False, UNKNOWN_IDS.limit
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
             self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
 
-    def strip(self, values: Sequence[bytes | None]) -> Column:
-        """Strip the values of the batch that was begun, by schema: each group is one call per operator.
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+        """What strips the values of the batch that was begun; until it is called, nothing of them counts.
 
         Raises:
-            RetryError, HoldError, ConfigError: as `program`.
+            RetryError, HoldError, ConfigError: as `programs`.
         """
         pile = Pile(values)
         groups = pile.groups()
-        parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
-        for schema_id, members in groups.members.items():
-            program = self.program(schema_id)
-            if isinstance(program, Rejection):
-                parts.append(refused(members, program))
-            else:
-                parts.append((members, program.strip(pile, members)))
-        return joined(len(pile), parts)
+        return partial(_stripped, pile, groups, self.programs(groups))
 
-    def report(self) -> list[ReportRow]:
-        """Every leaf of every schema met so far, on other days under other rules perhaps."""
-        rows = [row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.met())]
-        return summed([*self._past, *rows])
-
-    def program(self, schema_id: int) -> Program | Rejection:
-        """The program of a writer schema id, in the batch that was begun.
+    def programs(self, groups: Groups) -> dict[int, Program | Rejection]:
+        """The program of every schema id in the batch that was begun.
 
         Raises:
             RetryError: a registry does not answer.
             HoldError: central refuses the derived schema, or an id has two meanings.
             ConfigError: a key can not be read.
         """
+        if len(groups.members) == 1:  # as of nearly every batch
+            return {schema_id: self._program(schema_id) for schema_id in groups.members}
+        known = sum(not self._late.is_new(schema_id) for schema_id in groups.members)
+        self._room = max(0, UNKNOWN_IDS.limit - known)
+        return {schema_id: self._program(schema_id) for schema_id in self._late.in_turn(groups.members)}
+
+    def report(self) -> list[ReportRow]:
+        """Every leaf of every schema met so far, on other days under other rules perhaps."""
+        rows = [row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.met())]
+        return summed([*self._past, *rows])
+
+    def _program(self, schema_id: int) -> Program | Rejection:
         known = self._known.get(schema_id)
         if known is not None:
             return known
-        if self._missed >= UNKNOWN_IDS.limit:
+        is_new = self._late.is_new(schema_id)
+        if not (self._room if is_new else self._late.may_ask(schema_id, self._now_s())):
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
+        look_again = not self._missed or self._late.is_due(schema_id, self._now_s())
         try:
-            text = self._edge_registry.schema(schema_id, look_again=not self._missed)
+            text = self._edge_registry.schema(schema_id, look_again=look_again)
         except DeadLetterError as error:  # not remembered: it may be registered in a moment
-            self._missed += 1
+            self._missed, self._room = True, self._room - is_new
+            if isinstance(error, UnknownSchema):
+                self._late.miss(error, schema_id, self._now_s(), asked=look_again)
             return Rejection(error.reason, schema_id)
+        self._late.find(schema_id)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)
         except DeadLetterError as error:
@@ -158,3 +172,15 @@ class Programs:
             capacity = CAPACITY if operators.remembers(call.rule) else 0
             self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
         return self._calls[call]
+
+
+def _stripped(pile: Pile, groups: Groups, programs: Mapping[int, Program | Rejection]) -> Column:
+    """By schema: each group is one call per operator."""
+    parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
+    for schema_id, members in groups.members.items():
+        program = programs[schema_id]
+        if isinstance(program, Rejection):
+            parts.append(refused(members, program))
+        else:
+            parts.append((members, program.strip(pile, members)))
+    return joined(len(pile), parts)

@@ -5,9 +5,11 @@ and counts nothing; a derived schema is registered before the first record of it
 batch when a registry is away.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
+from typing import Any
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
@@ -16,6 +18,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.json_values import JsonValues
 from aggregator.privacy.keys import Keys
+from aggregator.privacy.latecomers import Latecomers
 from aggregator.privacy.policy import Policy
 from aggregator.privacy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
@@ -44,6 +47,8 @@ class TopicStrip:
         keys: Key rings by name.
         today: Asked once per batch.
         edge: Name of the edge, for conditions that ask for it.
+        patience_s: How long a schema id that the edge's registry does not know is waited for.
+        now_s: Seconds on a clock that only goes forward.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or the record key's key can not be read.
@@ -60,17 +65,21 @@ class TopicStrip:
         keys: Mapping[str, KeyRing],
         today: Callable[[], date] = utc_today,
         edge: str | None = None,
+        patience_s: float = 0.0,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         view = policy.view(edge_topic)
-        parts, maker = (edge_registry, central_registry, keys), self._maker()
+        self._late, self._now_s = Latecomers(patience_s), now_s
+        parts = (edge_registry, central_registry, keys)
+        common: dict[str, Any] = {"maker": self._maker(), "late": self._late, "now_s": now_s}
         of_values = value_scope(policy, edge_topic)
         self._values: Programs | JsonValues
         if view.value_format == "json":
             self._values = JsonValues(json_scope(of_values), keys)
         else:
-            self._values = Programs(of_values, f"{central_topic}-value", *parts, maker=maker)
+            self._values = Programs(of_values, f"{central_topic}-value", *parts, **common)
         of_keys = key_scope(policy, edge_topic)
-        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, maker=maker, drops_whole=True)
+        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
         self._suppression = Suppression(view.drop_record, edge, edge_topic)
         # An id of the edge's registry means another schema at central, whose readers look at these headers first.
@@ -107,8 +116,10 @@ class TopicStrip:
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
-        keys = self._keys.strip(batch.keys)
-        values = self._values.strip(batch.values)
+        self._late.begin(self._now_s())
+        open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
+        self._late.settle()
+        keys, values = open_keys(), open_values()
         suppressed, undecided = self._suppression.verdicts(batch, values)
         rejected = {**keys.rejected, **values.rejected}
         rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())

@@ -125,6 +125,7 @@ def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartit
             keys=keys,
             edge=source.edge,
             budget=budget,
+            patience_s=config.replication.schema_patience.total_seconds(),
         )
 
     return strip_for

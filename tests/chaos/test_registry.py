@@ -69,3 +69,39 @@ def test_a_registry_that_fails_holds_new_ids_only(trial, arrivals, registry):
     assert trial.letters() == []
     first = [offset for partition, _, offset in trial.origins("eu") if partition == 0]
     assert first == list(range(16)), "lost, doubled or reordered in the flow that was held"
+
+
+def test_a_registry_that_lags_loses_no_record(trial, arrivals, registry):
+    """Fault 11 (I1, I4, I6, I7): an id that comes late delays its flow alone; one that never
+    comes is a dead letter after its time, and what lies behind it follows in order.
+    """
+    registry.add(f"{trial.topic}-value", json.dumps(ORDER), schema_id=7)
+    trial.settings["edges"]["eu"]["schemas"] = registry.address
+    trial.settings["replication"] = {"schema_patience": "8s"}
+    trial.write()
+    epochs = Epochs(trial)
+    (plan,) = epochs.plans(drain=False)
+    running = epochs.start(plan)
+    with trial.traffic("us") as produced:
+        trial.produce_raw("eu", [(b"k", trial.value(n), n % 3) for n in range(30)])
+        for edge, count in (("eu", 30), ("us", 50)):
+            arrivals[edge].reach(count, timeout=60)
+        trial.produce_raw("eu", [(b"late", trial.value(100, 20), 0), (b"behind", trial.value(101), 0)])
+        trial.produce_raw("eu", [(b"never", trial.value(102, 99), 1), (b"behind", trial.value(103), 1)])
+        wait_for(lambda: registry.asked.count("GET /schemas/ids/20") > 1, timeout=20, what="a second question")
+        trial.produce_raw("eu", [(b"k", trial.value(200 + n), 2) for n in range(20)])
+        arrivals["eu"].reach(50, timeout=20)
+        print(keeps_flowing(arrivals["us"], produced, "us", for_s=2))
+        assert arrivals["eu"].count() == 50, "a record passed one whose schema is waited for"
+        assert trial.letters() == []
+        registry.add(f"{trial.topic}-value", renamed(20), schema_id=20)
+        print(f"recovered in {arrivals['eu'].reach(53, timeout=RECOVERY_S)} s")
+    epochs.central.publish(plan.epoch)
+    assert running.outcome().holds == ()
+    epochs.close()
+    (letter,) = trial.letters()
+    assert (letter["reason"], letter["schema_id"], letter["partition"]) == ("unknown_schema", 99, 1)
+    for partition, count in enumerate((12, 12, 30)):
+        offsets = [offset for at, _, offset in trial.origins("eu") if at == partition]
+        expected = [n for n in range(count) if (partition, n) != (1, letter["offset"])]
+        assert offsets == expected, "lost, doubled or reordered"

@@ -248,8 +248,8 @@ RECORDS = [
     _one(
         "keys: an Avro key is taken apart",
         KEYS,
-        "            return self._by_wire(keys)\n",
-        "            return Column(list(keys))\n",
+        "return partial(self._by_wire, keys, pile, groups, self._programs.programs(groups))",
+        "return partial(Column, list(keys))",
     ),
     _one(
         "keys: another format is rejected",

@@ -1,0 +1,183 @@
+"""A registry that lags: an id that it does not know yet is waited for, in keys and values, for a bounded time."""
+
+import json
+import random
+
+import pytest
+
+from aggregator.errors import Reason, Unreachable
+from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.strip import Batch, Rejection
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.misses import Misses
+from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.wire import frame
+from tests.unit.privacy.kernel.drawing import TODAY
+
+PATIENCE_S = 10.0
+POLICY = "policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {key: keep, fields: {x: keep}}}\n"
+ORDER = json.dumps({"type": "record", "name": "R", "fields": [
+    {"name": "x", "type": "int"}, {"name": "mail", "type": "string", "confluent:tags": ["PII"]}]})  # fmt: skip
+BODY = b"\2\x10jane@x.y"
+LEFT = b"\2"
+
+
+class LateRegistry(MemoryRegistry):
+    """A registry whose schemas come later, at so many seconds; it remembers misses as one behind an address does.
+
+    Attributes:
+        now_s: The time, which questions take.
+        known: Id to when it is there.
+        asked: Every question.
+    """
+
+    def __init__(self, far_s=0.0):
+        super().__init__()
+        self.now_s, self.far_s, self.known, self.asked, self.misses = 0.0, far_s, {}, [], Misses()
+
+    def schema(self, schema_id, *, look_again=True):
+        if not look_again and self.misses.remembers(schema_id, self.now_s):
+            raise UnknownSchema(schema_id, "far")
+        if self.misses.flooded(self.now_s):
+            raise Unreachable("flooded")
+        self.asked.append(schema_id)
+        self.now_s += self.far_s
+        if self.now_s >= self.known.get(schema_id, float("inf")):
+            return ORDER
+        self.misses.add(schema_id, self.now_s, self.far_s)
+        raise UnknownSchema(schema_id, "far")
+
+
+@pytest.fixture(params=[ReferenceStrip, KernelStrip])
+def topic(request):
+    """Makes the strip of a topic beside a registry's clock."""
+
+    def make(registry, patience_s=PATIENCE_S):
+        return request.param(
+            policy=parse_policy(POLICY),
+            edge_topic="orders",
+            central_topic="eu.orders",
+            edge_registry=registry,
+            central_registry=MemoryRegistry(),
+            keys={},
+            today=lambda: TODAY,
+            patience_s=patience_s,
+            now_s=lambda: registry.now_s,
+        )
+
+    return make
+
+
+def batch(*values, keys=None):
+    """Values, and keys beside them."""
+    return Batch(keys or [None] * len(values), values, [None] * len(values))
+
+
+def passed(strip, registry, records, *, most_s=1000.0):
+    """The batch after as many tries as it takes, as a slot makes them, and how long they took."""
+    since_s = registry.now_s
+    while True:
+        try:
+            return strip.strip(records), registry.now_s - since_s
+        except Unreachable:
+            waited_s = registry.now_s - since_s
+            assert waited_s < most_s, "it never passes"
+            registry.now_s += min(30.0, 0.5 + waited_s)
+
+
+@pytest.mark.parametrize("place", ["value", "key"])
+def test_an_id_that_comes_in_time_loses_no_record(topic, place):
+    """Nothing of the batch is decided while an id of it may come; then all of it is, in one piece."""
+    registry = LateRegistry()
+    registry.known = {1: 0.0, 7: 3.0}
+    late, good = frame(7, BODY), frame(1, BODY)
+    records = batch(good, late) if place == "value" else batch(good, good, keys=[None, late])
+    strip = topic(registry)
+    with pytest.raises(Unreachable, match=r"schema id 7 .* yet"):
+        strip.strip(records)
+    out, took_s = passed(strip, registry, records)
+    assert out.rejected == {}
+    assert took_s < PATIENCE_S
+    assert [value[5:] for value in out.values] == [LEFT, LEFT]
+    assert sum(row.seen for row in strip.report() if row.path == "x") == 2, "what waited counts once"
+
+
+@pytest.mark.parametrize("place", ["value", "key"])
+def test_an_id_that_never_comes_is_a_dead_letter_after_its_time(topic, place):
+    """The wait is bounded, and ends as it always did; the same id is not waited for again."""
+    registry = LateRegistry()
+    registry.known = {1: 0.0}
+    late, good = frame(7, b"x"), frame(1, BODY)
+    records = batch(late, good) if place == "value" else batch(good, good, keys=[late, None])
+    reason = Reason.UNKNOWN_SCHEMA if place == "value" else Reason.BAD_KEY
+    strip = topic(registry)
+    out, took_s = passed(strip, registry, records)
+    assert out.rejected == {0: Rejection(reason, 7)}
+    assert PATIENCE_S <= took_s <= 2 * PATIENCE_S
+    registry.now_s += 3600
+    out, took_s = passed(strip, registry, records)
+    assert (out.rejected, took_s) == ({0: Rejection(reason, 7)}, 0.0)
+
+
+def test_keys_and_values_wait_at_the_same_time(topic):
+    """An id in a key and another one in a value: one wait for both."""
+    registry = LateRegistry()
+    out, took_s = passed(topic(registry), registry, batch(frame(8, b"x"), keys=[frame(7, b"x")]))
+    assert out.rejected == {0: Rejection(Reason.UNKNOWN_SCHEMA, 8)}
+    assert PATIENCE_S <= took_s <= 2 * PATIENCE_S
+
+
+@pytest.mark.parametrize("unknown", [600, 10_000])
+def test_many_unknown_ids_wait_at_the_same_time(topic, unknown):
+    """600 ids at a registry of 20 ms cost one wait and a bounded share of questions, and not one wait each."""
+    registry = LateRegistry(0.02)
+    out, took_s = passed(topic(registry), registry, batch(*(frame(1000 + n, b"") for n in range(unknown))))
+    assert len(out.rejected) == unknown
+    assert took_s < 90
+
+
+def test_senseless_ids_do_not_hide_one_that_comes(topic):
+    """Each id that is waited for is asked about again in its turn, though others before it never come."""
+    registry = LateRegistry(0.02)
+    registry.known = {5000: 2.0}
+    out, _ = passed(topic(registry), registry, batch(*(frame(1000 + n, b"") for n in range(60)), frame(5000, BODY)))
+    assert sorted(out.rejected) == list(range(60))
+    assert out.values[60][5:] == LEFT
+
+
+def test_a_flow_of_senseless_ids_goes_on(topic):
+    """New senseless ids in every batch cost a small share of the time; the allowance comes back."""
+    registry = LateRegistry(0.001)
+    strip, waited_s = topic(registry), 0.0
+    for number in range(400):
+        _, took_s = passed(strip, registry, batch(frame(1000 + number, b"")))
+        waited_s += took_s
+        registry.now_s += 0.5
+    assert waited_s < 2 * PATIENCE_S + 0.15 * registry.now_s
+    registry.now_s += 20 * PATIENCE_S
+    registry.known[9] = registry.now_s + 4
+    out, _ = passed(strip, registry, batch(frame(9, BODY)))
+    assert out.rejected == {}
+
+
+def test_no_patience_is_no_wait(topic):
+    """What tries a policy out, or reads a file, has nothing to wait for."""
+    registry = LateRegistry()
+    assert passed(topic(registry, 0.0), registry, batch(frame(7, b"x")))[1] == 0.0
+
+
+@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(5)])
+def test_what_comes_within_its_time_is_delivered(topic, seed):
+    """Property over ids, times and distances: in time, delivered; never known, dead; and no wait beyond its bound."""
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    for _ in range(8):
+        registry = LateRegistry(draw.choice([0.0, 0.001, 0.02]))
+        ids = draw.sample(range(1, 10_000), draw.randint(1, 40))
+        never = {one for one in ids if draw.random() < 0.3}
+        registry.known = {one: draw.uniform(0, PATIENCE_S / 2) for one in ids if one not in never}
+        out, took_s = passed(topic(registry), registry, batch(*(frame(one, BODY) for one in ids)))
+        assert {ids[place] for place in out.rejected} == never
+        assert took_s <= 2 * PATIENCE_S + 5
