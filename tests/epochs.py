@@ -10,7 +10,7 @@ from aggregator.config.load import load_config
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.kafka import topics
 from aggregator.kafka.writer import TransactionalWriter
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot

@@ -13,7 +13,7 @@ from aggregator.backfill.request import Ask, Window
 from aggregator.backfill.store import Backfill, Signed, read_backfills
 from aggregator.backfill.submission import start
 from aggregator.config.load import load_config
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 from aggregator.state.names import HubNames
 
 

@@ -31,7 +31,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.tail import LogTail
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch

@@ -20,7 +20,7 @@ from aggregator.backfill.store import Backfill, End, finish, note_policies, read
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.state.names import HubNames
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aggregator.cli.survey import FoundTopic, Leaf
 from aggregator.config.patterns import literal
 from aggregator.escapes import quoted, visible
-from aggregator.privacy.rules import operator_names
+from aggregator.privacy.policy.rules import operator_names
 
 _HALF = 12  # operators in one line of a comment
 # A path that YAML reads as text without quotes.

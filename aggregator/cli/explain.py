@@ -33,7 +33,7 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
     Fields are those of the newest schema that the edge's registry has for it.
     """
     from aggregator.plan.explanation import explanation  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
     if not _NAME.fullmatch(topic):

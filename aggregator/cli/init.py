@@ -20,7 +20,7 @@ from aggregator.config.model import ClusterConfig, EdgeName, HubName, RegistryOp
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.topics import topic_names
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.registry import open_registry
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)

@@ -37,7 +37,7 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
     Nothing is written. Exit 4 when an edge does not answer, or when a run would hold a flow or refuse a schema.
     """
     from aggregator.plan.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
     hub = load_config(config, os.environ)

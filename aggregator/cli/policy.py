@@ -17,11 +17,11 @@ from aggregator.cli.policy_sources import FILE, required, schema_text
 from aggregator.cli.policy_suggest import suggest
 from aggregator.cli.policy_test import test
 from aggregator.errors import ConfigError, DeadLetterError
-from aggregator.privacy.compile import compile_plan
-from aggregator.privacy.plan import Plan, Row
-from aggregator.privacy.policy import Policy, load_policy
-from aggregator.privacy.precedence import Scope, key_scope, value_scope
-from aggregator.privacy.rules import AnyRule, privacy_class
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.plan import Plan, Row
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.policy.rules import AnyRule, privacy_class
 from aggregator.privacy.topic import utc_today
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")

@@ -15,9 +15,9 @@ import click
 from aggregator.cli.output import emit, output_option, table
 from aggregator.cli.policy_sources import FILE, required, schema_text
 from aggregator.errors import ConfigError, DeadLetterError
-from aggregator.privacy.diff import Change, WriterSchema, policy_changes
-from aggregator.privacy.policy import Policy, load_policy
-from aggregator.privacy.strictness import Verdict
+from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.strictness import Verdict
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import open_registry
 

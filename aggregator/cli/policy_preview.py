@@ -19,10 +19,10 @@ from aggregator.cli.policy_sources import FILE, Sample, edge_sample, file_sample
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.factory import topic_strip
-from aggregator.privacy.fixtures import written_ring
-from aggregator.privacy.policy import Policy, load_policy
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.fixtures import written_ring
+from aggregator.privacy.policy.rules import Encrypt
 from aggregator.privacy.preview import Line, previewed
-from aggregator.privacy.rules import Encrypt
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.memory import MemoryRegistry
 

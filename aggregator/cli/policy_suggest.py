@@ -13,7 +13,7 @@ from aggregator.cli.output import CONFIG_ENVIRONMENT, emit, output_option, table
 from aggregator.cli.policy_sources import FILE, Sample, edge_sample, file_sample, required
 from aggregator.config.load import load_config
 from aggregator.errors import DeadLetterError
-from aggregator.privacy.suggest import Suggestion, as_yaml, evidence, suggestions
+from aggregator.privacy.policy.suggest import Suggestion, as_yaml, evidence, suggestions
 from aggregator.schema.plain import decoded
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split

@@ -13,8 +13,8 @@ import click
 from aggregator.cli.output import emit, output_option
 from aggregator.cli.policy_sources import FILE
 from aggregator.errors import ConfigError
-from aggregator.privacy.expectations import Mismatch
-from aggregator.privacy.fixtures import Fixtures, fixture_files
+from aggregator.privacy.policy.expectations import Mismatch
+from aggregator.privacy.policy.fixtures import Fixtures, fixture_files
 
 EXIT_FAILED = 1
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from aggregator.lake.driver import LakeDriver
     from aggregator.page.server import PageServer
-    from aggregator.privacy.policy import Policy
+    from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.driver import Report
 
 EXIT_SOME_EDGES_FAILED = 4
@@ -271,7 +271,7 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one can not be used.
     """
-    from aggregator.privacy.agreement import read_policies  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.agreement import read_policies  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
     return read_policies(config, utc_today())

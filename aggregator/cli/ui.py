@@ -20,7 +20,7 @@ from aggregator.config.model import HubConfig, UiConfig
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
-    from aggregator.privacy.policy import Policy
+    from aggregator.privacy.policy.file import Policy
 
 
 @click.command()
@@ -71,6 +71,6 @@ def policies_of(hub: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one can not be used.
     """
-    from aggregator.privacy.policy import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
 
     return {rule.policy: load_policy(rule.policy) for rule in hub.topics}

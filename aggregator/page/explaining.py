@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from aggregator.config.model import HubConfig
 from aggregator.plan.explanation import Explanation, Verdict, explanation, verdict
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.topic import utc_today
 
 _KEPT_S = 30.0

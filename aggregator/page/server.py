@@ -18,7 +18,7 @@ from aggregator.page.access import allowed_hosts, gate_of, own_addresses
 from aggregator.page.application import Application
 from aggregator.page.explaining import Explaining
 from aggregator.page.frames import Frames
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.threads import Pulse, Threads
 
 _ENDS_S = 5.0

@@ -31,7 +31,7 @@ from aggregator.plan.schemas import (
     writers,
 )
 from aggregator.plan.tables import TableStep, table_steps
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, snapshot, without
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import internal_topics

@@ -15,12 +15,12 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError, HoldError, RetryError
-from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.key_tally import key_path
-from aggregator.privacy.plan import Plan
-from aggregator.privacy.policy import Policy
-from aggregator.privacy.precedence import Scope, key_scope, value_scope
-from aggregator.privacy.rules import privacy_class
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
+from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.planning import Snapshots, target
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.memory import MemoryRegistry

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aggregator.bytes_column import Integers
-from aggregator.privacy.leaf import Shown
+from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.strip import Rejection
 
 # (path, operator) to the number of values that were removed or changed.

@@ -5,7 +5,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from aggregator.config.secrets import KeyRing
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import Registry

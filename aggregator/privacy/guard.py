@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from aggregator.budgets import DEPTH, WEIGHTLESS
 from aggregator.errors import Reason
 from aggregator.privacy import operators
-from aggregator.privacy.plan import Action, Call, Plan, PlanNode
+from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode
 from aggregator.schema.avro import Kind
 
 MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS = DEPTH.limit, WEIGHTLESS.limit

@@ -7,8 +7,8 @@ met as null.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from aggregator.privacy.plan import Row
-from aggregator.privacy.precedence import Decision
+from aggregator.privacy.plan.plan import Row
+from aggregator.privacy.policy.precedence import Decision
 from aggregator.privacy.strip import ReportRow
 from aggregator.privacy.tally import told
 

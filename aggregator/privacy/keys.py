@@ -19,14 +19,14 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.guard import Malformed
-from aggregator.privacy.jsontext import measured
+from aggregator.privacy.json.text import measured
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
-from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators.pseudonymize import tokenizer
-from aggregator.privacy.policy import KeyFormat
-from aggregator.privacy.precedence import Decision, Scope
+from aggregator.privacy.plan.leaf import Value
+from aggregator.privacy.policy.file import KeyFormat
+from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.rules import Drop, Pseudonymize
 from aggregator.privacy.programs import Program, Programs
-from aggregator.privacy.rules import Drop, Pseudonymize
 from aggregator.privacy.schema_ids import Groups, Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.schema.wire import MAGIC

@@ -16,12 +16,12 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
-from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.latecomers import Latecomers
-from aggregator.privacy.plan import Call, Plan
-from aggregator.privacy.precedence import Scope
-from aggregator.privacy.rules import is_steady
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.plan import Call, Plan
+from aggregator.privacy.policy.precedence import Scope
+from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.schema_ids import Groups, Pile
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.privacy.tally import Met, report_rows, summed

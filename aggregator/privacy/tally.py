@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from aggregator.privacy.plan import Plan, Row
+from aggregator.privacy.plan.plan import Plan, Row
 from aggregator.privacy.strip import ReportRow
 from aggregator.schema.avro import Kind
 

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives import hashes, hmac
 
 from aggregator.budgets import NORMALIZED_SIGNS
 from aggregator.privacy.composition import composed
-from aggregator.privacy.leaf import Value
-from aggregator.privacy.rules import Encode, Normalize
+from aggregator.privacy.plan.leaf import Value
+from aggregator.privacy.policy.rules import Encode, Normalize
 
 TOKEN_BYTES = 16
 MAC_BYTES = 32

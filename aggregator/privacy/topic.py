@@ -16,11 +16,11 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
-from aggregator.privacy.json_values import JsonValues
+from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.keys import Keys
 from aggregator.privacy.latecomers import Latecomers
-from aggregator.privacy.policy import Policy
-from aggregator.privacy.precedence import json_scope, key_scope, value_scope
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.policy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.suppression import Suppression

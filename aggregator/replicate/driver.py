@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka import topics
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import EdgeWatch, unanswered
 from aggregator.replicate.epochs import EpochResult, EpochRunner

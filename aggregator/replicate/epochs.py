@@ -18,7 +18,7 @@ from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka import topics
 from aggregator.kafka.ends import Partition
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import EdgeTopic, EdgeWatch, unanswered, without

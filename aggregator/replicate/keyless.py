@@ -12,8 +12,8 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.agreement import LOSES_KEYS, drops_key
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.agreement import LOSES_KEYS, drops_key
+from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Rejection, Stripped
 from aggregator.replicate.limits import is_compacted
 from aggregator.replicate.planning import Snapshots, target

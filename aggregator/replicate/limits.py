@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.privacy.agreement import COMPACT
+from aggregator.privacy.policy.agreement import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.
 _RECORD_BYTES = 1_048_588

@@ -26,7 +26,7 @@ from aggregator.engine.collector import settle
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.privacy.factory import topic_strip
-from aggregator.privacy.policy import Policy
+from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.kafka_ports import KafkaSlotWorld

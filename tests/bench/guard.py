@@ -35,7 +35,7 @@ from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.delivery import Delivery, DeliveryPlan

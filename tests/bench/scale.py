@@ -34,7 +34,7 @@ from aggregator.engine.collector import resting
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.replicate.assignment import assign
 from aggregator.replicate.discovery import EdgeTopic

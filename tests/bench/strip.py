@@ -23,7 +23,7 @@ from pathlib import Path
 import fastavro
 
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.unit.privacy.kernel.differential import KEYS

@@ -24,8 +24,8 @@ from aggregator.config.patterns import literal
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ConfigError, DeadLetterError, Failed, Reason
 from aggregator.escapes import json_escaped, json_line, quoted, visible
-from aggregator.privacy.policy import load_policy
-from aggregator.privacy.suggest import Suggestion, as_yaml
+from aggregator.privacy.policy.file import load_policy
+from aggregator.privacy.policy.suggest import Suggestion, as_yaml
 
 OBEYED = [
     *"\n\r\t\x00\x07\x08\x0b\x0c\x1b\x7f",

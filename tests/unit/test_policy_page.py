@@ -8,8 +8,8 @@ from ruamel.yaml import YAML
 
 from aggregator import budgets
 from aggregator.errors import Reason
-from aggregator.privacy import rules, strength
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy import rules, strength
+from aggregator.privacy.policy.file import parse_policy
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
 HEAD = "policy: p\nversion: 1\ntopics:\n  orders:\n"

@@ -18,8 +18,8 @@ from aggregator.privacy import operators
 from aggregator.privacy.guard import is_read, weightless_nodes
 from aggregator.privacy.kernel import opcodes
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
-from aggregator.privacy.leaf import INTEGERS
-from aggregator.privacy.plan import Action, Plan, PlanNode
+from aggregator.privacy.plan.leaf import INTEGERS
+from aggregator.privacy.plan.plan import Action, Plan, PlanNode
 from aggregator.schema.avro import Kind
 
 # Records nested deeper become routines, so that neither this compiler nor a line of code depends on the depth.

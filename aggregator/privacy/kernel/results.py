@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
-from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import Looked
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
@@ -20,8 +19,9 @@ from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.side_inputs import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
-from aggregator.privacy.leaf import INTEGERS, Leaf
-from aggregator.privacy.plan import Plan
+from aggregator.privacy.plan.codec import Raw
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf
+from aggregator.privacy.plan.plan import Plan
 from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}

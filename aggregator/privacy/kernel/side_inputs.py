@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from aggregator.bytes_column import Bytes, BytesColumn, Integers
-from aggregator.privacy.codec import Raw
 from aggregator.privacy.column import ABSENT, Looked
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
-from aggregator.privacy.leaf import Shown
-from aggregator.privacy.plan import Look
-from aggregator.privacy.side_inputs import entity, shown
+from aggregator.privacy.plan.codec import Raw
+from aggregator.privacy.plan.leaf import Shown
+from aggregator.privacy.plan.plan import Look
+from aggregator.privacy.plan.side_inputs import entity, shown
 
 
 def looked(

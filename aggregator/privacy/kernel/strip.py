@@ -22,7 +22,7 @@ from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.side_inputs import records_of
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
-from aggregator.privacy.plan import Plan
+from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection

@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 
 from aggregator.config.secrets import KeyRing
-from aggregator.privacy import rules
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import (
     age,
     bucket,
@@ -32,7 +30,9 @@ from aggregator.privacy.operators import (
     scrub_text,
     text,
 )
-from aggregator.privacy.rules import AnyRule
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy import rules
+from aggregator.privacy.policy.rules import AnyRule
 
 # Over values, or over pairs where the rule looks at another field of the record.
 Operator = Callable[[Sequence[Any]], list[Value | None]]

@@ -7,10 +7,10 @@ not take it. Text in, text out; what is no ISO date is redacted. Born on 29 Febr
 from collections.abc import Callable, Sequence
 from datetime import date
 
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import text
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, civil_of
-from aggregator.privacy.rules import Age
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import Age
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")

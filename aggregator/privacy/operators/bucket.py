@@ -11,10 +11,10 @@ from fractions import Fraction
 from itertools import pairwise
 from math import floor
 
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import number
 from aggregator.privacy.operators.redact import REDACTED
-from aggregator.privacy.rules import Bucket
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import Bucket
 from aggregator.schema.avro import Kind
 
 

@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from aggregator.errors import ConfigError
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import number
-from aggregator.privacy.rules import Custom
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import Custom
 from aggregator.schema.avro import Kind
 
 GROUP = "aggregator.operators"

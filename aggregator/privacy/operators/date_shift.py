@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives import hashes, hmac
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
-from aggregator.privacy.leaf import Leaf, Paired, Value
 from aggregator.privacy.operators import redact
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
-from aggregator.privacy.rules import DateShift, Redact
+from aggregator.privacy.plan.leaf import Leaf, Paired, Value
+from aggregator.privacy.policy.rules import DateShift, Redact
 from aggregator.privacy.tokens import canonical
 from aggregator.schema.avro import Kind
 

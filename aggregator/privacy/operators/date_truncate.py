@@ -9,9 +9,9 @@ from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, first_day
-from aggregator.privacy.rules import DateTruncate
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import DateTruncate
 
 _WITHIN_DAY = {"hour": 3_600, "minute": 60}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
-from aggregator.privacy.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators import envelope
-from aggregator.privacy.rules import Encrypt, EncryptDeterministic
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.policy.rules import Encrypt, EncryptDeterministic
 from aggregator.privacy.tokens import canonical
 from aggregator.schema.avro import Kind
 

@@ -6,9 +6,9 @@ become a geohash and is not taken.
 
 from collections.abc import Callable, Sequence
 
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import rounding, text
-from aggregator.privacy.rules import Geo
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import Geo
 from aggregator.schema.avro import Kind
 
 _ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"

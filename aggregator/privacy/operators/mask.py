@@ -5,7 +5,7 @@ nothing more.
 """
 
 from aggregator.privacy.graphemes import grapheme_starts
-from aggregator.privacy.rules import Mask
+from aggregator.privacy.policy.rules import Mask
 
 
 def masked(rule: Mask, text: str) -> str:

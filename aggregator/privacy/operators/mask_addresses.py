@@ -10,7 +10,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 from aggregator.budgets import AUTHORITY_SIGNS
-from aggregator.privacy.rules import MaskEmail, MaskIp, MaskUrl
+from aggregator.privacy.policy.rules import MaskEmail, MaskIp, MaskUrl
 
 _SIGNS = 3
 _ADDRESS_SIGNS = 45

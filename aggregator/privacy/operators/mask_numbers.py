@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from aggregator.budgets import NUMBER_SIGNS
 from aggregator.privacy.operators.checks import passes_luhn
-from aggregator.privacy.rules import MaskCard, MaskPhone, MaskPostcode
+from aggregator.privacy.policy.rules import MaskCard, MaskPhone, MaskPostcode
 
 _SPACES = frozenset(" \u00a0\u202f")
 _PHONE_MARKS = _SPACES | frozenset("()-./\u2010\u2011\u2013")

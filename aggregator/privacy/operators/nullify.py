@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators.redact import closed_symbols
+from aggregator.privacy.plan.leaf import Leaf, Value
 
 
 def result(leaf: Leaf) -> Leaf:

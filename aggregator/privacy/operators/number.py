@@ -9,7 +9,7 @@ import struct
 from fractions import Fraction
 
 from aggregator.budgets import NUMBER_BYTES
-from aggregator.privacy.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 _FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}

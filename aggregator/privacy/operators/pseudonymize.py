@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import ConfigError
-from aggregator.privacy.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.rules import Encode, Normalize, Pseudonymize
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.policy.rules import Encode, Normalize, Pseudonymize
 from aggregator.privacy.tokens import Tokenizer
 from aggregator.schema.avro import Kind, Logical
 

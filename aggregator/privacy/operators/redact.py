@@ -6,8 +6,8 @@ Invariant: the constant never depends on a value, and an enum's symbols, which c
 import uuid
 from collections.abc import Callable, Sequence
 
-from aggregator.privacy.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.rules import Redact
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.policy.rules import Redact
 from aggregator.schema.avro import Kind
 
 REDACTED = "[REDACTED]"

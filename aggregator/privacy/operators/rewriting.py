@@ -6,10 +6,10 @@ Invariant: what has no match, or no entry, is redacted, never passed.
 from collections.abc import Callable, Sequence
 
 from aggregator.privacy import expressions
-from aggregator.privacy.leaf import Value
 from aggregator.privacy.operators import text
 from aggregator.privacy.operators.redact import REDACTED
-from aggregator.privacy.rules import Lookup, RegexReplace
+from aggregator.privacy.plan.leaf import Value
+from aggregator.privacy.policy.rules import Lookup, RegexReplace
 
 
 def build_regex(rule: RegexReplace) -> Callable[[Sequence[Value]], list[Value | None]]:

@@ -7,9 +7,9 @@ changes nothing more.
 from collections.abc import Callable, Sequence
 
 from aggregator.privacy.graphemes import grapheme_starts
-from aggregator.privacy.leaf import Leaf, Value
 from aggregator.privacy.operators import number
-from aggregator.privacy.rules import Truncate
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy.rules import Truncate
 from aggregator.schema.avro import Kind
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from aggregator.privacy.operators import detectors
 from aggregator.privacy.operators.detectors import Span
-from aggregator.privacy.rules import ScrubText
+from aggregator.privacy.policy.rules import ScrubText
 
 _DETECTORS: dict[str, Callable[[str], Iterable[Span]]] = {
     "jwt": detectors.jwts,

@@ -6,8 +6,8 @@ type (dates, times) are no text.
 
 from collections.abc import Callable, Sequence
 
-from aggregator.privacy.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
 _WORDS = frozenset((Kind.STRING, Kind.ENUM))

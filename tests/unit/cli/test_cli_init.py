@@ -16,7 +16,7 @@ from aggregator.cli.init import init
 from aggregator.cli.main import main
 from aggregator.cli.survey import FoundTopic, Leaf, is_replicable, leaves, value_leaves
 from aggregator.config.load import load_config
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.avro import parse
 from aggregator.schema.registry import open_registry
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

@@ -5,7 +5,7 @@ from datetime import date
 
 from aggregator.config.load import load_config
 from aggregator.plan.schemas import fields_of, keys_of, schema_steps, writers
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 
 HUB = """\
 hub: demo

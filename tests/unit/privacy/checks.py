@@ -12,10 +12,10 @@ from functools import cache
 
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.reference import ReferenceStrip
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.canary import recognised
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.corpus import SURVIVOR
 from tests.unit.privacy.delivered import LIMIT_BYTES, deliver
 from tests.unit.privacy.exposure import CANARY, PLAIN, TRACES, Exposed, Framed, expose, framed, topic

@@ -13,11 +13,11 @@ import pytest
 from aggregator.config.secrets import key_ring
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame, split
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.corpus import unwrapped
 from tests.unit.privacy.foreign import install
 

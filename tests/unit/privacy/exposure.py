@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from aggregator.privacy.factory import topic_strip
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Stripped
 from aggregator.schema.wire import frame
 from tests.canary import recognised, traces

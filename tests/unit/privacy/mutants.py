@@ -2,23 +2,23 @@
 
 from tests.unit.privacy.mutation import Mutant
 
-ALLOWLIST = "aggregator.privacy.allowlist"
-COMPILE = "aggregator.privacy.compile"
+ALLOWLIST = "aggregator.privacy.json.allowlist"
+COMPILE = "aggregator.privacy.plan.compile"
 CURSOR = "aggregator.replicate.cursor"
 HEADERS = "aggregator.header_columns"
 DELIVERY = "aggregator.replicate.delivery"
-DERIVED = "aggregator.privacy.derived"
+DERIVED = "aggregator.privacy.plan.derived"
 DISTINCT = "aggregator.privacy.distinct"
 GUARD = "aggregator.privacy.guard"
 KEYS = "aggregator.privacy.keys"
-OPENING = "aggregator.privacy.parameters.opening"
-POLICY = "aggregator.privacy.policy"
-PRECEDENCE = "aggregator.privacy.precedence"
+OPENING = "aggregator.privacy.policy.parameters.opening"
+POLICY = "aggregator.privacy.policy.file"
+PRECEDENCE = "aggregator.privacy.policy.precedence"
 PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
-RULES = "aggregator.privacy.rules"
-SETTLE = "aggregator.privacy.containers"
-STRENGTH = "aggregator.privacy.strength"
+RULES = "aggregator.privacy.policy.rules"
+SETTLE = "aggregator.privacy.plan.containers"
+STRENGTH = "aggregator.privacy.policy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
 TOPIC = "aggregator.privacy.topic"
@@ -359,7 +359,7 @@ JSON = [
     _one(
         "JSON: names that the policy does not write are data", ALLOWLIST, "None if is_written else self._name()", "None"
     ),
-    _one("JSON: a name comes once", "aggregator.privacy.jsontext", "if len(found) < len(pairs):", "if False:"),
+    _one("JSON: a name comes once", "aggregator.privacy.json.text", "if len(found) < len(pairs):", "if False:"),
 ]
 
 LETTERS = [

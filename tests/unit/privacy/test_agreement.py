@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
-from aggregator.privacy.agreement import drops_key, read_policies
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.agreement import drops_key, read_policies
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.keyless import keyless
 

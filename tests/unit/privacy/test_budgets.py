@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 from aggregator import budgets
 from aggregator.errors import DeadLetterError, Reason, Unreachable
-from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.composition import composed
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.leaf import Leaf, Paired
 from aggregator.privacy.operators import custom, result
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.precedence import value_scope
-from aggregator.privacy.reference import ReferenceStrip
-from aggregator.privacy.rules import Drop, Keep, operator_names
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.leaf import Leaf, Paired
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
+from aggregator.privacy.policy.rules import Drop, Keep, operator_names
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind, Logical
 from aggregator.schema.misses import Misses
 from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import frame
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.exposure import topic
 from tests.unit.privacy.kernel.differential import KEYS
 from tests.unit.privacy.kernel.drawing import TODAY, MemoryRegistry, long_bytes
@@ -222,7 +222,7 @@ def test_parts_are_the_whole(made, monkeypatch):
     bodies = [_items(count)[1] for count in (0, 3, 70, 2, 9, 101, 1, 50, 100)] + [b"\x7f"]
     for name in ("BATCH_VALUES", "ASKED_VALUES"):
         small = getattr(budgets, name)._replace(limit=100)
-        for module in ("aggregator.privacy.kernel.workspace", "aggregator.privacy.reference"):
+        for module in ("aggregator.privacy.kernel.workspace", "tests.reference.reference"):
             monkeypatch.setattr(f"{module}.{name}", small, raising=False)
     out = _stripped(made, schema, bodies)
     reasons = {place: rejection.reason for place, rejection in out.rejected.items()}

@@ -9,10 +9,10 @@ from datetime import date
 import fastavro
 import pytest
 
-from aggregator.privacy.compile import compile_plan
-from aggregator.privacy.plan import Action
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.plan import Action
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 
 TODAY = date(2026, 11, 1)
 TAGS = """
@@ -207,8 +207,9 @@ def test_every_root_is_named_by_its_policy(schema, expected):
 def test_the_text_is_the_same_in_every_process():
     """Byte-deterministic: hash seeds, set order and the order of the policy change nothing."""
     program = (
-        "import json,sys; from datetime import date; from aggregator.privacy.compile import compile_plan;"
-        "from aggregator.privacy.policy import parse_policy; from aggregator.privacy.precedence import value_scope;"
+        "import json,sys; from datetime import date; from aggregator.privacy.plan.compile import compile_plan;"
+        "from aggregator.privacy.policy.file import parse_policy;"
+        "from aggregator.privacy.policy.precedence import value_scope;"
         "s, p = json.load(sys.stdin); scope = value_scope(parse_policy(p), 'orders');"
         "print(compile_plan(s, scope, date(2026, 11, 1)).to_json())"
     )

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from aggregator.privacy.diff import WriterSchema, policy_changes
-from aggregator.privacy.policy import Policy, parse_policy
-from aggregator.privacy.rules import Rule
-from aggregator.privacy.strictness import Verdict, compared, together
+from aggregator.privacy.policy.diff import WriterSchema, policy_changes
+from aggregator.privacy.policy.file import Policy, parse_policy
+from aggregator.privacy.policy.rules import Rule
+from aggregator.privacy.policy.strictness import Verdict, compared, together
 
 TODAY = date(2026, 11, 21)
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [

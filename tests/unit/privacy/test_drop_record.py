@@ -14,9 +14,8 @@ from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.chunk import Chunk
 from aggregator.privacy.column import ABSENT, NOWHERE, Column, Looked
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.parameters.conditions import Condition
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.parameters.conditions import Condition
 from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
@@ -24,6 +23,7 @@ from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.conftest import TODAY
 
 SCHEMA = {"type": "record", "name": "R", "fields": [

@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.errors import ConfigError, HoldError, Reason, RetryError, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.reference import ReferenceStrip
 from tests.canary import recognised
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.cells import CELLS, FIELDS, KEYS, RAW, TEXT, encoded, good, record
 from tests.unit.privacy.delivered import FIRST, SOURCE, deliver
 from tests.unit.privacy.exposure import TRACES, topic

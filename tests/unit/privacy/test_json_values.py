@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import ConfigError, Reason
-from aggregator.privacy import allowlist
 from aggregator.privacy.guard import MAXIMUM_DEPTH
+from aggregator.privacy.json import allowlist
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from tests.unit.privacy.conftest import TODAY
 from tests.unit.privacy.kernel.differential import KEYS

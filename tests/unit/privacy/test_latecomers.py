@@ -7,13 +7,13 @@ import pytest
 
 from aggregator.errors import Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.misses import Misses
 from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import frame
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
 
 PATIENCE_S = 10.0

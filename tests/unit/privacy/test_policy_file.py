@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.errors import ConfigError
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.policy import load_policy, parse_policy
-from aggregator.privacy.rules import Drop, Keep, Nullify, Pseudonymize, Redact
+from aggregator.privacy.policy.file import load_policy, parse_policy
+from aggregator.privacy.policy.rules import Drop, Keep, Nullify, Pseudonymize, Redact
 from aggregator.privacy.strip import Batch
 from tests.unit.privacy.kernel.differential import KEYS
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.compile import compile_plan
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.precedence import PathRule, Scope, key_scope, value_scope
-from aggregator.privacy.rules import (
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, value_scope
+from aggregator.privacy.policy.rules import (
     Drop,
     Keep,
     Nullify,

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.unit.privacy.shapes import long_bytes

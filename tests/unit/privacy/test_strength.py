@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import ConfigError
-from aggregator.privacy.diff import WriterSchema, policy_changes
-from aggregator.privacy.leaf import Leaf
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.rules import PrivacyClass, privacy_class
-from aggregator.privacy.sampled import tried
-from aggregator.privacy.strictness import Verdict, compared
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.diff import WriterSchema, policy_changes
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.rules import PrivacyClass, privacy_class
+from aggregator.privacy.policy.sampled import tried
+from aggregator.privacy.policy.strictness import Verdict, compared
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.suggest import as_yaml, named, suggestions
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.suggest import as_yaml, named, suggestions
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
     {"name": "a", "type": "string"}, {"name": "b", "type": "string"}, {"name": "c", "type": ["null", "string"]},

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.leaf import Leaf
 from aggregator.privacy.operators import pseudonymize
-from aggregator.privacy.rules import Pseudonymize
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.rules import Pseudonymize
 from aggregator.privacy.tokens import Tokenizer, normalized
 from aggregator.schema.avro import Kind, Logical
 

@@ -7,14 +7,14 @@ import pytest
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.chunk import Chunk
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
+from tests.reference.reference import ReferenceStrip
 from tests.unit.replicate.test_planning import CONFIG, FLOW, SETTINGS, SNAPSHOTS, plan_flows
 
 COMPACTED = FlowPlan(

@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 from aggregator.config.load import load_config
-from aggregator.privacy.policy import load_policy
+from aggregator.privacy.policy.file import load_policy
 from aggregator.sandbox.hubfile import KEY_FILE, checkout, write_hub
 from aggregator.schema.registry import open_registry
 

@@ -9,12 +9,12 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from aggregator.errors import DeadLetterError, Reason, RetryError
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.guids import Guids
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id, split
+from tests.reference.reference import ReferenceStrip
 
 GUID = uuid.UUID("0b5b4b4e-3e6c-4f4f-9c5a-2f7f3a1f0d11")
 HEADER = b"\1" + GUID.bytes

@@ -10,12 +10,12 @@ import fastavro
 import pytest
 
 from aggregator.errors import HoldError, Reason, RetryError
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame, split
+from tests.reference.reference import ReferenceStrip
 
 KEEP_X = "policy: p\nversion: 1\ntopics: {orders: {fields: {x: keep}}}\n"
 KEEP_ALL = "policy: p\nversion: 2\ntopics: {orders: {default: keep}}\n"

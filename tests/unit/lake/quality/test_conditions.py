@@ -8,7 +8,7 @@ import pyarrow as pa
 from aggregator.config.suites import DIVERTIBLE, NO_PERSONAL_DATA
 from aggregator.lake.quality import conditions
 from aggregator.lake.quality.conditions import DETECTORS, holding
-from aggregator.privacy.parameters.rewriting import ALL_DETECTORS
+from aggregator.privacy.policy.parameters.rewriting import ALL_DETECTORS
 
 
 def test_every_divertible_condition_is_evaluated_again():

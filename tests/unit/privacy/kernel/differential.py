@@ -4,7 +4,7 @@ import time
 
 from aggregator.config.secrets import key_ring
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.reference import ReferenceStrip
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY, draw
 
 RECORDS = 120

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from datetime import date
 
-from aggregator.privacy.policy import parse_policy
+from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Registered, UnknownSchema
 from aggregator.schema.wire import frame

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from aggregator import jit
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, compiled
-from aggregator.privacy.compile import compile_plan
 from aggregator.privacy.guard import Malformed, _varint
 from aggregator.privacy.kernel.machine import GOOD, SPAN, UNDECODABLE
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
@@ -21,8 +20,9 @@ from aggregator.privacy.kernel.spans import distinct, gather
 from aggregator.privacy.kernel.text import is_text
 from aggregator.privacy.kernel.workspace import Workspace
 from aggregator.privacy.kernel.writing import number_size, put_number
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.schema_ids import Pile
 from tests.unit.privacy.kernel.drawing import long_bytes
 

@@ -5,8 +5,8 @@ from datetime import date
 from pydantic import ConfigDict, TypeAdapter
 
 from aggregator.privacy import operators
-from aggregator.privacy.leaf import Leaf
-from aggregator.privacy.rules import Rule
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.rules import Rule
 from aggregator.schema.avro import Kind, Logical
 
 TEXT = Leaf(Kind.STRING)

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from aggregator.errors import Reason
 from aggregator.privacy import operators
-from aggregator.privacy.compile import compile_plan
-from aggregator.privacy.leaf import Paired
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.precedence import value_scope
+from aggregator.privacy.plan.compile import compile_plan
+from aggregator.privacy.plan.leaf import Paired
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
 from tests.unit.privacy.conftest import KEY, TODAY
@@ -223,7 +223,7 @@ def test_one_record_has_one_entity(both, monkeypatch, most):
     names; also where a schema is so large that equal places share what happens to them.
     """
     if most is not None:
-        monkeypatch.setattr("aggregator.privacy.compile.MAXIMUM_PLACES", most)
+        monkeypatch.setattr("aggregator.privacy.plan.compile.MAXIMUM_PLACES", most)
     node = {**_record(("who", "string"), ("at", DAYS), ("next", ["null", "N"])), "name": "N"}
     node["fields"][1]["confluent:tags"] = ["BORN"]
     policy = (

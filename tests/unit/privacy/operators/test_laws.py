@@ -14,14 +14,14 @@ from pydantic import ValidationError
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.codec import raws_of, value_of
-from aggregator.privacy.leaf import Leaf
-from aggregator.privacy.policy import parse_policy
-from aggregator.privacy.reference import ReferenceStrip
-from aggregator.privacy.rules import is_steady, operator_names, privacy_class, restriction
+from aggregator.privacy.plan.codec import raws_of, value_of
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.rules import is_steady, operator_names, privacy_class, restriction
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind, Logical
 from aggregator.schema.wire import frame
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.conftest import TODAY
 from tests.unit.privacy.operators.single import operator, rule, timestamp
 from tests.unit.privacy.shapes import Values

@@ -1,0 +1,177 @@
+"""What a policy's paths leave of values without a schema.
+
+A path names one place, and its rule holds for a text, number or truth value that is there; nothing else does. What lies
+below a container is open only by its own path (`items[].sku`) or by `**`; what takes away holds for everything below.
+Names of an object that the policy writes out are the policy's words and stay; any other name is data, and passes only
+with its rule: `**` or `*` with `keep`, or `{key}` beside `{}`.
+
+Invariants: a place is shown by the policy's words alone (an unlisted name is `{}`), and what is decided for one place
+and type is decided once.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import NamedTuple
+
+from aggregator.budgets import JSON_PLACES
+from aggregator.privacy import operators
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.plan.plan import Call, Row
+from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.rules import Drop, EncryptDeterministic, Keep, Pseudonymize, beside
+from aggregator.schema.avro import Kind
+
+# Types of JSON, as operators know them.
+LEAVES: Mapping[str, Leaf] = {
+    "string": Leaf(Kind.STRING),
+    "integer": Leaf(Kind.LONG),
+    "number": Leaf(Kind.DOUBLE),
+    "boolean": Leaf(Kind.BOOLEAN),
+}
+NULL, NAME = "null", "name"
+# A path like `free.**` is open for shapes without end.
+MAXIMUM_PLACES = JSON_PLACES.limit
+_CONTAINERS = ("object", "array")
+_WRITTEN = frozenset((Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN))
+# Matches no step but wildcards.
+_NO_NAME = ""
+
+
+class Fate(NamedTuple):
+    """What happens to values of one type at one place.
+
+    Attributes:
+        row: The rule that fired, explained.
+        call: The operator to ask; None if the value stays or leaves.
+    """
+
+    row: Row
+    call: Call | None
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the value leaves."""
+        return self.row.operator == "drop"
+
+
+class Member(NamedTuple):
+    """A member of an object: where its value lies, and what happens to its name; None where that is the policy's."""
+
+    place: "Place"
+    name: Fate | None
+
+
+class Place:
+    """One place, as all paths of a policy see it.
+
+    Args:
+        allowed: The policy's paths.
+        alive: States of their automaton.
+        inherited: Rules that hold for all below.
+        path: In the policy's words.
+    """
+
+    def __init__(self, allowed: "AllowList", alive: frozenset[int], inherited: frozenset[int], path: str) -> None:
+        self.path = path
+        self.alive = alive
+        self._allowed = allowed
+        ending = allowed.matcher.matched(alive)
+        self._rules = inherited | ending
+        self._inherited = inherited | (ending & allowed.closing)
+        self._fates: dict[str, Fate] = {}
+        self._members: dict[str, Member] = {}
+        self._item: Place | None = None
+
+    @property
+    def opens_object(self) -> bool:
+        """Whether anything can be left of an object."""
+        return not self.alive.isdisjoint(self._allowed.to_members)
+
+    @property
+    def opens_array(self) -> bool:
+        """Whether anything can be left of an array."""
+        return not self.alive.isdisjoint(self._allowed.to_items)
+
+    def fate(self, kind: str) -> Fate:
+        """What happens to a value of a JSON type that has no parts."""
+        if kind not in self._fates:
+            self._fates[kind] = self._allowed.fate(self._rules, kind, self.path)
+        return self._fates[kind]
+
+    def item(self) -> "Place":
+        """The place of an array's items."""
+        if self._item is None:
+            self._item = self._below(self._allowed.matcher.advance(self.alive, paths.ITEMS), paths.ITEMS)
+        return self._item
+
+    def member(self, name: str) -> Member:
+        """The place of an object's member."""
+        is_written = name not in paths.WILD and self._allowed.matcher.names(self.alive, name)
+        step = name if is_written else _NO_NAME
+        if step not in self._members:
+            matcher = self._allowed.matcher
+            alive = matcher.advance(self.alive, step) | matcher.advance(self.alive, paths.VALUES)
+            place = self._below(alive, name if is_written else paths.VALUES)
+            self._members[step] = Member(place, None if is_written else self._name())
+        return self._members[step]
+
+    def _name(self) -> Fate:
+        rules = self._inherited | self._allowed.matcher.matched(self._allowed.matcher.advance(self.alive, paths.KEYS))
+        return self._allowed.fate(rules, NAME, paths.join(self.path, paths.KEYS))
+
+    def _below(self, alive: frozenset[int], step: str) -> "Place":
+        return self._allowed.place(alive, self._inherited, paths.join(self.path, step))
+
+
+class AllowList:
+    """A policy's paths on one topic, on one day.
+
+    Args:
+        scope: What the policy says; its default is to drop.
+        today: Decides which `keep` has expired.
+    """
+
+    def __init__(self, scope: Scope, today: date) -> None:
+        self._scope = scope
+        self._today = today
+        self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
+        self.closing = frozenset(n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Keep))
+        opening = (n for n, item in enumerate(scope.rules) if not isinstance(item.rule, Drop))
+        self.to_members, self.to_items = self.matcher.leading_to(frozenset(opening))
+        self._places = 0
+        self._shared: dict[tuple[frozenset[int], frozenset[int]], Place] = {}
+        self.root = Place(self, self.matcher.start, frozenset(), "")
+
+    def place(self, alive: frozenset[int], inherited: frozenset[int], path: str) -> Place:
+        """A place below another one; of too many, those that are treated alike are one, under the path of the first."""
+        self._places += 1
+        if self._places <= MAXIMUM_PLACES:
+            return Place(self, alive, inherited, path)
+        if (alive, inherited) not in self._shared:
+            self._shared[alive, inherited] = Place(self, alive, inherited, path)
+        return self._shared[alive, inherited]
+
+    def fate(self, rules: frozenset[int], kind: str, path: str) -> Fate:
+        """What happens at a place."""
+        decision = self._scope.decide(rules, frozenset(), self._today)
+        rule, because, call = decision.rule, decision.because, None
+        if kind in _CONTAINERS:  # open by what lies below, and by that alone
+            because = because if isinstance(rule, Drop) else f"{because}; {rule.operator} does not take {kind}"
+            rule = Drop()
+        elif not isinstance(rule, Keep | Drop) and kind != NULL:
+            leaf = LEAVES["string" if kind == NAME else kind]
+            result = operators.result(rule, leaf)
+            if result is None or result.kind not in _WRITTEN or (kind == NAME and not _tells_apart(rule, result)):
+                because = f"{because}; {rule.operator} does not take {'names' if kind == NAME else kind}"
+                rule = Drop()
+            else:
+                context = operators.context(rule, self._scope.topic, path, self._today)
+                call = Call(rule, leaf, result, context, beside(rule))
+        shown = Decision(rule, because)
+        return Fate(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)
+
+
+def _tells_apart(rule: object, result: Leaf) -> bool:
+    """A constant would make all names one."""
+    return isinstance(rule, Pseudonymize | EncryptDeterministic) and result.kind is Kind.STRING

@@ -1,0 +1,161 @@
+"""Strips JSON values without a schema: what no path of the policy names is not there afterwards.
+
+Invariants: the output is in one form (sorted names, no spaces), whatever the spelling of the input; a record for which
+an operator failed, or in which two names became one, is rejected as a whole.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from aggregator.budgets import BATCH_JSON_BYTES
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import Reason
+from aggregator.privacy import operators
+from aggregator.privacy.column import ABSENT, Column, Counts, Looked, joined
+from aggregator.privacy.distinct import CAPACITY, Distinct
+from aggregator.privacy.guard import Malformed
+from aggregator.privacy.json.allowlist import AllowList
+from aggregator.privacy.json.text import Json, read_json, write_json
+from aggregator.privacy.json.walk import Asking, Building, at_path
+from aggregator.privacy.plan.leaf import Shown
+from aggregator.privacy.plan.plan import Call, Row
+from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.precedence import Scope
+from aggregator.privacy.policy.rules import is_steady
+from aggregator.privacy.strip import Rejection, ReportRow
+from aggregator.privacy.tally import told
+
+NULL = "null"
+
+
+class JsonValues:
+    """Strips the values of one topic; what `programs.Programs` is for values with a schema.
+
+    Args:
+        scope: What the policy says.
+        keys: Key rings by name.
+    """
+
+    def __init__(self, scope: Scope, keys: Mapping[str, KeyRing]) -> None:
+        self._scope = scope
+        self._keys = keys
+        self._looks = {path: paths.steps(path) for path in sorted(scope.looked_at)}
+        self._day: date | None = None
+        self._calls: dict[Call, Distinct] = {}
+        self._seen: Counter[Row] = Counter()
+        self._failed: Counter[Row] = Counter()
+
+    def begin(self, today: date) -> None:
+        """A new batch: what was open may have expired."""
+        if today != self._day:
+            self._day = today
+            self._calls = {call: made for call, made in self._calls.items() if is_steady(call.rule)}
+            self._root = AllowList(self._scope, today).root
+
+    def open(self, values: Sequence[bytes | None]) -> Callable[[], Column]:
+        """What strips the values of the batch that was begun; see `programs.Programs`."""
+        return partial(self.strip, values)
+
+    def strip(self, values: Sequence[bytes | None]) -> Column:
+        """Strip the values of the batch that was begun, so many bytes of them at once as their budget says.
+
+        Raises:
+            ConfigError: a key can not be read.
+        """
+        cuts = list(_cuts(values))
+        if len(cuts) < 3:  # noqa: PLR2004 - one part, between two cuts
+            return self._part(values)
+        parts = [(np.arange(start, end), self._part(values[start:end])) for start, end in pairwise(cuts)]
+        return joined(len(values), parts)
+
+    def _part(self, values: Sequence[bytes | None]) -> Column:
+        records = [(place, self._read(value)) for place, value in enumerate(values) if value is not None]
+        rejected = {place: record for place, record in records if isinstance(record, Rejection)}
+        good = [(place, record) for place, record in records if not isinstance(record, Rejection)]
+        shown = {place: dict(self._shown(record)) for place, (record,) in good}
+        asking = Asking()
+        for place, (record,) in good:
+            asking.left(record, self._root, shown[place])
+        self._seen.update(asking.seen)
+        results = {call: self._call(call).results(raws) for call, raws in asking.wanted.items()}
+        counts: dict[int, Counts] = {}
+        contents: list[bytes | None] = [None] * len(values)
+        for place, (record,) in good:
+            building = Building(results)
+            made = building.left(record, self._root, shown[place])
+            if building.failed or building.is_merged:
+                self._failed.update(building.failed)
+                rejected[place] = Rejection(Reason.OPERATOR_FAILED)
+            else:
+                contents[place], counts[place] = write_json(made), building.counts
+        return Column(
+            contents, rejected, _summed(counts, counts), lambda lost: _summed(counts, lost), self._looked(shown, values)
+        )
+
+    def report(self) -> list[ReportRow]:
+        """What was met so far: each place in the policy's words, by the types that its values had."""
+        return [
+            told(
+                None,
+                row,
+                seen=seen,
+                null=seen if row.type == NULL else 0,
+                transformed=0 if row.type == NULL or row.operator == "keep" else seen - self._failed[row],
+                rejected=self._failed[row],
+            )
+            for row, seen in sorted(self._seen.items())
+        ]
+
+    @staticmethod
+    def _read(value: bytes) -> tuple[Json] | Rejection:
+        try:
+            return (read_json(value),)
+        except Malformed as error:
+            return Rejection(error.reason)
+
+    def _shown(self, record: Json) -> Iterator[tuple[str, Shown]]:
+        for path, steps in self._looks.items():
+            found = at_path(record, steps)
+            if found is not None:
+                yield path, found
+
+    def _looked(self, shown: Mapping[int, Mapping[str, Shown]], values: Sequence[bytes | None]) -> dict[str, Looked]:
+        found = {}
+        for path in self._scope.looks:
+            there = {place: held[path] for place, held in shown.items() if path in held}
+            codes = np.full(len(values), ABSENT, np.int64)
+            codes[list(there)] = range(len(there))
+            found[path] = Looked(codes, list(there.values()))
+        return found
+
+    def _call(self, call: Call) -> Distinct:
+        if call not in self._calls:
+            named = call.rule, call.leaf, self._keys
+            capacity = CAPACITY if operators.remembers(call.rule) else 0
+            made = operators.build(*named, call.context)
+            self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
+        return self._calls[call]
+
+
+def _cuts(values: Sequence[bytes | None]) -> Iterator[int]:
+    """Where parts of the batch begin, and where the last one ends."""
+    yield 0
+    held = 0
+    for place, value in enumerate(values):
+        held += len(value or b"")
+        if held > BATCH_JSON_BYTES.limit and place:
+            yield place
+            held = len(value or b"")
+    yield len(values)
+
+
+def _summed(counts: Mapping[int, Counts], places: Collection[int]) -> Counts:
+    whole: Counts = Counter()
+    for place in places:
+        whole.update(counts.get(place, ()))
+    return whole

@@ -1,0 +1,168 @@
+"""Follows an allow list through one JSON value, twice: to collect what operators will be asked, then to build.
+
+Invariant: both ways ask the same questions in the same order; what is built holds kept parts and operators' results.
+"""
+
+import math
+import struct
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from aggregator.privacy.column import Counts
+from aggregator.privacy.json.allowlist import NULL, Fate, Member, Place
+from aggregator.privacy.json.text import Json
+from aggregator.privacy.plan.codec import Raw
+from aggregator.privacy.plan.leaf import Shown
+from aggregator.privacy.plan.plan import Call, Row
+from aggregator.privacy.plan.side_inputs import entity
+from aggregator.schema.avro import Kind
+
+_DOUBLE = struct.Struct("<d")
+_DROPPED = object()
+_KINDS = {dict: "object", list: "array", str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
+    """What others see of the value at a path; None for null and for nothing."""
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return math.nan if isinstance(value, dict | list) else value  # there, but nothing that anybody can compare
+
+
+class _Walk(ABC):
+    """One way through a value."""
+
+    def left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
+        """What is left of a whole value; null if nothing is."""
+        made = self._left(value, place, beside)
+        return None if made is _DROPPED else made
+
+    @abstractmethod
+    def met(self, fate: Fate) -> None:
+        """A value that is no null has this fate."""
+
+    @abstractmethod
+    def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
+        """The operator's answer."""
+
+    @abstractmethod
+    def named(self, made: dict[str, Any], name: str, member: Member) -> str:
+        """The name of a member that stays."""
+
+    def _left(self, value: Json, place: Place, beside: Mapping[str, Shown]) -> Any:
+        if isinstance(value, dict) and place.opens_object:
+            return self._object(value, place, beside)
+        if isinstance(value, list) and place.opens_array:
+            item = place.item()
+            return [made for part in value if (made := self._left(part, item, beside)) is not _DROPPED]
+        fate = place.fate(NULL if value is None else _KINDS[type(value)])
+        self.met(fate)
+        if fate.is_dropped:
+            return _DROPPED
+        return value if fate.call is None else self._changed(value, fate, fate.call, beside)
+
+    def _object(self, value: dict[str, Any], place: Place, beside: Mapping[str, Shown]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, part in value.items():
+            member = place.member(name)
+            if member.name is not None and member.name.is_dropped:
+                self.met(member.name)
+                continue
+            inner = self._left(part, member.place, beside)
+            if inner is not _DROPPED:
+                made[self.named(made, name, member)] = inner
+        return made
+
+    def _changed(self, value: Json, fate: Fate, call: Call, beside: Mapping[str, Shown]) -> Any:
+        raw = _raw(value)
+        return self.asked(fate, call, (raw, entity(beside.get(call.beside))) if call.beside else raw)
+
+
+class Asking(_Walk):
+    """Collects what operators must see, and counts what is there."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[Call, set[Raw]] = defaultdict(set)
+        self.seen: Counter[Row] = Counter()
+
+    def met(self, fate: Fate) -> None:
+        """One more."""
+        self.seen[fate.row] += 1
+
+    def asked(self, _fate: Fate, call: Call, raw: Raw) -> Any:
+        """To be asked for."""
+        self.wanted[call].add(raw)
+
+    def named(self, _made: dict[str, Any], name: str, member: Member) -> str:
+        """Names that are data are met, and perhaps asked for."""
+        if member.name is not None:
+            self.met(member.name)
+            if member.name.call is not None:
+                self.wanted[member.name.call].add(name.encode())
+        return name
+
+
+class Building(_Walk):
+    """Builds what is left of one record.
+
+    Args:
+        results: What the operators made of what was collected.
+
+    Attributes:
+        counts: What was removed and changed.
+        failed: Leaves without a result; if there are any, what was built is worth nothing.
+        is_merged: Whether two names became one; the same.
+    """
+
+    def __init__(self, results: Mapping[Call, Mapping[Raw, Raw]]) -> None:
+        self._results = results
+        self.counts: Counts = Counter()
+        self.failed: set[Row] = set()
+        self.is_merged = False
+
+    def met(self, fate: Fate) -> None:
+        """Count what leaves."""
+        if fate.is_dropped and fate.row.type != NULL:
+            self.counts[fate.row.path or ".", "drop"] += 1
+
+    def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
+        """What the operator made of it."""
+        found = self._results[call].get(raw)
+        value = None if found is None else _value(call, found)
+        if found is None or (isinstance(value, float) and not math.isfinite(value)):
+            self.failed.add(fate.row)
+            return None
+        self.counts[fate.row.path or ".", fate.row.operator] += 1
+        return value
+
+    def named(self, made: dict[str, Any], name: str, member: Member) -> str:
+        """The name as it is, or its token; never one that is there already."""
+        fate = member.name
+        if fate is not None and fate.call is not None:
+            name = str(self.asked(fate, fate.call, name.encode()))
+        self.is_merged |= name in made
+        return name
+
+
+def _raw(value: Json) -> Raw:
+    """A value as operators' memory knows it."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bool):
+        return bytes([value])
+    return _DOUBLE.pack(value) if isinstance(value, float) else value
+
+
+def _value(call: Call, raw: Raw) -> Json:
+    """An operator's result as JSON."""
+    if call.result.nullable:
+        return None
+    if call.result.kind is Kind.STRING:
+        return str(raw, "utf-8")
+    if call.result.kind is Kind.DOUBLE:
+        number: float = _DOUBLE.unpack(raw)[0]
+        return number
+    value: Json = raw
+    return value

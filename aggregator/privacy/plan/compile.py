@@ -1,0 +1,205 @@
+"""Compiles writer schema and policy into a plan.
+
+The plan's nodes are pairs of a schema's node and a context (which patterns are still alive, which rules and tags were
+inherited): one record type used at two places gets two nodes when the places differ in what happens below them.
+
+Invariants: every leaf is decided by exactly one rule; a container lives only if something below it does, so that no
+recursive shell of nothing remains; the result depends on the arguments only.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import date
+from typing import NamedTuple
+
+from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
+from aggregator.errors import DeadLetterError, Reason
+from aggregator.privacy import operators
+from aggregator.privacy.plan.containers import settle
+from aggregator.privacy.plan.derived import derive
+from aggregator.privacy.plan.leaf import Leaf, leaf_of
+from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode, Row
+from aggregator.privacy.plan.side_inputs import with_looks
+from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.precedence import Decision, Scope
+from aggregator.privacy.policy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize, beside
+from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
+
+# Beyond so many, equal contexts share nodes and report lines.
+MAXIMUM_PLACES = SCHEMA_PLACES.limit
+_LETTERS_OF_A_TAG = 8
+
+
+class _Context(NamedTuple):
+    """What is known on arrival at a node; equal contexts are treated alike."""
+
+    node: int
+    alive: frozenset[int]
+    rules: frozenset[int]
+    tags: frozenset[str]
+
+
+def compile_plan(text: str, scope: Scope, today: date) -> Plan:
+    """Compile a plan.
+
+    Args:
+        text: The writer's schema.
+        scope: What the policy says about the topic.
+        today: Decides which `keep` has expired.
+
+    Raises:
+        DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported.
+    """
+    compiler = _Compiler(text, scope, today)
+    try:
+        root = compiler.visit(_Context(compiler.schema.root, compiler.matcher.start, frozenset(), frozenset()), "")
+    except RecursionError:
+        raise DeadLetterError(
+            Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
+        ) from None
+    calls = tuple(compiler.calls)
+    marked, looks = with_looks(compiler.schema, compiler.nodes, root, scope.looked_at)
+    nodes = settle(marked, root, calls, compiler.undeclared)
+    seen = {look.path for look in looks}
+    lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
+    rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
+    schema = derive(compiler.schema, nodes, root, calls, scope.policy)
+    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema, looks, tuple(compiler.rows))
+
+
+def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
+    """A leaf may be lost with its container, whatever its own rule says: a map without keys, for example."""
+    if node.call in lonely:
+        row = row._replace(because=f"{row.because}; the field that it looks at is not there: redacted")
+    if node.action is not Action.DROP or row.operator == "drop":
+        return row
+    return row._replace(because=f"{row.because}; its container is dropped", operator="drop", privacy_class="removed")
+
+
+class _Compiler:
+    """Walks schema and patterns together; every node gets its number before its children."""
+
+    def __init__(self, text: str, scope: Scope, today: date) -> None:
+        self.scope = scope
+        self.today = today
+        self.schema = parse(text)
+        self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
+        for path in scope.looked_at:
+            self.matcher.tell_apart(paths.steps(path))
+        self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
+        self.nodes: list[PlanNode] = []
+        self.calls: dict[Call, int] = {}
+        self.rows: dict[int, Row] = {}
+        self.undeclared: set[int] = set()
+        self.known: dict[_Context, int] = {}
+        self.above: dict[_Context, int] = {}
+        self.decided: dict[tuple[frozenset[int], frozenset[str]], Decision] = {}
+        self.labels = 0
+
+    def visit(self, at: _Context, path: str) -> int:
+        node = self.schema.nodes[at.node]
+        shared = self.above.get(at, self.known.get(at) if len(self.nodes) > MAXIMUM_PLACES else None)
+        if shared is not None:
+            return shared
+        here = self.matcher.matched(at.alive)
+        tags = at.tags if node.tags <= at.tags else at.tags | node.tags
+        self.afford(path, tags)
+        if node.kind not in CONTAINERS or (node.kind is Kind.RECORD and not node.fields):
+            return self.leaf(leaf_of(node), at._replace(rules=at.rules | here, tags=tags), path)
+        number = self.add(PlanNode(node.kind, Action.WALK, path, at.node))
+        inside = at._replace(rules=at.rules | (here & self.covering), tags=tags)
+        if node.kind is Kind.RECORD:  # every cycle passes through one
+            self.above[at] = self.known[at] = number
+        children = self.children(node, inside, path)
+        self.above.pop(at, None)
+        self.nodes[number] = replace(self.nodes[number], children=children)
+        return number
+
+    def children(self, node: Node, inside: _Context, path: str) -> tuple[int, ...]:
+        match node.kind:
+            case Kind.RECORD:
+                return tuple(
+                    self.step(inside._replace(node=item.node, tags=inside.tags | item.tags), path, item.name)
+                    for item in node.fields
+                )
+            case Kind.UNION:
+                return tuple(self.branch(inside._replace(node=branch), path) for branch in node.children)
+            case Kind.ARRAY:
+                return (self.step(inside._replace(node=node.children[0]), path, paths.ITEMS),)
+            case _:
+                return (
+                    self.key(inside, paths.join(path, paths.KEYS)),
+                    self.step(inside._replace(node=node.children[0]), path, paths.VALUES),
+                )
+
+    def step(self, inside: _Context, path: str, step: str) -> int:
+        return self.visit(inside._replace(alive=self.matcher.advance(inside.alive, step)), paths.join(path, step))
+
+    def branch(self, inside: _Context, path: str) -> int:
+        """A branch has no step of its own; a null beside others says nothing that the others do not."""
+        if self.schema.nodes[inside.node].kind is not Kind.NULL:
+            return self.visit(inside, path)
+        number = self.add(PlanNode(Kind.NULL, Action.KEEP, path, inside.node))
+        reaching = inside._replace(rules=inside.rules | self.matcher.matched(inside.alive))
+        if not isinstance(self.decide(reaching).rule, Keep):
+            self.undeclared.add(number)
+        return number
+
+    def key(self, inside: _Context, path: str) -> int:
+        self.afford(path, inside.tags)
+        alive = self.matcher.advance(inside.alive, paths.KEYS)
+        at = inside._replace(alive=alive, rules=inside.rules | self.matcher.matched(alive))
+        return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)
+
+    def leaf(self, leaf: Leaf, at: _Context, path: str, *, of_map: bool = False) -> int:
+        decision = self.decide(at)
+        rule, because = decision.rule, decision.because
+        call = None
+        if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
+            result = operators.result(rule, leaf)
+            if result is None or (of_map and not _fits_map_key(rule, result)):
+                because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
+                rule = Drop()
+            else:
+                context = operators.context(rule, self.scope.topic, path, self.today)
+                made = Call(rule, leaf, result, context, beside(rule))
+                call = self.calls.setdefault(made, len(self.calls))
+        action = Action.DROP if isinstance(rule, Drop) else Action.KEEP if call is None else Action.APPLY
+        published = rule.operator if call is not None or (at.tags and action is Action.KEEP) else ""
+        node = PlanNode(leaf.kind, action, path, at.node, size=leaf.size or len(leaf.symbols), published=published)
+        number = self.add(node if call is None else replace(node, call=call))
+        decision = Decision(rule, because)
+        shown = leaf.kind.value if leaf.logical is None else f"{leaf.kind.value} ({leaf.logical.name})"
+        tags = tuple(sorted(at.tags))
+        self.rows[number] = Row(path, shown, tags, because, rule.operator, decision.privacy_class)
+        return number
+
+    def decide(self, at: _Context) -> Decision:
+        asked = (at.rules, at.tags)
+        if asked not in self.decided:
+            self.decided[asked] = self.scope.decide(at.rules, at.tags, self.today)
+        return self.decided[asked]
+
+    def afford(self, path: str, tags: Collection[str]) -> None:
+        """One more place.
+
+        Raises:
+            DeadLetterError: the schema means more places, or more words about them, than its budget.
+        """
+        self.labels += len(path) + _LETTERS_OF_A_TAG * len(tags)
+        if len(self.nodes) >= SCHEMA_NODES.limit or self.labels > SCHEMA_LABELS.limit:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                "writer schema refused: with its tags and the policy's rules it means more places than "
+                f"{SCHEMA_NODES.limit:,}, or longer paths than {SCHEMA_LABELS.limit:,} characters over all of them",
+                hint="use fewer tags in the types that it names again and again, or flatten it",
+            )
+
+    def add(self, node: PlanNode) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+
+def _fits_map_key(rule: AnyRule, result: Leaf) -> bool:
+    """A key is a string, and a constant would make all entries one."""
+    return isinstance(rule, Pseudonymize | EncryptDeterministic) and result.kind is Kind.STRING

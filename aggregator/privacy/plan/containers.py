@@ -1,0 +1,118 @@
+"""Settles what happens to containers, once every leaf is decided.
+
+Invariants: a container that holds nothing live is dropped, one that holds nothing touched is kept as a whole, and
+nothing below a dropped container is anything but dropped. What has no leaves at all (a chain of records that hold
+only the next one) is kept where a rule keeps its nulls. A record at the root always stays, be it without fields: the
+record itself is counted and delivered.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from aggregator.privacy.plan.plan import Action, Call, PlanNode
+from aggregator.privacy.plan.unions import NULL, Branch, merged
+from aggregator.schema.avro import CONTAINERS, Kind
+
+
+def settle(nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], undeclared: set[int]) -> tuple[PlanNode, ...]:
+    """Give containers their action, and unions their output.
+
+    Args:
+        nodes: With every leaf decided.
+        root: Where a value begins.
+        calls: The plan's operator calls.
+        undeclared: Null branches that no rule keeps.
+    """
+    closed = _fixpoint(nodes, lambda number, held: _is_closed(nodes, number, undeclared, held))
+    live = _fixpoint(nodes, lambda number, held: number not in closed or _lives(nodes, number, held))
+    if nodes[root].kind is Kind.RECORD:
+        live.add(root)
+    touched = _fixpoint(nodes, lambda number, held: _is_touched(nodes, number, live, held))
+    acted = [replace(node, action=_action(number, node, live, touched)) for number, node in enumerate(nodes)]
+    reached = _reached(acted, root)
+    final = [node if number in reached else replace(node, action=Action.DROP) for number, node in enumerate(acted)]
+    return tuple(_with_routes(node, final, calls) for node in final)
+
+
+def _is_leaf(node: PlanNode) -> bool:
+    return node.kind not in CONTAINERS or not node.children
+
+
+def _fixpoint(nodes: Sequence[PlanNode], holds: Callable[[int, set[int]], bool]) -> set[int]:
+    """The smallest set of nodes that the rule closes; only what holds a node that was added is looked at again."""
+    above: list[list[int]] = [[] for _ in nodes]
+    for number, node in enumerate(nodes):
+        for child in node.children:
+            above[child].append(number)
+    held: set[int] = set()
+    waiting = list(range(len(nodes)))  # from the end: children come last
+    while waiting:
+        number = waiting.pop()
+        if number not in held and holds(number, held):
+            held.add(number)
+            waiting += (outer for outer in above[number] if outer not in held)
+    return held
+
+
+def _is_closed(nodes: Sequence[PlanNode], number: int, undeclared: set[int], held: set[int]) -> bool:
+    """Whether something in it is not kept by a rule."""
+    node = nodes[number]
+    if _is_leaf(node):
+        return node.action is not Action.KEEP or number in undeclared
+    return not held.isdisjoint(node.children)
+
+
+def _lives(nodes: Sequence[PlanNode], number: int, held: set[int]) -> bool:
+    node = nodes[number]
+    if _is_leaf(node):
+        return node.action is not Action.DROP
+    if node.kind is Kind.MAP:
+        return held.issuperset(node.children)
+    return any(child in held and not _is_bare_null(node, nodes[child]) for child in node.children)
+
+
+def _is_bare_null(union: PlanNode, child: PlanNode) -> bool:
+    return union.kind is Kind.UNION and child.kind is Kind.NULL
+
+
+def _is_touched(nodes: Sequence[PlanNode], number: int, live: set[int], held: set[int]) -> bool:
+    node = nodes[number]
+    if _is_leaf(node):
+        return node.action is not Action.KEEP
+    return any(child in held or child not in live for child in node.children)
+
+
+def _action(number: int, node: PlanNode, live: set[int], touched: set[int]) -> Action:
+    if _is_leaf(node) or number in touched:
+        return node.action if number in live else Action.DROP
+    return Action.KEEP if number in live else Action.DROP
+
+
+def _reached(nodes: Sequence[PlanNode], root: int) -> set[int]:
+    """Nodes that some value can reach without passing through something dropped."""
+    reached: set[int] = set()
+    waiting = [root]
+    while waiting:
+        number = waiting.pop()
+        if number not in reached:
+            reached.add(number)
+            waiting += () if nodes[number].action is Action.DROP else nodes[number].children
+    return reached
+
+
+def _with_routes(node: PlanNode, nodes: Sequence[PlanNode], calls: Sequence[Call]) -> PlanNode:
+    if node.kind is not Kind.UNION or node.action is Action.DROP:
+        return node
+    routes, branches = merged([_branch(nodes[child], calls) for child in node.children])
+    return replace(node, routes=routes, branches=branches)
+
+
+def _branch(node: PlanNode, calls: Sequence[Call]) -> Branch:
+    if node.kind is Kind.NULL:
+        return Branch(NULL)
+    if node.action is Action.DROP:
+        return Branch(None, to_null=True)
+    result = calls[node.call].result if node.call >= 0 else None
+    kind = node.kind if result is None else result.kind
+    named = kind in (Kind.RECORD, Kind.ENUM, Kind.FIXED)
+    return Branch(f"{kind} {node.source}" if named else kind, to_null=result is not None and result.nullable)

@@ -1,0 +1,139 @@
+"""A plan: what happens to every part of a value of one writer schema, on one topic, under one policy.
+
+The plan is a graph with the shape of the bytes, not of the schema's text: a reader that follows it meets every byte of
+a record once, knows what to do with it, and needs neither schema nor policy. A compiled kernel needs nothing else.
+
+Invariants: frozen, holds names of keys and never a key, and every leaf of the writer schema has a row that says which
+rule fired. Recursive types are cycles.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.policy.rules import AnyRule
+from aggregator.schema.avro import Kind
+
+
+class Action(StrEnum):
+    """What happens to a node's bytes."""
+
+    KEEP = "keep"  # copied, with everything below
+    DROP = "drop"  # skipped, with everything below
+    APPLY = "apply"  # a leaf whose value an operator replaces
+    WALK = "walk"  # a container whose parts differ
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """One type in one context.
+
+    Attributes:
+        kind: Avro type.
+        action: What happens to it.
+        path: Where it lies, for reports; the shortest way for parts of recursive types.
+        source: Number of the node in the writer's schema.
+        children: Plan nodes: a record's fields in order, an array's items, a map's key and value, a union's branches.
+        call: Number of the operator call of an APPLY leaf, else -1.
+        size: Bytes of a fixed; number of symbols of an enum.
+        routes: For each branch of a union the branch of the output that it is written to.
+        branches: For each branch of the output union the branch that gives its type; -1 is a null that was added.
+        published: What the derived schema says was done here; empty for nothing.
+        look: Number of the look at this leaf; -1 where nobody looks.
+    """
+
+    kind: Kind
+    action: Action
+    path: str
+    source: int
+    children: tuple[int, ...] = ()
+    call: int = -1
+    size: int = 0
+    routes: tuple[int, ...] = ()
+    branches: tuple[int, ...] = ()
+    published: str = ""
+    look: int = -1
+
+
+class Call(NamedTuple):
+    """An operator on one type of leaf; leaves of the same rule and type share it.
+
+    Attributes:
+        rule: The operator with its parameters.
+        leaf: What it takes.
+        result: What it makes.
+        context: What else its results depend on (a place, a day); empty for most.
+        beside: Path of the field whose value the operator sees beside each of its own; empty for most.
+    """
+
+    rule: AnyRule
+    leaf: Leaf
+    result: Leaf
+    context: str = ""
+    beside: str = ""
+
+
+class Look(NamedTuple):
+    """A leaf that is looked at for another's sake; one path has several where a union holds several types."""
+
+    path: str
+    leaf: Leaf
+
+
+class Row(NamedTuple):
+    """One leaf of the writer schema, explained."""
+
+    path: str
+    type: str
+    tags: tuple[str, ...]
+    because: str
+    operator: str
+    privacy_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The compiled plan.
+
+    Attributes:
+        topic: Edge topic.
+        policy: Name, version and hash of the policy.
+        nodes: The graph.
+        root: Where a value begins.
+        calls: Operator calls.
+        rows: Every leaf, explained.
+        schema: Text of the derived schema.
+        looks: Leaves whose values others see.
+        leaves: Number of each row's node.
+    """
+
+    topic: str
+    policy: tuple[str, int, str]
+    nodes: tuple[PlanNode, ...]
+    root: int
+    calls: tuple[Call, ...]
+    rows: tuple[Row, ...]
+    schema: str
+    looks: tuple[Look, ...] = ()
+    leaves: tuple[int, ...] = ()
+
+    @property
+    def dropped(self) -> bool:
+        """Whether nothing of the value is left, not even a record without fields."""
+        return self.nodes[self.root].action is Action.DROP
+
+    def to_json(self) -> str:
+        """The whole plan as canonical JSON; safe to store and to show."""
+        plain = {
+            "topic": self.topic,
+            "policy": self.policy,
+            "nodes": [asdict(node) for node in self.nodes],
+            "root": self.root,
+            "calls": [(call.rule.model_dump(mode="json"), *call[1:]) for call in self.calls],
+            "rows": [row._asdict() for row in self.rows],
+            "schema": self.schema,
+            "looks": self.looks,
+        }
+        return json.dumps(plain, separators=(",", ":"), sort_keys=True)

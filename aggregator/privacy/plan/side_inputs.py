@@ -1,0 +1,81 @@
+"""Leaves that others look at: the entity of a shifted date, the fields of a record's conditions.
+
+Invariant: a path leads to one place in a record, through records and unions only, so that a record has one value there
+at most; the compiler gives every node along it a context of its own. What can not be found so is nowhere.
+"""
+
+import struct
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from aggregator.privacy.plan.codec import value_of
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
+from aggregator.privacy.plan.plan import Look, PlanNode
+from aggregator.privacy.policy import paths
+from aggregator.schema.avro import Kind, Schema
+
+_SHOWN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM, Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE}
+_UUID_BYTES = 16
+_FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}
+
+
+def with_looks(
+    schema: Schema, nodes: Sequence[PlanNode], root: int, wanted: Collection[str]
+) -> tuple[list[PlanNode], tuple[Look, ...]]:
+    """Mark the leaves at these paths.
+
+    Args:
+        schema: The writer's.
+        nodes: The plan's.
+        root: Where a value begins.
+        wanted: Paths of names.
+
+    Returns:
+        The nodes, and what is looked at: several for one path where a union holds several types.
+    """
+    marked, looks = list(nodes), list[Look]()
+    for path in sorted(set(wanted)):
+        for number in _leaves(schema, nodes, root, paths.steps(path)):
+            marked[number] = replace(marked[number], look=len(looks))
+            looks.append(Look(path, leaf_of(schema.nodes[nodes[number].source])))
+    return marked, tuple(looks)
+
+
+def _leaves(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> Iterator[int]:
+    node = nodes[number]
+    if node.kind is Kind.UNION:
+        for child in node.children:
+            yield from _leaves(schema, nodes, child, steps)
+    elif not steps:
+        if node.kind in _SHOWN:
+            yield number
+    elif node.kind is Kind.RECORD:
+        for item, child in zip(schema.nodes[node.source].fields, node.children, strict=False):
+            if item.name == steps[0]:
+                yield from _leaves(schema, nodes, child, steps[1:])
+
+
+def entity(value: Shown | None) -> Value | None:
+    """What may stand for somebody; yes, no and floating point numbers do not."""
+    return None if isinstance(value, bool | float) else value
+
+
+def shown(leaf: Leaf, raw: Any) -> Shown:
+    """What others see of a raw value.
+
+    Raises:
+        UnicodeDecodeError: not with a value that the guard has passed.
+    """
+    if leaf.kind is Kind.BOOLEAN:
+        return raw not in (b"\0", False)
+    if leaf.kind in _FLOATS:
+        number: float = _FLOATS[leaf.kind].unpack(raw)[0]
+        return number
+    value = value_of(leaf, raw)
+    if not leaf.is_uuid:
+        return value
+    if isinstance(value, bytes):
+        return str(uuid.UUID(bytes=value)) if len(value) == _UUID_BYTES else value
+    return str(value).lower()

@@ -1,0 +1,82 @@
+"""What a configuration and its policies say against each other, before anything runs.
+
+Invariant: every fault of every policy is told at once. Topics are judged by name: those that a rule or a policy writes
+out. What only open patterns match is judged when the topics are known, flow by flow.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+
+from aggregator.config.model import HubConfig, TopicRule
+from aggregator.config.patterns import branches, full_matches
+from aggregator.errors import ConfigError
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.rules import Drop, Keep
+
+COMPACT = "compact"
+
+
+def read_policies(config: HubConfig, today: date) -> Mapping[Path, Policy]:
+    """The policies that a configuration names.
+
+    Raises:
+        ConfigError: one of them can not be read, or does not go with the configuration; every fault.
+    """
+    policies: dict[Path, Policy] = {}
+    faults: list[str] = []
+    for path in sorted({rule.policy for rule in config.topics}):
+        try:
+            policies[path] = load_policy(path)
+        except ConfigError as error:
+            faults += error.lines
+    faults += [
+        f"{path}: {fault}"
+        for path, policy in policies.items()
+        for fault in dict.fromkeys([*_keys(config, policy), *_topics(config, path, policy, today)])
+    ]
+    if faults:
+        raise ConfigError(faults, hint="correct this, then: aggregator config lint")
+    return policies
+
+
+def _keys(config: HubConfig, policy: Policy) -> Iterator[str]:
+    for name in sorted(policy.keys() - config.keys.keys()):
+        yield f"key {name} is used here, and is not under `keys:` of the configuration"
+
+
+def _topics(config: HubConfig, path: Path, policy: Policy, today: date) -> Iterator[str]:
+    for rule in config.topics:
+        for topic in sorted(_named(rule, policy)) if rule.policy == path else ():
+            try:
+                yield from _faults(rule, policy, topic, today)
+            except ConfigError as error:
+                yield error.message
+
+
+def _named(rule: TopicRule, policy: Policy) -> set[str]:
+    """Topics that the rule takes, as far as somebody wrote their names."""
+    patterns = [rule.match, *policy.topics]
+    names = sorted({branch.literal for pattern in patterns for branch in branches(pattern) if branch.whole})
+    return {name for name, taken in zip(names, full_matches(rule.match, names), strict=True) if taken and name}
+
+
+def _faults(rule: TopicRule, policy: Policy, topic: str, today: date) -> Iterator[str]:
+    view = policy.view(topic)
+    if rule.lake is not None and view.value_format == "json":
+        yield f"topic {topic} has JSON values, which no table can hold without a schema; its rule may not name a `lake`"
+    if COMPACT in rule.central_config.get("cleanup.policy", "") and drops_key(policy, topic, today):
+        yield f"topic {topic} {LOSES_KEYS}"
+
+
+# What a compacted topic without keys is: the broker refuses its records.
+LOSES_KEYS = (
+    "is compacted at central, and this policy drops its keys: give `key:` another operator, or set `cleanup.policy:"
+    " delete` under `central_config`"
+)
+
+
+def drops_key(policy: Policy, topic: str, today: date) -> bool:
+    """Whether no record of the topic keeps a key."""
+    rule = policy.view(topic).key
+    return isinstance(rule, Drop) or (isinstance(rule, Keep) and rule.expired(today))

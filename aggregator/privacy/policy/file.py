@@ -1,0 +1,269 @@
+"""The policy file: what happens to data, by what the schema's tags say it is and by where it lies.
+
+Invariants: unknown keys are refused at every level, all faults are told at once with their lines, no fault quotes a
+value, and the hash depends on the meaning of the file only, not on its order or layout.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from aggregator.config.document import Document, Fault, Place, read_document, show_place
+from aggregator.config.patterns import full_matches
+from aggregator.errors import ConfigError
+from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.parameters.conditions import Condition
+from aggregator.privacy.policy.rules import (
+    AnyRule,
+    Drop,
+    Keep,
+    Model,
+    PrivacyClass,
+    Rule,
+    most_restrictive,
+    operator_names,
+    privacy_class,
+)
+
+KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
+ValueFormat = Literal["avro", "json"]
+
+T = TypeVar("T")
+
+
+def _path(value: str) -> str:
+    paths.steps(value)
+    return value
+
+
+def _pattern(value: str) -> str:
+    full_matches(value, [])
+    return value
+
+
+def _closing(rule: AnyRule) -> AnyRule:
+    if isinstance(rule, Keep):
+        raise ValueError("`keep` is a default per topic only: write it under the topic")  # noqa: TRY004 - pydantic's way
+    if rule.operator not in ("drop", "nullify", "redact"):
+        raise ValueError("a default is `drop`, `nullify` or `redact`; anything else is said per tag or path")
+    return rule
+
+
+def _topic_default(rule: AnyRule) -> AnyRule:
+    return rule if isinstance(rule, Keep) else _closing(rule)
+
+
+def _of_tag(rule: AnyRule) -> AnyRule:
+    if privacy_class(rule) is PrivacyClass.CLEAR and getattr(rule, "reason", None) is None:
+        raise ValueError(
+            f"a tag takes {rule.operator} with these parameters only with `reason`, `owner` and `expires`: "
+            "a value can pass it whole"
+        )
+    return rule
+
+
+def _of_key(rule: AnyRule) -> AnyRule:
+    if rule.operator not in ("keep", "drop", "pseudonymize"):
+        raise ValueError("a key takes `keep`, `drop` or `pseudonymize`; anything else could merge all keys into one")
+    return rule
+
+
+def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(value)))
+
+
+class TopicPolicy(Model):
+    """What happens on the topics that one pattern matches.
+
+    Attributes:
+        key: Operator of the record key; None drops it.
+        headers: Names that pass.
+        fields: Path to operator.
+        format: How keys are read; None decides per key.
+        default: For leaves that neither a tag nor a path names; None leaves it to the policy's.
+        value_format: `avro` (the default), or `json`: values without a schema, of which only what a path names is left.
+        drop_record: Conditions; a record that meets any of them is left out, and counted.
+    """
+
+    key: Annotated[Rule, AfterValidator(_of_key)] | None = None
+    headers: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
+    fields: dict[Annotated[str, AfterValidator(_path)], Rule] = Field(default_factory=dict)
+    format: KeyFormat | None = None
+    default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
+    value_format: ValueFormat | None = None
+    drop_record: tuple[Condition, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_written(self) -> Self:
+        """Without a schema nobody knows which names are data: what passes is written out, or opened as a whole."""
+        if self.value_format != "json":
+            return self
+        if isinstance(self.default, Keep):
+            raise ValueError("JSON has no schema: open it by paths, not by `default: keep`")  # noqa: TRY004 - pydantic's way
+        for path, rule in self.fields.items():
+            if paths.steps(path)[-1] in (paths.ANY, paths.ANY_DEPTH) and not isinstance(rule, Keep | Drop):
+                raise ValueError(
+                    f"JSON has no schema: a path that ends in a wildcard takes `keep` or `drop`, not {rule.operator}, "
+                    "because the names of its fields would pass in clear; write them out, or use `{key}` and `{}`"
+                )
+        return self
+
+    @field_validator("headers", "fields", "drop_record", mode="before")
+    @classmethod
+    def _nothing_written(cls, value: Any, info: ValidationInfo) -> Any:
+        empty: Any = {} if info.field_name == "fields" else ()
+        return empty if value is None else value
+
+
+class TopicView(Model):
+    """Everything that a policy says about one edge topic, from all the patterns that match it."""
+
+    key: Rule
+    headers: tuple[str, ...]
+    fields: tuple[tuple[str, Rule], ...]
+    format: KeyFormat | None
+    default: Rule
+    value_format: ValueFormat
+    drop_record: tuple[Condition, ...]
+
+
+class Policy(Model):
+    """One version of one policy; frozen, and safe to ship: keys are names in it."""
+
+    policy: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    version: Annotated[int, Field(ge=1)]
+    default: Annotated[Rule, AfterValidator(_closing)] = Drop()
+    tags: dict[Annotated[str, StringConstraints(min_length=1)], Annotated[Rule, AfterValidator(_of_tag)]] = Field(
+        default_factory=dict
+    )
+    topics: dict[Annotated[str, AfterValidator(_pattern)], TopicPolicy] = Field(default_factory=dict)
+
+    @field_validator("tags", "topics", mode="before")
+    @classmethod
+    def _nothing_written(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical form, in hex."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def view(self, topic: str) -> TopicView:
+        """What holds for one edge topic; where several patterns match, the most restrictive of each.
+
+        Raises:
+            ConfigError: patterns that both match name different key formats.
+        """
+        found = [self.topics[pattern] for pattern in sorted(self.topics) if full_matches(pattern, [topic])[0]]
+        key_formats: list[KeyFormat | None] = [item.format for item in found]
+        value_formats: list[ValueFormat | None] = [item.value_format for item in found]
+        headers = set.intersection(*(set(item.headers) for item in found)) if found else set()
+        return TopicView(
+            key=most_restrictive([item.key or Drop() for item in found] or [Drop()]),
+            headers=tuple(sorted(headers)),
+            fields=tuple((path, rule) for item in found for path, rule in sorted(item.fields.items())),
+            format=self._one(topic, "key formats", "format", key_formats),
+            default=most_restrictive([item.default or self.default for item in found] or [self.default]),
+            value_format=self._one(topic, "value formats", "value_format", value_formats) or "avro",
+            drop_record=tuple(condition for item in found for condition in item.drop_record),
+        )
+
+    def _one(self, topic: str, what: str, name: str, said: Collection[T | None]) -> T | None:
+        formats = {form for form in said if form is not None}
+        if len(formats) > 1:
+            raise ConfigError(
+                f"policy {self.policy} names two {what} for topic {topic}: {', '.join(sorted(map(str, formats)))}",
+                hint=f"leave `{name}` in one of the patterns that match it",
+            )
+        return formats.pop() if formats else None
+
+    def keys(self) -> frozenset[str]:
+        """Names of the keys that some rule uses; the hub's configuration must have them all."""
+        return frozenset(name for rule in self._rules() if (name := getattr(rule, "key", None)) is not None)
+
+    def _rules(self) -> Iterator[AnyRule]:
+        yield from self.tags.values()
+        for topic in self.topics.values():
+            yield from topic.fields.values()
+            if topic.key is not None:
+                yield topic.key
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy file.
+
+    Raises:
+        ConfigError: every fault, each with file and line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", hint="name a readable policy file under `policy:`") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8", hint="save the file as UTF-8") from None
+    return parse_policy(text, str(path))
+
+
+def parse_policy(text: str, name: str = "policy") -> Policy:
+    """Read a policy's text; `name` stands for the file in errors.
+
+    Raises:
+        ConfigError: every fault, each with line.
+    """
+    document = read_document(text)
+    faults = list(document.faults)
+    policy = None
+    if not faults or document.data is not None:
+        try:
+            policy = Policy.model_validate(document.data)
+        except ValidationError as error:
+            faults += _faults(error, document)
+    if policy is None or faults:
+        lines = sorted({(fault.line or document.line(fault.place), _told(fault)) for fault in faults})
+        raise ConfigError([f"{name}:{line}: {told}" for line, told in lines], hint="correct the lines named above")
+    return policy
+
+
+def _told(fault: Fault) -> str:
+    return f"{show_place(fault.place)}: {fault.message}"
+
+
+def _faults(error: ValidationError, document: Document) -> Iterator[Fault]:
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        place = _written(item["loc"], document)
+        message = item["msg"].removeprefix("Value error, ")
+        yield Fault(place, "is no key that a policy has here" if item["type"] == "extra_forbidden" else message)
+
+
+def _written(place: tuple[int | str, ...], document: Document) -> Place:
+    """The place as the file has it: pydantic adds steps of its own for unions and map keys."""
+    found: Place = ()
+    for step in place:
+        if (*found, step) in document.lines:
+            found = (*found, step)
+        elif step not in ("[key]", *operator_names()) and not isinstance(step, int):
+            return (*found, step) if _is_mapping(found, document.data) else found
+    return found
+
+
+def _is_mapping(place: Place, data: Any) -> bool:
+    for step in place:
+        data = data[step]
+    return isinstance(data, Mapping)

@@ -1,0 +1,17 @@
+"""What all parameters are: frozen, so that calls can be shared, and silent about what they refuse."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from aggregator.privacy.policy import paths
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# Another field of the same record.
+FieldPath = Annotated[str, StringConstraints(max_length=1000), AfterValidator(paths.exact)]
+
+
+class Model(BaseModel):
+    """Frozen, closed, and silent about the values that it refuses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)

@@ -1,0 +1,185 @@
+"""Which rule decides a leaf: explicit path, then tag, then default; at one level the most restrictive.
+
+Invariant: what can leave a value whole (`keep`, and whatever `strength` says) counts on a tagged leaf only with reason,
+owner and a future expiry, and is void otherwise, as if it were not written. What has ended closes, also below an open
+wildcard. A wildcard without a reason takes no less than the tag does, and an undeclared tag closes.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import NamedTuple
+
+from aggregator.privacy.policy import paths
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.policy.rules import (
+    AnyRule,
+    Drop,
+    Justified,
+    Keep,
+    PrivacyClass,
+    beside,
+    is_steady,
+    most_restrictive,
+    privacy_class,
+)
+
+
+class PathRule(NamedTuple):
+    """A rule under `fields:`, or the key's rule with no path."""
+
+    path: str
+    rule: AnyRule
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The path taken apart; empty for the value as a whole."""
+        return paths.steps(self.path) if self.path else ()
+
+    @property
+    def is_wild(self) -> bool:
+        """Whether it names its places by a wildcard."""
+        return not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(self.steps)
+
+    @property
+    def covers_below(self) -> bool:
+        """Whether the rule holds for what lies below: all do, but a `keep` for one step opens that step only."""
+        return not (isinstance(self.rule, Keep) and self.steps[-1:] == (paths.ANY,))
+
+
+class Decision(NamedTuple):
+    """The rule that fired, and where it stands."""
+
+    rule: AnyRule
+    because: str
+
+    @property
+    def privacy_class(self) -> str:
+        """The class's name in lower case."""
+        return privacy_class(self.rule).name.lower()
+
+
+class Scope(NamedTuple):
+    """What a policy says about the values, or the keys, of one edge topic.
+
+    Attributes:
+        topic: Edge topic.
+        policy: Name, version and hash, for whatever is derived.
+        rules: Rules by path.
+        tags: Rules by tag.
+        default: For leaves without tag and path.
+        closed: For undeclared tags and expired rules; never `keep`.
+        looks: Paths of fields that conditions on whole records ask for.
+    """
+
+    topic: str
+    policy: tuple[str, int, str]
+    rules: tuple[PathRule, ...]
+    tags: Mapping[str, AnyRule]
+    default: AnyRule
+    closed: AnyRule
+    looks: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Paths whose values others see: those of conditions, and of what operators look at."""
+        named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
+        return frozenset(self.looks) | frozenset(path for rule in named if (path := beside(rule)))
+
+    def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
+        """The decision for a leaf.
+
+        Args:
+            rules: Numbers of the path rules that reach it.
+            tags: Its own and inherited tags.
+            today: Decides what has expired.
+        """
+        reaching = [self.rules[number] for number in sorted(rules)]
+        by_tag = {tag: self._of_tag(tag, today) for tag in sorted(tags)}
+        of_tags = most_restrictive(list(by_tag.values())) if by_tag else None
+        void = [item for item in reaching if not _holds(item, of_tags, today)]
+        valid = [item for item in reaching if item not in void]
+        note = "".join(f" ({_why(item, today)})" for item in void)
+        ended = any(_has_ended(item.rule, today) for item in void)
+        if valid:
+            winner = most_restrictive([item.rule for item in valid])
+            closing = of_tags or self._closing
+            if ended and most_restrictive([winner, closing]) != winner:
+                return Decision(closing, f"path {void[0].path} has ended{note}")
+            path = min(item.path for item in valid if item.rule == winner)
+            return Decision(winner, f"path {path}{note}" if path else f"key{note}")
+        if of_tags is not None:
+            tag = next(tag for tag, rule in by_tag.items() if rule == of_tags)
+            return Decision(of_tags, f"tag {tag}{'' if tag in self.tags else ' (undeclared)'}{note}")
+        if _has_ended(self.default, today):
+            return Decision(self.closed, f"default{note}; its keep expired on {getattr(self.default, 'expires', '')}")
+        return Decision(self._closing if ended else self.default, f"default{note}")
+
+    @property
+    def _closing(self) -> AnyRule:
+        """What holds where something has ended: the default, if that closes."""
+        return self.closed if isinstance(self.default, Keep) else self.default
+
+    def _of_tag(self, tag: str, today: date) -> AnyRule:
+        rule = self.tags.get(tag, self.closed)
+        return rule if not leaves_whole(rule) or _is_justified(rule, today) else self.closed
+
+
+def leaves_whole(rule: AnyRule) -> bool:
+    """Whether a value can pass the rule as it is."""
+    return privacy_class(rule) is PrivacyClass.CLEAR
+
+
+def _is_justified(rule: AnyRule, today: date) -> bool:
+    return isinstance(rule, Justified) and rule.justified(today)
+
+
+def _has_ended(rule: AnyRule, today: date) -> bool:
+    return isinstance(rule, Justified) and rule.expired(today)
+
+
+def _holds(item: PathRule, of_tags: AnyRule | None, today: date) -> bool:
+    """Whether a path's rule counts: not ended, free to open what it opens, and no wildcard below a tag."""
+    rule = item.rule
+    if of_tags is None:
+        return not _has_ended(rule, today)
+    if _is_justified(rule, today):
+        return True
+    if leaves_whole(rule) or _has_ended(rule, today):
+        return False
+    return not item.is_wild or privacy_class(rule) >= privacy_class(of_tags)
+
+
+def _why(item: PathRule, today: date) -> str:
+    what = f"{item.rule.operator} of {item.path or 'the key'} is void"
+    if _has_ended(item.rule, today):
+        return f"{what}: expired on {getattr(item.rule, 'expires', '')}"
+    if leaves_whole(item.rule):
+        return f"{what}: a tagged field needs reason, owner and expires"
+    return f"{what}: a wildcard takes no less than a tag"
+
+
+def value_scope(policy: Policy, topic: str) -> Scope:
+    """What holds for the values of a topic."""
+    view = policy.view(topic)
+    rules = tuple(PathRule(path, rule) for path, rule in view.fields)
+    looks = sorted({path for condition in view.drop_record for path in condition.fields()})
+    return _scope(policy, topic, rules, view.default)._replace(looks=tuple(looks))
+
+
+def json_scope(scope: Scope) -> Scope:
+    """The same for values without a schema: no tags, and what no path names leaves."""
+    return scope._replace(tags={}, default=Drop())
+
+
+def key_scope(policy: Policy, topic: str) -> Scope:
+    """What holds for the keys of a topic: the key's operator for all of it, and the tags of a key's schema.
+
+    An operator that would make another key of the same one tomorrow drops it: order and compaction rest on keys.
+    """
+    scope = _scope(policy, topic, (PathRule("", policy.view(topic).key),), Drop())
+    return scope._replace(tags={tag: rule if is_steady(rule) else Drop() for tag, rule in policy.tags.items()})
+
+
+def _scope(policy: Policy, topic: str, rules: tuple[PathRule, ...], default: AnyRule) -> Scope:
+    identity = (policy.policy, policy.version, policy.hash)
+    return Scope(topic, identity, rules, policy.tags, default, policy.default)

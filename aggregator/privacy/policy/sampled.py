@@ -1,0 +1,76 @@
+"""Which of two rules leaves more of a value, tried on sample values where the rules alone do not prove it.
+
+Invariants: swapping the rules mirrors the verdict. A sample can only refute: what it does not tell apart stays `other`,
+and whoever tells a verdict says that it is a sample's. Rules with a key, and foreign code, are not tried.
+"""
+
+import struct
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date
+
+from aggregator.privacy import operators
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.policy import rules
+from aggregator.privacy.policy.rules import AnyRule
+from aggregator.privacy.policy.strictness import Verdict
+from aggregator.schema.avro import Kind
+
+_UNTRIED = (rules.Pseudonymize, rules.DateShift, rules.Encrypt, rules.EncryptDeterministic, rules.Custom)
+_STEMS = (
+    "jane",
+    "Żółć",
+    "2024-05-06",
+    "1984-12-31T23:59:59",
+    "4111111111111111",
+    "+49 30 1234567",
+    "SW1A 1AA",
+    "12345",
+)
+_WEB = ("jane.doe@example.com", "joe@example.org", "192.0.2.7", "192.0.3.9", "2001:db8::1", "2001:db8:1::1",
+        "https://example.com/a?b=c#d", "https://example.org/x", "52.5200,13.4050", "52.5211,13.4111")  # fmt: skip
+_TEXTS = (*_WEB, *(stem[:length] for stem in _STEMS for length in range(len(stem) + 1)))
+_NUMBERS = sorted({sign * base * 10**power for sign in (-1, 1) for base in (0, 1, 3, 5, 15, 49) for power in range(8)})
+_DOUBLES = [number / 1000 for number in _NUMBERS]
+_SAMPLES: Mapping[Kind, Sequence[Value]] = {
+    Kind.STRING: _TEXTS,
+    Kind.INT: [number for number in _NUMBERS if abs(number) < 2**31],
+    Kind.LONG: _NUMBERS,
+    Kind.DOUBLE: [struct.pack("<d", number) for number in _DOUBLES],
+    Kind.FLOAT: [struct.pack("<f", number) for number in _DOUBLES],
+}
+_DAY = date(2026, 1, 1)
+
+
+def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Verdict:
+    """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
+    values = _samples(leaf)
+    if isinstance(before, _UNTRIED) or isinstance(after, _UNTRIED) or not values:
+        return Verdict.OTHER
+    old, new = (_results(rule, leaf, values) for rule in (before, after))
+    less, more = _follows(new, old), _follows(old, new)
+    if less == more:
+        return Verdict.OTHER
+    return Verdict.STRICTER if less else Verdict.LOOSER
+
+
+def _samples(leaf: Leaf) -> Sequence[Value]:
+    if leaf.kind is Kind.ENUM:
+        return leaf.symbols
+    return _SAMPLES.get(leaf.kind, ())
+
+
+def _results(rule: AnyRule, leaf: Leaf, values: Sequence[Value]) -> list[Hashable]:
+    operator = operators.build(rule, leaf, {}, operators.context(rule, "", "", _DAY))
+    made: list[Hashable] = []
+    for value in values:
+        try:
+            made += operator([value])
+        except (ValueError, OverflowError, TypeError):
+            made.append(value)  # a record that is lost tells at least that it is this one
+    return made
+
+
+def _follows(result: Sequence[Hashable], source: Sequence[Hashable]) -> bool:
+    """Whether one result can be told from the other, for every sample."""
+    known: dict[Hashable, Hashable] = {}
+    return all(known.setdefault(before, after) == after for before, after in zip(source, result, strict=True))

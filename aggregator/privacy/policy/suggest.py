@@ -1,0 +1,243 @@
+"""Suggestions for a policy: which fields of a sample look like personal data, by what is in them and by their names.
+
+Invariants: an answer holds paths, shares and rules, never a value. Free text that holds an address among other words is
+redacted as a whole; what nothing is known of is not mentioned, because it is dropped anyway. A sample proves presence,
+never absence.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aggregator.config.patterns import literal
+from aggregator.escapes import quoted, visible
+from aggregator.privacy.operators import detectors
+from aggregator.privacy.policy import paths
+from aggregator.schema.avro import Kind, Node, Schema, parse
+
+_DETECTORS: Mapping[str, Callable[[str], Iterable[detectors.Span]]] = {
+    "email": detectors.emails,
+    "iban": detectors.ibans,
+    "card": detectors.cards,
+    "ip": detectors.ips,
+    "jwt": detectors.jwts,
+    "phone": detectors.phones,
+}
+# A detector that speaks of most values, and of nearly all of each of them, says what the field is.
+_MOST = 0.8
+_LONGEST = 4096
+_TEXTUAL = (Kind.STRING, Kind.INT, Kind.LONG)
+# Words of a field's name, in the order in which they decide.
+_NAMES: tuple[tuple[str, str], ...] = (
+    ("email", r"e?mails?"),
+    ("phone", r"phones?|mobile|msisdn|telephone|tel|fax"),
+    ("iban", r"iban"),
+    ("card", r"pan|card|cards|cardnumber|creditcard"),
+    ("ip", r"ip|ipaddress"),
+    ("secret", r"password|passwd|pwd|secret|token|jwt|session|cookie|apikey"),
+    ("id", r"ssn|nin|passport|licence|license|taxid|vat|bsn|pesel|cpf|customer|user|person|patient|member|account"),
+    ("birth", r"birth|birthday|birthdate|dob|born"),
+    ("name", r"firstname|lastname|surname|fullname|username|givenname|familyname|forename|nickname"),
+    ("address", r"address|street|zip|zipcode|postcode|postal|city"),
+    ("place", r"lat|lon|lng|latitude|longitude|geo|location|gps"),
+    ("text", r"comment|comments|note|notes|message|description|remark|remarks|feedback|text|body"),
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NAMES_OF_PEOPLE = re.compile(r"(first|last|full|given|family|middle|sur|nick|maiden|user|customer|passenger)_name")
+
+
+class Template(NamedTuple):
+    """What is suggested for one kind of data."""
+
+    tag: str
+    rule: str
+
+
+_TEMPLATES: Mapping[str, Template] = {
+    "email": Template("PII.EMAIL", "{{pseudonymize: {{key: {key}, domain: email, normalize: email}}}}"),
+    "phone": Template("PII.PHONE", "{{pseudonymize: {{key: {key}, domain: phone, normalize: e164}}}}"),
+    "iban": Template("PII.BANK", "drop"),
+    "card": Template("PII.CARD", "drop"),
+    "ip": Template("PII.IP", "mask_ip"),
+    "jwt": Template("PII.SECRET", "drop"),
+    "secret": Template("PII.SECRET", "drop"),
+    "id": Template("PII.ID", "{{pseudonymize: {{key: {key}, domain: {key}}}}}"),
+    "birth": Template("PII", "drop"),
+    "name": Template("PII", "drop"),
+    "address": Template("PII", "drop"),
+    "place": Template("PII", "drop"),
+    "text": Template("PII.TEXT", "redact"),
+}
+
+
+class Suggestion(NamedTuple):
+    """One path that looks like personal data.
+
+    Attributes:
+        path: Where it lies.
+        values: Values looked at, without nulls.
+        shares: Detector to the share of values in which it found something.
+        by_name: What its name says it is, or empty.
+        tag: Suggested tag for the schema.
+        rule: Suggested rule, as YAML.
+    """
+
+    path: str
+    values: int
+    shares: Mapping[str, float]
+    by_name: str
+    tag: str
+    rule: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    values: int = 0
+    texts: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    whole: Counter[str] = field(default_factory=Counter)
+
+
+def suggestions(text: str, records: Iterable[Any], *, key: str = "customer") -> list[Suggestion]:
+    """Look at a sample.
+
+    Args:
+        text: The writers' schema.
+        records: Values as plain JSON, as `schema.plain.decoded` gives them.
+        key: Name of the key in suggested rules.
+
+    Raises:
+        DeadLetterError: the text is no Avro schema.
+    """
+    schema = parse(text)
+    seen: dict[str, _Seen] = {path: _Seen() for path in _declared(schema)}
+    for record in records:
+        for path, value in _values(schema, schema.root, record, ""):
+            _look(seen.setdefault(path, _Seen()), value)
+    found = (_suggestion(path, one, key) for path, one in seen.items())
+    return [one for one in found if one is not None]
+
+
+def _look(seen: _Seen, value: str | int) -> None:
+    text = str(value)[:_LONGEST]
+    seen.values += 1
+    seen.texts += isinstance(value, str)
+    signs = len(text.strip()) or 1
+    for name, detect in _DETECTORS.items():
+        spans = list(detect(text))
+        if spans:
+            seen.found[name] += 1
+            seen.whole[name] += sum(end - start for start, end in spans) >= _MOST * signs
+
+
+def _suggestion(path: str, seen: _Seen, key: str) -> Suggestion | None:
+    by_name = named(path)
+    kind = _kind(seen) or by_name
+    if kind == "phone" and by_name:  # the weakest detector: a passport's digits look like one
+        kind = by_name
+    if not kind:
+        return None
+    shares = {name: seen.found[name] / seen.values for name in _DETECTORS if seen.found[name]}
+    template = _TEMPLATES[kind]
+    return Suggestion(path, seen.values, shares, by_name, template.tag, template.rule.format(key=key))
+
+
+def _kind(seen: _Seen) -> str:
+    """What the values say: what most of them are as a whole, or text in which something was found."""
+    for name in _DETECTORS:
+        if seen.values and seen.whole[name] >= _MOST * seen.values and (name != "phone" or seen.texts):
+            return name
+    return "text" if seen.found and seen.texts else ""  # a number that looks like one of a card is any number
+
+
+def named(path: str) -> str:
+    """What a path's last name says it is, or empty."""
+    last = re.sub(r"\[\]|\.\{\}|\.\{key\}", "", path).rpartition(".")[2]
+    words = [word.casefold() for word in _WORD.findall(last)]
+    if _NAMES_OF_PEOPLE.search("_".join(words)):
+        return "name"
+    candidates = [*words, "".join(words)]
+    return next((kind for kind, names in _NAMES if any(re.fullmatch(names, word) for word in candidates)), "")
+
+
+def _declared(schema: Schema) -> Iterator[str]:
+    """Paths of every leaf that can hold a word or a number; a type inside itself is followed once."""
+
+    def walk(number: int, path: str, above: frozenset[int]) -> Iterator[str]:
+        node = schema.nodes[number]
+        if number in above:
+            return
+        if node.kind in _TEXTUAL and _is_plain(node):
+            yield path
+        if node.kind is Kind.MAP:
+            yield paths.join(path, paths.KEYS)
+        for inner, child in _steps(node, path):
+            yield from walk(child, inner, above | {number})
+
+    return walk(schema.root, "", frozenset())
+
+
+def _steps(node: Node, path: str) -> Iterator[tuple[str, int]]:
+    step = {Kind.ARRAY: paths.ITEMS, Kind.MAP: paths.VALUES}.get(node.kind)
+    for one in node.fields:
+        yield paths.join(path, one.name), one.node
+    for child in node.children:
+        yield path if step is None else paths.join(path, step), child
+
+
+def _is_plain(node: Node) -> bool:
+    return node.logical is None
+
+
+def _values(schema: Schema, number: int, value: Any, path: str) -> Iterator[tuple[str, str | int]]:
+    """Path and content of every word and number in a record."""
+    node = schema.nodes[number]
+    if node.kind is Kind.UNION:
+        child = next((child for child in node.children if _fits(schema.nodes[child], value)), None)
+        if child is not None:
+            yield from _values(schema, child, value, path)
+    elif node.kind is Kind.RECORD and isinstance(value, dict):
+        for one in node.fields:
+            yield from _values(schema, one.node, value.get(one.name), paths.join(path, one.name))
+    elif node.kind is Kind.ARRAY and isinstance(value, list):
+        for item in value:
+            yield from _values(schema, node.children[0], item, paths.join(path, paths.ITEMS))
+    elif node.kind is Kind.MAP and isinstance(value, dict):
+        for name, item in value.items():
+            yield paths.join(path, paths.KEYS), name
+            yield from _values(schema, node.children[0], item, paths.join(path, paths.VALUES))
+    elif node.kind in _TEXTUAL and _is_plain(node) and isinstance(value, str | int):
+        yield path, value
+
+
+def _fits(node: Node, value: Any) -> bool:
+    """Whether a decoded value may be of this branch; names of fields tell records apart."""
+    match node.kind:
+        case Kind.RECORD:
+            return isinstance(value, dict) and value.keys() == {one.name for one in node.fields}
+        case Kind.MAP:
+            return isinstance(value, dict)
+        case Kind.ARRAY:
+            return isinstance(value, list)
+        case Kind.INT | Kind.LONG:
+            return isinstance(value, int) and not isinstance(value, bool)
+        case Kind.STRING:
+            return isinstance(value, str)
+    return False
+
+
+def as_yaml(topic: str, found: Iterable[Suggestion]) -> list[str]:
+    """Lines to paste under `topics:` of a policy, with the evidence as comments."""
+    fields = [
+        f"    {quoted(one.path or '**')}: {one.rule}    # {visible(f'{one.tag}; {evidence(one)}')}"
+        for one in sorted(found, key=lambda one: one.tag)
+    ]
+    return [f"{quoted(literal(topic))}:", "  fields:" if fields else "  fields: {}", *fields]
+
+
+def evidence(one: Suggestion) -> str:
+    """Why, in words."""
+    seen = [f"{name} in {share:.0%} of {one.values:,} values" for name, share in one.shares.items()]
+    return ", ".join([*seen, *(["its name"] if one.by_name else [])])
