@@ -9,12 +9,13 @@ from aggregator.errors import AnotherHub, ConfigError
 from tests.shown import check_command, shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
-README = DOCUMENTS[0].read_text(encoding="utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("words", shown_commands(README), ids=" ".join)
-def test_every_command_of_the_readme_exists(words):
+@pytest.mark.parametrize("words", shown_commands(README + OPERATE), ids=" ".join)
+def test_every_command_that_is_shown_exists(words):
     """Each is a command of ours, and takes the options that it is shown with."""
     check_command(words)
 
@@ -29,15 +30,14 @@ def test_the_readme_shows_the_smallest_configuration_as_it_is():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_path_in_the_documents_is_there(document):
-    """Links and named files of the tree exist."""
+    """Links and named files of the tree exist; a link is relative to its document."""
     text = document.read_text(encoding="utf-8")
-    paths = re.findall(r"\]\(([^)#:]+)\)", text)
-    paths += re.findall(r"`((?:aggregator|tests|configs|schemas|jobs)/[\w./-]+)`", text)
-    missing = [path for path in paths if not (ROOT / path).exists()]
-    assert not missing
+    linked = [document.parent / path for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)]
+    named = [ROOT / path for path in re.findall(r"`((?:aggregator|tests|configs|schemas|jobs)/(?!\d)[\w./-]+)`", text)]
+    assert [str(path) for path in linked + named if not path.exists()] == []
 
 
-def test_the_exit_codes_of_the_readme_are_those_of_the_errors():
+def test_the_exit_codes_that_are_told_are_those_of_the_errors():
     """6 and 78 in the table are the codes of the error tree."""
-    table = re.findall(r"^\| (\d+) \|", README, re.MULTILINE)
+    table = re.findall(r"^\| (\d+) \|", OPERATE, re.MULTILINE)
     assert {str(AnotherHub.exit_code), str(ConfigError.exit_code), "0", "1", "3", "4", "5"} == set(table)
