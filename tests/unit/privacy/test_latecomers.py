@@ -168,12 +168,12 @@ def test_no_patience_is_no_wait(topic):
     assert passed(topic(registry, 0.0), registry, batch(frame(7, b"x")))[1] == 0.0
 
 
-@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(5)])
-def test_what_comes_within_its_time_is_delivered(topic, seed):
+def test_what_comes_within_its_time_is_delivered(topic):
     """Property over ids, times and distances: in time, delivered; never known, dead; and no wait beyond its bound."""
+    seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     draw = random.Random(seed)
-    for _ in range(8):
+    for _ in range(40):
         registry = LateRegistry(draw.choice([0.0, 0.001, 0.02]))
         ids = draw.sample(range(1, 10_000), draw.randint(1, 40))
         never = {one for one in ids if draw.random() < 0.3}
