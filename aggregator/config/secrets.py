@@ -5,6 +5,7 @@ Invariant: no value is kept in a model, shown in a repr, or named in an error.
 
 import base64
 import binascii
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from aggregator.errors import ConfigError
 
+# Names the file in memory with the variables that a hub's workers may resolve (`engine/environment.py`).
+HANDED_ON = "AGGREGATOR_SECRETS"
 MINIMUM_KEY_BYTES = 32
 HIGHEST_VERSION = 255
 
@@ -34,7 +37,8 @@ class SecretRef:
             ConfigError: the variable or the file is not there or is empty.
         """
         if self.scheme == "env":
-            value = (os.environ if environ is None else environ).get(self.target, "")
+            found = os.environ if environ is None else environ
+            value = found.get(self.target) or _handed_on(found).get(self.target, "")
             if not value:
                 raise ConfigError(f"secret {self}: the variable is not set", hint=f"export {self.target}, or use file:")
             return value
@@ -45,6 +49,16 @@ class SecretRef:
         if not value:
             raise ConfigError(f"secret {self}: the file is empty", hint="write the secret into it")
         return value
+
+
+def _handed_on(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that the process which started Spark keeps for its workers; none anywhere else."""
+    place = environ.get(HANDED_ON)
+    try:
+        found: dict[str, str] = json.loads(Path(place).read_bytes()) if place else {}
+    except OSError:  # that process has ended
+        return {}
+    return found
 
 
 def secret_ref(value: object) -> SecretRef:

@@ -1,8 +1,8 @@
 """What a suite of expectations says, read from the JSON that Great Expectations writes, without Great Expectations.
 
-Invariant: whatever the hub must know before it starts is known here: what happens to records that fail a rule, and
-that it can happen. Refuses a rule that is to divert records and names none: only for the conditions in DIVERTIBLE are
-the failing records found again.
+Invariant: whatever the hub must know before it starts is known here: what happens to records that fail a rule, that it
+can happen, and that nothing in a suite is code. Refuses a rule that is to divert records and names none: only for the
+conditions in DIVERTIBLE are the failing records found again.
 """
 
 import hashlib
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from aggregator.config.expectations import EVERY_TEXT, NO_PERSONAL_DATA, faults, is_column
+
 Action = Literal["hold", "divert", "warn"]
-NO_PERSONAL_DATA = "expect_column_values_to_hold_no_personal_data"
 # Conditions on single values; `lake/quality/conditions.py` holds one for each.
 DIVERTIBLE = frozenset(
     {
@@ -32,8 +33,6 @@ DIVERTIBLE = frozenset(
         "expect_column_values_to_not_match_regex_list",
     }
 )
-EVERY_TEXT = "*"
-_PARSERS = ("great_expectations", "spark")  # of a row_condition; the gate's frames are Spark's
 _OURS = "aggregator"
 _NAMES_IN_RULES = frozenset({"name", "on_failure", "view"})
 _NAMES_IN_SUITES = frozenset({"views"})
@@ -157,6 +156,9 @@ def _views_faults(data: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(views, dict) or not all(isinstance(path, str) and path for path in views.values()):
         yield f"meta.{_OURS}.views gives each view the path of an array or a map"
         return
+    if not all(map(is_column, (*views, *views.values()))):
+        yield f"meta.{_OURS}.views has names and paths of letters, digits, underscores and dots"
+        return
     for name in views:
         seen, at = {name}, name
         while (below := views[at].partition(".")[0]) in views and below != at:
@@ -186,9 +188,7 @@ def _rule_faults(rule: Rule, views: Mapping[str, str]) -> Iterator[str]:
         yield f"{rule.name}: there is no view {rule.view} under meta.{_OURS}.views"
     if rule.column == EVERY_TEXT and rule.type != NO_PERSONAL_DATA:
         yield f"{rule.name}: only {NO_PERSONAL_DATA} takes every column; name one"
-    condition, parser = rule.kwargs.get("row_condition"), rule.kwargs.get("condition_parser")
-    if isinstance(condition, str) and condition and parser not in _PARSERS:
-        yield f"{rule.name}: row_condition needs a condition_parser: {_listed(_PARSERS)}"
+    yield from (f"{rule.name}: {rule.type} {fault}" for fault in faults(rule.type, rule.kwargs))
     if rule.action != "divert":
         return
     if rule.type not in DIVERTIBLE:
@@ -196,7 +196,7 @@ def _rule_faults(rule: Rule, views: Mapping[str, str]) -> Iterator[str]:
             f"{rule.name} can not divert: a result of {rule.type} names no records, and this condition is not one that "
             f"the hub evaluates again; say on_failure hold or warn for it, or take one of {_listed(DIVERTIBLE)}"
         )
-    elif condition:
+    elif rule.kwargs.get("row_condition"):
         yield f"{rule.name} can not divert: the hub does not evaluate its row_condition again; say hold or warn for it"
 
 

@@ -1,7 +1,7 @@
 """The Spark session: the one place that names a Spark setting.
 
-Invariant: no secret and no payload in any setting; local masters listen on loopback only; tasks are retried and never
-run speculatively; cores stay free for the lake beside the slots.
+Invariant: no secret and no payload in any setting, and no secret in the environment of what it starts; local masters
+listen on loopback only; tasks are retried and never run speculatively; cores stay free for the lake beside the slots.
 """
 
 import os
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.engine.allocator import faster_malloc
+from aggregator.engine.environment import without_secrets
 from aggregator.errors import ConfigError
 
 # Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
@@ -74,7 +75,8 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with without_secrets(config):
+        session = builder.getOrCreate()
     _await_cores(session, config.replication.slots)
     return session
 

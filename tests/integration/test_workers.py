@@ -1,5 +1,6 @@
 """What a Python worker of Spark brings from one task into the next, and what it runs on."""
 
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from aggregator.config.model import HubConfig
+from aggregator.config.secrets import HANDED_ON, SecretRef
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.session import open_session
 from aggregator.replicate.cadence import Cadence
@@ -21,6 +23,7 @@ from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import wait_for
 
+SECRETS = {"TEST_PASSWORD": "a-password-of-the-test", "TEST_KEY": "a-key-of-the-test"}
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
@@ -31,12 +34,43 @@ pytestmark = [
 def spark(tmp_path_factory):
     """A session as a hub has it."""
     settings = {"master": "local[2,4]", "conf": {"spark.local.dir": str(tmp_path_factory.mktemp("spark"))}}
-    central = {"bootstrap_servers": "127.0.0.1:1"}
-    session = open_session(
-        HubConfig.model_validate({"hub": "h", "central": central, "edges": {}, "spark": settings}), "test-workers"
-    )
-    yield session
+    client = {"security.protocol": "SASL_SSL", "sasl.password": "env:TEST_PASSWORD"}
+    parts = {
+        "central": {"bootstrap_servers": "127.0.0.1:1", "client": client},
+        "keys": {"customer": {"current": 2, "versions": {1: "file:/nowhere", 2: "env:TEST_KEY"}}},
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in SECRETS.items():
+            patched.setenv(name, value)
+        hub = HubConfig.model_validate({"hub": "h", "edges": {}, "spark": settings} | parts)
+        session = open_session(hub, "test-workers")
+        yield session
+        assert {name: os.environ[name] for name in SECRETS} == SECRETS, "the hub itself keeps them"
     session.stop()
+
+
+def _reading(batches):
+    """What a worker sees of the secrets: in its environment, in its parents', and through their references."""
+    seen = [Path(f"/proc/{pid}/environ").read_bytes() for pid in ("self", os.getppid())]
+    seen.append(repr(os.environ).encode())
+    resolved = [SecretRef("env", name).resolve() for name in SECRETS]
+    for _ in batches:
+        there = [value for value in SECRETS.values() if any(value.encode() in one for one in seen)]
+        yield pa.RecordBatch.from_pydict({"there": [there], "resolved": [resolved]})
+
+
+def test_no_process_of_spark_has_a_secret_in_its_environment(spark):
+    """Neither the JVM nor a Python worker, as SQL or Python see it; a reference is resolved there all the same."""
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(_reading, "there array<string>, resolved array<string>").collect()
+    assert row.there == []
+    assert row.resolved == list(SECRETS.values())
+    for name in SECRETS:
+        (row,) = spark.sql(f"select reflect('java.lang.System', 'getenv', '{name}') as value").collect()
+        assert row.value in (None, "null")
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    environment = Path(f"/proc/{jvm}/environ").read_bytes()
+    assert not [value for value in SECRETS.values() if value.encode() in environment]
+    assert HANDED_ON.encode() in environment, "the search looks at the right process"
 
 
 def _archives(batches):

@@ -25,7 +25,7 @@ def test_the_list_of_what_can_divert_is_the_list():
 
 def test_the_example_is_a_suite(tmp_path):
     """Whoever copies it gets what the page says."""
-    (text,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    text, *_ = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "s.json").write_text(text)
     suite = load_suite(tmp_path / "s.json", "divert")
     assert [(rule.name, rule.view, rule.action) for rule in suite.rules] == [

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import BooleanType
 
-from aggregator.config.suites import NO_PERSONAL_DATA, Rule
+from aggregator.config.expectations import NO_PERSONAL_DATA
+from aggregator.config.suites import Rule
 from aggregator.privacy.operators import detectors
 
 DETECTORS: Mapping[str, Callable[[str], Any]] = {

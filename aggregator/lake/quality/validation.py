@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from aggregator.config.suites import EVERY_TEXT, Rule
+from aggregator.config.expectations import EVERY_TEXT
+from aggregator.config.suites import Rule
 from aggregator.errors import ConfigError
 from aggregator.lake.quality.frames import texts, view
 from aggregator.lake.quality.verdicts import Finding

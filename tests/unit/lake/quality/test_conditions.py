@@ -5,7 +5,8 @@ import sys
 
 import pyarrow as pa
 
-from aggregator.config.suites import DIVERTIBLE, NO_PERSONAL_DATA
+from aggregator.config.expectations import NO_PERSONAL_DATA
+from aggregator.config.suites import DIVERTIBLE
 from aggregator.lake.quality import conditions
 from aggregator.lake.quality.conditions import DETECTORS, holding
 from aggregator.privacy.policy.parameters.rewriting import ALL_DETECTORS
