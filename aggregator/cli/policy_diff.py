@@ -17,7 +17,7 @@ from aggregator.cli.policy_sources import FILE, required, schema_text
 from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.strictness import Verdict
+from aggregator.privacy.policy.strictness import Strictness
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import open_registry
 
@@ -64,7 +64,7 @@ def diff(
     except DeadLetterError as error:
         raise ConfigError(f"{schema or schemas}: {error.message}", hint=error.hint) from None
     loosened = any(change.verdict.loosens for change in changes)
-    shown = [change for change in changes if everything or change.verdict is not Verdict.SAME]
+    shown = [change for change in changes if everything or change.verdict is not Strictness.SAME]
     emit(_answer(before, after, shown, loosened=loosened), output, lambda: _text(shown, loosened=loosened))
     if loosened:
         raise SystemExit(EXIT_LOOSENED)

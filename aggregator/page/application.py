@@ -86,7 +86,7 @@ class Application:
         edge = _edge_of(frame, name)
         if seen is None or edge is None:
             return self._pages.parts("/edges", frame.key, lambda: {"awake": awake(frame)})
-        judged = self._explaining.verdict
+        judged = self._explaining.rule_match
         place = f"/edges/{name}"
         return self._pages.parts(place, frame.key, lambda: edge_place(frame, edge_page(seen, edge, judged)))
 

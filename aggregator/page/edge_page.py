@@ -15,10 +15,10 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.past import Change, Past, changes, pasts
 from aggregator.page.stripped import StrippedTopic, stripped
-from aggregator.plan.explanation import Verdict
+from aggregator.plan.explanation import RuleMatch
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50
-Judging = Callable[[str, str], Verdict]
+Judging = Callable[[str, str], RuleMatch]
 
 
 class TopicRow(NamedTuple):
@@ -140,10 +140,10 @@ def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:
     return tuple(sorted(rows, key=lambda row: (not row.why, row.topic)))
 
 
-def _standing(flows: list[FlowStatus], verdict: Verdict) -> str:
+def _standing(flows: list[FlowStatus], matched: RuleMatch) -> str:
     """Why some of a topic's flows are not read; empty where all are."""
-    if not verdict.replicated:
-        return verdict.why
+    if not matched.replicated:
+        return matched.why
     for flow in flows:
         if flow.gap:
             return f"held: {flow.gap.kind.value} {flow.gap} in partition {flow.partition}"
@@ -155,8 +155,8 @@ def _left(seen: Snapshot, edge: str, flowing: set[str], judged: Judging) -> tupl
     found = []
     for topic, partitions in seen.topics.get(edge, {}).items():
         if topic not in flowing:
-            verdict = judged(edge, topic)
+            matched = judged(edge, topic)
             held = [why.detail for source, why in seen.refused.items() if (source.edge, source.topic) == (edge, topic)]
             waits = f"held: {held[0]}" if held else "a rule wants it; no slot has taken it yet"
-            found.append(LeftTopic(topic, partitions, verdict.replicated, waits if verdict.replicated else verdict.why))
+            found.append(LeftTopic(topic, partitions, matched.replicated, waits if matched.replicated else matched.why))
     return tuple(sorted(found, key=lambda one: (not one.wanted, one.topic)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from aggregator.config.model import HubConfig
-from aggregator.plan.explanation import Explanation, Verdict, explanation, verdict
+from aggregator.plan.explanation import Explanation, RuleMatch, explanation, rule_match
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.topic import utc_today
 
@@ -34,11 +34,11 @@ class Explaining:
         self._config, self._policies = config, policies
         self._kept: dict[tuple[str, str], tuple[float, Explanation]] = {}
         self._turn = asyncio.Semaphore(_AT_ONCE)
-        self.verdict = lru_cache(maxsize=20_000)(self._verdict)
+        self.rule_match = lru_cache(maxsize=20_000)(self._rule_match)
 
-    def _verdict(self, edge: str, topic: str) -> Verdict:
+    def _rule_match(self, edge: str, topic: str) -> RuleMatch:
         """What the configuration says."""
-        return verdict(self._config, edge, topic)
+        return rule_match(self._config, edge, topic)
 
     async def explain(self, edge: str, topic: str) -> Explanation:
         """What the edge and its registry say beside it; some seconds where they do not answer.

@@ -61,7 +61,7 @@ class Explanation:
         return asdict(self)
 
 
-class Verdict(NamedTuple):
+class RuleMatch(NamedTuple):
     """Whether a topic is replicated, as far as the configuration decides it."""
 
     replicated: bool
@@ -69,16 +69,16 @@ class Verdict(NamedTuple):
     rule: TopicRule | None = None
 
 
-def verdict(config: HubConfig, edge: str, topic: str) -> Verdict:
+def rule_match(config: HubConfig, edge: str, topic: str) -> RuleMatch:
     """What the configuration says of a topic on one edge; asks nobody."""
     if topic == HEARTBEATS:
-        return Verdict(True, "heartbeats are checked and replicated without a rule")
+        return RuleMatch(True, "heartbeats are checked and replicated without a rule")
     if is_internal(topic):
-        return Verdict(False, "internal topics are never replicated, as in MirrorMaker 2")
+        return RuleMatch(False, "internal topics are never replicated, as in MirrorMaker 2")
     rule = rule_for(config, edge, topic)
     if rule is None:
-        return Verdict(False, _unmatched(config, edge, topic))
-    return Verdict(True, "the rule is the first whose `match` is its whole name", rule)
+        return RuleMatch(False, _unmatched(config, edge, topic))
+    return RuleMatch(True, "the rule is the first whose `match` is its whole name", rule)
 
 
 def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topic: str, today: date) -> Explanation:
@@ -91,7 +91,7 @@ def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, t
         exists: bool | None = topic in topics.topic_names(config.edges[edge], timeout_s=_TIMEOUT_S)
     except Unreachable:
         exists = None
-    told = verdict(config, edge, topic)
+    told = rule_match(config, edge, topic)
     if told.rule is not None:
         return _by_rule(config, policies, edge, topic, told.rule, why=told.why, exists=exists, today=today)
     central = target(config, edge, topic) if told.replicated else ""

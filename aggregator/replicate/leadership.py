@@ -23,7 +23,7 @@ from aggregator.errors import (
 )
 from aggregator.replicate.discovery import EdgeWatch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
-from aggregator.replicate.lease import Verdict, verdict
+from aggregator.replicate.lease import LeaseState, lease_state
 from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
@@ -59,14 +59,14 @@ def await_turn(
     held: Lease | None = None
     while not stop.is_set():
         latest = central.control().lease
-        match verdict(first, latest, time.monotonic() - began):
-            case Verdict.FREE:
+        match lease_state(first, latest, time.monotonic() - began):
+            case LeaseState.FREE:
                 return held
-            case Verdict.HELD if standby:
+            case LeaseState.HELD if standby:
                 if held is None:
                     log.info("standing by: %s is running", latest.driver if latest else what)
                 held, first, began = latest, latest, time.monotonic()
-            case Verdict.HELD:
+            case LeaseState.HELD:
                 raise AnotherHub(f"{what} is running ({latest.driver if latest else ''})", hint=hint)
         stop.wait(_TICK_S)
     return held

@@ -11,7 +11,7 @@ BEAT_S = 2.0
 WATCH_S = 6.0
 
 
-class Verdict(StrEnum):
+class LeaseState(StrEnum):
     """What watching the lease has shown so far."""
 
     FREE = "free"
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     WATCHING = "watching"
 
 
-def verdict(first: Lease | None, latest: Lease | None, watched_s: float) -> Verdict:
+def lease_state(first: Lease | None, latest: Lease | None, watched_s: float) -> LeaseState:
     """Judge a lease.
 
     Args:
@@ -31,7 +31,7 @@ def verdict(first: Lease | None, latest: Lease | None, watched_s: float) -> Verd
         FREE when there is none, it was released, or it did not move for six seconds; HELD when it moved.
     """
     if latest is None or latest.released:
-        return Verdict.FREE
+        return LeaseState.FREE
     if first is not None and (first.driver, first.beat) != (latest.driver, latest.beat):
-        return Verdict.HELD
-    return Verdict.FREE if watched_s >= WATCH_S else Verdict.WATCHING
+        return LeaseState.HELD
+    return LeaseState.FREE if watched_s >= WATCH_S else LeaseState.WATCHING

@@ -20,7 +20,7 @@ from aggregator.privacy.policy.file import Policy, TopicPolicy
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
 from aggregator.privacy.policy.rules import AnyRule, Drop, Justified, Keep, Model, privacy_class
 from aggregator.privacy.policy.sampled import tried
-from aggregator.privacy.policy.strictness import Verdict, compared, together
+from aggregator.privacy.policy.strictness import Strictness, compared, together
 from aggregator.schema.avro import Kind
 
 POLICY = "policy"
@@ -55,7 +55,7 @@ class Change(NamedTuple):
     path: str
     before: str
     after: str
-    verdict: Verdict
+    verdict: Strictness
     since: date | None = None
     proof: str = "rule"
 
@@ -96,7 +96,7 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
 
 
 def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[Change]:
-    told: dict[tuple[str, int], list[tuple[date, str, str, Verdict]]] = defaultdict(list)
+    told: dict[tuple[str, int], list[tuple[date, str, str, Strictness]]] = defaultdict(list)
     sampled: set[tuple[str, int]] = set()
     for day in days:
         for place, pairs in _pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
@@ -111,13 +111,13 @@ def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]
         yield change._replace(proof="sample") if place in sampled and change.proof == "rule" else change
 
 
-def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Verdict, bool]:
+def _judged(before: AnyRule, after: AnyRule, leaf: Leaf | None) -> tuple[Strictness, bool]:
     """The verdict, and whether a sample told it."""
     by_rule = compared(before, after)
-    if by_rule is not Verdict.OTHER or leaf is None:
+    if by_rule is not Strictness.OTHER or leaf is None:
         return by_rule, False
     by_sample = tried(before, after, leaf)
-    return by_sample, by_sample is not Verdict.OTHER
+    return by_sample, by_sample is not Strictness.OTHER
 
 
 def _plan(policy: Policy, schema: WriterSchema, day: date) -> Plan:
@@ -153,12 +153,12 @@ def _rule_of(plan: Plan, node: PlanNode) -> AnyRule:
     return plan.calls[node.call].rule if node.call >= 0 else Keep()
 
 
-def _over_days(topic: str, path: str, told: Sequence[tuple[date, str, str, Verdict]]) -> Change:
+def _over_days(topic: str, path: str, told: Sequence[tuple[date, str, str, Strictness]]) -> Change:
     """One line: what differs first, judged over all days."""
     today = told[0][0]
-    day, before, after, _ = next((one for one in told if one[3] is not Verdict.SAME), told[0])
+    day, before, after, _ = next((one for one in told if one[3] is not Strictness.SAME), told[0])
     verdict = together(one[3] for one in told)
-    proof = "none" if verdict is Verdict.OTHER else "rule"
+    proof = "none" if verdict is Strictness.OTHER else "rule"
     return Change(topic, path, before, after, verdict, None if day == today else day, proof)
 
 
@@ -178,10 +178,10 @@ def _written(old: Policy, new: Policy, covered: set[str], days: Sequence[date]) 
             if not (covered and any(full_matches(pattern, sorted(covered)))):
                 yield from _paths(place, before, after, days)
         elif before is not None:
-            verdict = Verdict.LOOSER if _only_closes(before) else Verdict.OTHER
+            verdict = Strictness.LOOSER if _only_closes(before) else Strictness.OTHER
             yield Change(POLICY, place, "written", "not written", verdict)
         elif after is not None:
-            verdict = Verdict.STRICTER if _only_closes(after) else Verdict.OTHER
+            verdict = Strictness.STRICTER if _only_closes(after) else Strictness.OTHER
             yield Change(POLICY, place, "not written", "written", verdict)
 
 
@@ -200,7 +200,7 @@ def _pattern(
     yield _conditions(f"{place}.drop_record", before, after)
     for name in sorted({*before.headers, *after.headers}):
         passed, passes = name in before.headers, name in after.headers
-        verdict = Verdict.SAME if passed == passes else Verdict.LOOSER if passes else Verdict.STRICTER
+        verdict = Strictness.SAME if passed == passes else Strictness.LOOSER if passes else Strictness.STRICTER
         yield Change(POLICY, f"{place}.headers.{name}", _PASSES[passed], _PASSES[passes], verdict)
 
 
@@ -212,9 +212,9 @@ def _default(policy: Policy, topic: TopicPolicy, day: date) -> AnyRule:
 def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> Change:
     """A record is left out if any condition holds: with more of them, no more records pass."""
     old, new = set(before.drop_record), set(after.drop_record)
-    verdict = Verdict.STRICTER if old < new else Verdict.LOOSER if new < old else Verdict.OTHER
+    verdict = Strictness.STRICTER if old < new else Strictness.LOOSER if new < old else Strictness.OTHER
     told = (f"{len(old)} conditions", f"{len(new)} conditions")
-    return Change(POLICY, path, *told, Verdict.SAME if old == new else verdict)
+    return Change(POLICY, path, *told, Strictness.SAME if old == new else verdict)
 
 
 def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) -> Iterator[Change]:
@@ -222,7 +222,7 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
     for name in type(before).model_fields:
         if name not in judged and getattr(before, name) != getattr(after, name):
             old, new = _short(getattr(before, name)), _short(getattr(after, name))
-            yield Change(POLICY, f"{prefix}{name}", old, new, Verdict.OTHER)
+            yield Change(POLICY, f"{prefix}{name}", old, new, Strictness.OTHER)
 
 
 def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[Change]:
@@ -237,15 +237,15 @@ def _held(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
     return None if isinstance(rule, Justified) and rule.expired(day) else rule
 
 
-def _unseen(before: AnyRule | None, after: AnyRule | None) -> Verdict:
+def _unseen(before: AnyRule | None, after: AnyRule | None) -> Strictness:
     """Without a schema nobody knows what holds where a path has no rule; that it is not less than nothing is known."""
     if before is None or after is None:
         if before == after:
-            return Verdict.SAME
+            return Strictness.SAME
         written = after if before is None else before
         if not isinstance(written, Drop):
-            return Verdict.OTHER
-        return Verdict.STRICTER if before is None else Verdict.LOOSER
+            return Strictness.OTHER
+        return Strictness.STRICTER if before is None else Strictness.LOOSER
     return compared(before, after)
 
 

@@ -12,7 +12,7 @@ from aggregator.privacy import operators
 from aggregator.privacy.plan.leaf import Leaf, Value
 from aggregator.privacy.policy import rules
 from aggregator.privacy.policy.rules import AnyRule
-from aggregator.privacy.policy.strictness import Verdict
+from aggregator.privacy.policy.strictness import Strictness
 from aggregator.schema.avro import Kind
 
 _UNTRIED = (rules.Pseudonymize, rules.DateShift, rules.Encrypt, rules.EncryptDeterministic, rules.Custom)
@@ -41,16 +41,16 @@ _SAMPLES: Mapping[Kind, Sequence[Value]] = {
 _DAY = date(2026, 1, 1)
 
 
-def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Verdict:
+def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
     values = _samples(leaf)
     if isinstance(before, _UNTRIED) or isinstance(after, _UNTRIED) or not values:
-        return Verdict.OTHER
+        return Strictness.OTHER
     old, new = (_results(rule, leaf, values) for rule in (before, after))
     less, more = _follows(new, old), _follows(old, new)
     if less == more:
-        return Verdict.OTHER
-    return Verdict.STRICTER if less else Verdict.LOOSER
+        return Strictness.OTHER
+    return Strictness.STRICTER if less else Strictness.LOOSER
 
 
 def _samples(leaf: Leaf) -> Sequence[Value]:

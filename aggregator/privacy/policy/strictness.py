@@ -16,7 +16,7 @@ from aggregator.privacy.policy.rules import AnyRule, privacy_class
 _UNITS = ("minute", "hour", "day", "month", "quarter", "year")
 
 
-class Verdict(StrEnum):
+class Strictness(StrEnum):
     """What became of one place of a policy."""
 
     SAME = "same"
@@ -27,25 +27,25 @@ class Verdict(StrEnum):
     @property
     def loosens(self) -> bool:
         """Whether somebody has to agree: more is left of a value, or it is not proved that there is not."""
-        return self in (Verdict.LOOSER, Verdict.OTHER)
+        return self in (Strictness.LOOSER, Strictness.OTHER)
 
 
-def compared(before: AnyRule, after: AnyRule) -> Verdict:
+def compared(before: AnyRule, after: AnyRule) -> Strictness:
     """What `after` leaves of a value, seen from what `before` leaves of it."""
     less, more = _at_most(after, before), _at_most(before, after)
     if less and more:
-        return Verdict.SAME
+        return Strictness.SAME
     if less:
-        return Verdict.STRICTER
-    return Verdict.LOOSER if more else Verdict.OTHER
+        return Strictness.STRICTER
+    return Strictness.LOOSER if more else Strictness.OTHER
 
 
-def together(verdicts: Iterable[Verdict]) -> Verdict:
+def together(verdicts: Iterable[Strictness]) -> Strictness:
     """One verdict over several days or several meanings of one place."""
-    found = set(verdicts) - {Verdict.SAME}
+    found = set(verdicts) - {Strictness.SAME}
     if not found:
-        return Verdict.SAME
-    return found.pop() if len(found) == 1 else Verdict.OTHER
+        return Strictness.SAME
+    return found.pop() if len(found) == 1 else Strictness.OTHER
 
 
 def _at_most(rule: AnyRule, other: AnyRule) -> bool:

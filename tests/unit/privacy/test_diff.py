@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, parse_policy
 from aggregator.privacy.policy.rules import Rule
-from aggregator.privacy.policy.strictness import Verdict, compared, together
+from aggregator.privacy.policy.strictness import Strictness, compared, together
 
 TODAY = date(2026, 11, 21)
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
@@ -22,7 +22,7 @@ SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [
     {"name": "items", "type": {"type": "map", "values": {"type": "array", "items": "string"}}},
 ]})  # fmt: skip
 ORDERS = [WriterSchema("orders", SCHEMA)]
-MIRRORED = {Verdict.LOOSER: Verdict.STRICTER, Verdict.STRICTER: Verdict.LOOSER}
+MIRRORED = {Strictness.LOOSER: Strictness.STRICTER, Strictness.STRICTER: Strictness.LOOSER}
 RULES = [
     TypeAdapter(Rule).validate_python(rule)
     for rule in (
@@ -66,14 +66,14 @@ some = settings(max_examples=50)
 @given(rules, rules)
 def test_the_comparison_of_rules_is_reflexive_and_mirrored(one, other):
     """A rule is the same as itself, and swapping two rules swaps looser and stricter."""
-    assert compared(one, one) is Verdict.SAME
+    assert compared(one, one) is Strictness.SAME
     assert compared(other, one) is MIRRORED.get(compared(one, other), compared(one, other))
 
 
 @given(rules, rules, rules)
 def test_stricter_is_transitive(one, two, three):
     """What is at least as strict as something that is at least as strict as a third is so too."""
-    fine = (Verdict.SAME, Verdict.STRICTER)
+    fine = (Strictness.SAME, Strictness.STRICTER)
     if compared(one, two) in fine and compared(two, three) in fine:
         assert compared(one, three) in fine
 
@@ -95,7 +95,7 @@ def test_stricter_is_transitive(one, two, three):
 def test_what_follows_from_the_finer_result_is_stricter(finer, coarser):
     """Every order within a class that is claimed."""
     one, other = (TypeAdapter(Rule).validate_python(rule) for rule in (finer, coarser))
-    assert compared(one, other) is Verdict.STRICTER
+    assert compared(one, other) is Strictness.STRICTER
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_follows_from_the_finer_result_is_stricter(finer, coarser):
 def test_what_does_not_follow_is_other(one, other):
     """Weeks do not fill months, rounding twice is not rounding once, and half an order is none."""
     rules = [TypeAdapter(Rule).validate_python(rule) for rule in (one, other)]
-    assert compared(*rules) is Verdict.OTHER
+    assert compared(*rules) is Strictness.OTHER
 
 
 @some
@@ -120,7 +120,7 @@ def test_what_does_not_follow_is_other(one, other):
 def test_a_policy_compared_with_itself_changes_nothing(policy, with_schema):
     """Reflexive, whatever day a `keep` ends, with and without a schema."""
     changes = policy_changes(policy, policy, ORDERS if with_schema else [], TODAY)
-    assert {change.verdict for change in changes} <= {Verdict.SAME}
+    assert {change.verdict for change in changes} <= {Strictness.SAME}
 
 
 @some
@@ -137,7 +137,7 @@ def verdicts(old, new, schemas=ORDERS, today=TODAY):
     """What changed, by place, without what stayed the same."""
     head = "policy: p\nversion: 1\n"
     changes = policy_changes(parse_policy(head + old), parse_policy(head + new), schemas, today)
-    return {change.path: change.verdict.value for change in changes if change.verdict is not Verdict.SAME}
+    return {change.path: change.verdict.value for change in changes if change.verdict is not Strictness.SAME}
 
 
 TOPIC = "topics: {{orders: {{fields: {{id: {}}}}}}}"
@@ -160,7 +160,7 @@ TOPIC = "topics: {{orders: {{fields: {{id: {}}}}}}}"
 def test_a_field_is_judged_by_what_is_left(old, new, verdict):
     """Class first; within a class only what is proved, and everything else is `other`, which loosens."""
     assert verdicts(TOPIC.format(old), TOPIC.format(new))["id"] == verdict
-    assert Verdict(verdict).loosens is (verdict != "stricter")
+    assert Strictness(verdict).loosens is (verdict != "stricter")
 
 
 def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
@@ -168,8 +168,8 @@ def test_a_later_end_of_a_keep_is_a_loosening_from_the_earlier_one():
     keep = "{{keep: {{reason: r, owner: o, expires: {}}}}}"
     old, new = (TOPIC.format(keep.format(day)) for day in ("2026-12-01", "2027-12-01"))
     policies = (parse_policy(f"policy: p\nversion: 1\n{text}") for text in (old, new))
-    (found,) = [one for one in policy_changes(*policies, ORDERS, TODAY) if one.verdict is not Verdict.SAME]
-    assert (found.path, found.verdict, found.since) == ("id", Verdict.LOOSER, date(2026, 12, 1))
+    (found,) = [one for one in policy_changes(*policies, ORDERS, TODAY) if one.verdict is not Strictness.SAME]
+    assert (found.path, found.verdict, found.since) == ("id", Strictness.LOOSER, date(2026, 12, 1))
     assert verdicts(new, old)["id"] == "stricter"
     assert verdicts(old, new, today=date(2028, 1, 1)) == {}
 
@@ -230,9 +230,9 @@ def test_a_pattern_with_a_schema_is_judged_by_its_fields():
 
 def test_several_days_are_told_as_one():
     """Looser on one day and stricter on another is neither."""
-    assert together([Verdict.SAME, Verdict.LOOSER, Verdict.LOOSER]) is Verdict.LOOSER
-    assert together([Verdict.STRICTER, Verdict.LOOSER]) is Verdict.OTHER
-    assert together([]) is Verdict.SAME
+    assert together([Strictness.SAME, Strictness.LOOSER, Strictness.LOOSER]) is Strictness.LOOSER
+    assert together([Strictness.STRICTER, Strictness.LOOSER]) is Strictness.OTHER
+    assert together([]) is Strictness.SAME
 
 
 def test_record_keys_are_compared_by_their_schema():

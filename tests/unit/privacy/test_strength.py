@@ -12,7 +12,7 @@ from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import PrivacyClass, privacy_class
 from aggregator.privacy.policy.sampled import tried
-from aggregator.privacy.policy.strictness import Verdict, compared
+from aggregator.privacy.policy.strictness import Strictness, compared
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule
 
@@ -74,7 +74,7 @@ def test_a_tag_takes_it_with_a_reason_only(name, parameters):
 def test_the_way_from_a_token_to_it_is_a_loosening(name, parameters):
     """Nobody is told that a token became stricter."""
     token = rule("pseudonymize", key="k", domain="d")
-    assert compared(token, rule(name, **parameters)) is Verdict.LOOSER
+    assert compared(token, rule(name, **parameters)) is Strictness.LOOSER
 
 
 def test_a_table_that_tells_its_value_is_reversible():
@@ -89,12 +89,12 @@ def test_a_sample_tells_what_rules_do_not_and_says_so():
     schemas = [WriterSchema("orders", TAGGED.replace("confluent:tags", "other"))]
     old, new = (parse_policy(text.format(rule)) for rule in ("{geo: {decimals: 2}}", "{lookup: {table: {a: b, c: b}}}"))
     (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
-    assert (found.verdict, found.proof) == (Verdict.STRICTER, "sample")
+    assert (found.verdict, found.proof) == (Strictness.STRICTER, "sample")
     (found,) = [one for one in policy_changes(new, old, schemas, TODAY) if one.path == "x"]
-    assert (found.verdict, found.proof) == (Verdict.LOOSER, "sample")
+    assert (found.verdict, found.proof) == (Strictness.LOOSER, "sample")
     old, new = (parse_policy(text.format(rule)) for rule in ("{mask: {keep_last: 2}}", "{mask: {keep_last: 4}}"))
     (found,) = [one for one in policy_changes(old, new, schemas, TODAY) if one.path == "x"]
-    assert (found.verdict, found.proof) == (Verdict.OTHER, "none")
+    assert (found.verdict, found.proof) == (Strictness.OTHER, "none")
 
 
 RULES = (
@@ -109,4 +109,4 @@ def test_trying_is_mirrored(first, second, leaf):
     """Swapping two rules swaps the verdict."""
     there, back = tried(rule(first[0], **first[1]), rule(second[0], **second[1]), leaf), None
     back = tried(rule(second[0], **second[1]), rule(first[0], **first[1]), leaf)
-    assert back == {Verdict.STRICTER: Verdict.LOOSER, Verdict.LOOSER: Verdict.STRICTER}.get(there, there)
+    assert back == {Strictness.STRICTER: Strictness.LOOSER, Strictness.LOOSER: Strictness.STRICTER}.get(there, there)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.discovery import EdgeTopic, is_internal
 from aggregator.replicate.gaps import gap, sentence
-from aggregator.replicate.lease import Verdict, verdict
+from aggregator.replicate.lease import LeaseState, lease_state
 from aggregator.replicate.retention import refusal
 from aggregator.state.control import Lease
 from aggregator.state.gap import Gap, GapKind
@@ -18,18 +18,18 @@ DAY = 86_400_000
 @pytest.mark.parametrize(
     ("first", "latest", "watched", "expected"),
     [
-        (None, None, 0.0, Verdict.FREE),
-        (Lease("a", 1), Lease("a", 1, released=True), 0.0, Verdict.FREE),
-        (Lease("a", 1), Lease("a", 1), 5.9, Verdict.WATCHING),
-        (Lease("a", 1), Lease("a", 1), 6.0, Verdict.FREE),
-        (Lease("a", 1), Lease("a", 2), 0.1, Verdict.HELD),
-        (Lease("a", 1), Lease("b", 1), 0.1, Verdict.HELD),
-        (None, Lease("b", 1), 1.0, Verdict.WATCHING),
+        (None, None, 0.0, LeaseState.FREE),
+        (Lease("a", 1), Lease("a", 1, released=True), 0.0, LeaseState.FREE),
+        (Lease("a", 1), Lease("a", 1), 5.9, LeaseState.WATCHING),
+        (Lease("a", 1), Lease("a", 1), 6.0, LeaseState.FREE),
+        (Lease("a", 1), Lease("a", 2), 0.1, LeaseState.HELD),
+        (Lease("a", 1), Lease("b", 1), 0.1, LeaseState.HELD),
+        (None, Lease("b", 1), 1.0, LeaseState.WATCHING),
     ],
 )
 def test_lease_is_judged_by_movement(first, latest, watched, expected):
     """The lease rule: released or unmoved for six seconds is free, moved is held, no clock is compared."""
-    assert verdict(first, latest, watched) is expected
+    assert lease_state(first, latest, watched) is expected
 
 
 def test_a_transaction_commits_when_drained_or_old_or_large():
