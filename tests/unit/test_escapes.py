@@ -52,10 +52,10 @@ def drawn(seed: int, most: int = 12) -> list[str]:
     """Random texts of which every other piece is hostile."""
     chance = random.Random(seed)
     pieces = (OBEYED, PLAIN)
-    return ["".join(chance.choice(chance.choice(pieces)) for _ in range(chance.randrange(most))) for _ in range(300)]
+    return ["".join(chance.choice(chance.choice(pieces)) for _ in range(chance.randrange(most))) for _ in range(102)]
 
 
-@pytest.fixture(params=range(10))
+@pytest.fixture(params=range(6))
 def texts(request):
     """Random texts; a failure shows the seed in the test's name."""
     return drawn(request.param)
