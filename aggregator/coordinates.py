@@ -10,6 +10,8 @@ ORIGIN_HEADER = "hub.origin"
 BACKFILL_HEADER = "hub.backfill"
 # Where heartbeats are written at an edge: MirrorMaker 2's name.
 HEARTBEATS = "heartbeats"
+# Of an origin: partition, offset, incarnation; a further tombstone has one more.
+_NUMBERS = 3
 
 
 class EdgePartition(NamedTuple):
@@ -63,7 +65,11 @@ class Position(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a central record came from; travels as header `hub.origin`, readable with kcat."""
+    """Where a central record came from; travels as header `hub.origin`, readable with kcat.
+
+    `tombstone` numbers the further tombstones of one record, under the tokens that its key has by other versions of the
+    policy's key, from 1 on; 0 is the record itself.
+    """
 
     hub: str
     edge: str
@@ -71,10 +77,11 @@ class Origin(NamedTuple):
     partition: int
     offset: int
     incarnation: int
+    tombstone: int = 0
 
     def encode(self) -> bytes:
-        """`<hub>/<edge>/<topic>/<partition>/<offset>/<incarnation>` in UTF-8."""
-        return "/".join(map(str, self)).encode()
+        """`<hub>/<edge>/<topic>/<partition>/<offset>/<incarnation>` in UTF-8, and `/<tombstone>` for a further one."""
+        return "/".join(map(str, self if self.tombstone else self[:-1])).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -83,5 +90,7 @@ class Origin(NamedTuple):
         Raises:
             ValueError: the bytes are not an origin.
         """
-        hub, edge, topic, partition, offset, incarnation = value.decode().split("/")
-        return cls(hub, edge, topic, int(partition), int(offset), int(incarnation))
+        hub, edge, topic, *numbers = value.decode().split("/")
+        further = [] if len(numbers) > _NUMBERS else ["0"]
+        partition, offset, incarnation, tombstone = map(int, [*numbers, *further])
+        return cls(hub, edge, topic, partition, offset, incarnation, tombstone)

@@ -282,17 +282,19 @@ class Comparison:
             upto = self._view.positions.get(at, 0) if self._view else 0
             found: dict[EdgePartition, tuple[list[int], list[int]]] = {source: ([], []) for source in flows}
             for offset, text in zip(piece.offsets, piece.origins, strict=True):
-                source, incarnation, number = parsed(text, known)
+                source, incarnation, number, tombstone = parsed(text, known)
                 if source is None:
                     strangers = self._books.strangers.setdefault(at, set())
                     if len(strangers) < _STRANGERS_MOST:
                         strangers.add(offset)
                 elif source in flows:
                     flow, tally = flows[source]
-                    if tally.covers(incarnation, number):
-                        found[source][offset >= upto].append(number)
-                    else:
+                    if not tally.covers(incarnation, number):
                         self._note_beyond(flow, "central", incarnation, number)
+                    elif tombstone:
+                        tally.further(number, tombstone)
+                    else:
+                        found[source][offset >= upto].append(number)
             for source, (in_lake, later) in found.items():
                 tally = flows[source][1]
                 tally.count(tally.central, np.array(in_lake + later, np.int64))
@@ -318,12 +320,15 @@ class Comparison:
 
     def _read_lake(self, view: LakeView, flow: Flow, tally: Tally) -> None:
         end = self._ends[flow.source.topic, flow.source.partition]
-        for incarnations, offsets in view.rows(flow.source):
-            tally.count(tally.lake, offsets[incarnations == tally.segment.incarnation])
+        for incarnations, offsets, deleted in view.rows(flow.source):
+            here = incarnations == tally.segment.incarnation
+            tally.count(tally.lake, offsets[here & (deleted == 0)])
+            tally.delete(offsets[here & (deleted > 0)], deleted[here & (deleted > 0)])
             present = flow.entry.incarnation
             strange = (incarnations > present) | ((incarnations == present) & (offsets >= end))
             for incarnation, offset in zip(incarnations[strange].tolist(), offsets[strange].tolist(), strict=True):
                 self._note_beyond(flow, "lake", incarnation, offset)
+        tally.count_deleted()
 
     def _lacking(self, flow: Flow) -> list[Omission]:
         """What the table has not got yet of a flow, by central partition, and why."""
@@ -358,11 +363,14 @@ def windows(parts: list[Segment], size: int) -> list[Segment]:
     ]
 
 
-def parsed(text: bytes | None, known: Mapping[bytes, EdgePartition]) -> tuple[EdgePartition | None, int, int]:
-    """Source, incarnation and offset of an origin; no source for what is none of ours."""
-    parts = (text or b"").rsplit(b"/", 2)
-    source = known.get(parts[0])
+def parsed(text: bytes | None, known: Mapping[bytes, EdgePartition]) -> tuple[EdgePartition | None, int, int, int]:
+    """Source, incarnation, offset and tombstone of an origin; no source for what is none of ours."""
+    head, *numbers = (text or b"").rsplit(b"/", 2)
+    source, tombstone = known.get(head), b"0"
+    if source is None:
+        head, *numbers = (text or b"").rsplit(b"/", 3)
+        source, tombstone = known.get(head), numbers.pop() if numbers else b""
     try:
-        return (source, int(parts[2]), int(parts[1])) if source else (None, 0, 0)
+        return (source, int(numbers[1]), int(numbers[0]), int(tombstone)) if source else (None, 0, 0, 0)
     except (ValueError, IndexError):
-        return None, 0, 0
+        return None, 0, 0, 0

@@ -19,7 +19,7 @@ from aggregator.kafka.committed import CentralPartition, CommittedReader
 from aggregator.kafka.ends import Partition
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
-from aggregator.lake.origins import Numbers, row_origins
+from aggregator.lake.origins import Rows, row_origins
 from aggregator.lake.quality.held import HELD_DAYS, still_held
 from aggregator.lake.quality.history import read
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
@@ -73,8 +73,8 @@ class LakeView:
         """Whether it has not got all that lies before these ends."""
         return any(self.positions.get(at, 0) < end for at, end in ends.items())
 
-    def rows(self, source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
-        """Incarnations and offsets of the rows of one flow, file by file.
+    def rows(self, source: EdgePartition) -> Iterator[Rows]:
+        """The rows of one flow, file by file.
 
         Raises:
             Unreachable: a file can not be read.

@@ -16,6 +16,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 Offsets = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.uint8]
+Keys = npt.NDArray[np.uint64]
 _MOST = 255
 _MODULUS = 1 << 128
 # Counts that are Python numbers at a time.
@@ -48,6 +49,10 @@ class Tally:
         self.edge, self.central, self.lake, self.dead = (np.zeros(length, np.uint8) for _ in range(4))
         self.not_in_lake_yet = np.zeros(length, np.bool_)
         self.expired = np.zeros(length, np.bool_)
+        self.deleted_elsewhere = np.zeros(length, np.bool_)  # central has tombstones under other versions of a key
+        self.repeated = np.zeros(length, np.bool_)  # and one of them twice
+        self._further: set[tuple[int, int]] = set()
+        self._deleted: list[tuple[Offsets, Keys]] = []
 
     def covers(self, incarnation: int, offset: int) -> bool:
         """Whether an offset is counted here."""
@@ -57,6 +62,30 @@ class Tally:
         """Add offsets, in any order and as often as they come, to one of the counts; others are passed over."""
         places, times = np.unique(self.places(offsets), return_counts=True)
         counts[places] = np.minimum(counts[places].astype(np.int64) + times, _MOST)
+
+    def further(self, offset: int, number: int) -> None:
+        """Central has a further tombstone of a record; it is no copy of the record."""
+        at = offset - self.segment.offsets.start
+        self.deleted_elsewhere[at] = True
+        self.repeated[at] |= (offset, number) in self._further
+        self._further.add((offset, number))
+
+    def delete(self, offsets: Offsets, keys: Keys) -> None:
+        """The lake has tombstones of these offsets, whose keys these numbers tell apart."""
+        start, end = self.segment.offsets
+        here = (offsets >= start) & (offsets < end)
+        self._deleted.append((offsets[here], keys[here]))
+
+    def count_deleted(self) -> None:
+        """Count the lake's tombstones: those of one record under several keys are one row, a key twice is two."""
+        if not self._deleted:
+            return
+        offsets, keys = (np.concatenate(parts) for parts in zip(*self._deleted, strict=True))
+        self._deleted.clear()
+        pairs, times = np.unique(np.stack((offsets.astype(np.uint64), keys)), axis=1, return_counts=True)
+        counts = np.zeros(len(self.lake), np.int64)
+        np.maximum.at(counts, self.places(pairs[0].astype(np.int64)), times)
+        self.lake[:] = np.minimum(self.lake + counts, _MOST)
 
     def places(self, offsets: Offsets) -> Offsets:
         """Indices of those offsets that lie in the segment."""
@@ -160,9 +189,10 @@ def compare(tally: Tally, rules: Rules) -> tuple[list[Finding], Marks]:
     """
     edge, dead, central, lake = tally.edge > 0, tally.dead > 0, tally.central > 0, tally.lake > 0
     absent = edge & ~central & ~dead
-    strange = np.zeros_like(edge) if rules.edge_compacts else (central | dead) & ~edge
+    known = central | dead | tally.deleted_elsewhere
+    strange = np.zeros_like(edge) if rules.edge_compacts else known & ~edge
     marks = {
-        ("doubled", "central"): (tally.central > 1) | (central & dead),
+        ("doubled", "central"): (tally.central > 1) | (central & dead) | tally.repeated,
         ("unexplained", "central"): strange,
     }
     if rules.lake:

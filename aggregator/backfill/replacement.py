@@ -178,7 +178,8 @@ class Replacement:
         had = _joined(self._origins[one.path] for one in hits)
         with _told(self._folder):
             fresh, kept = self._freshly(handle, had, come), self._keep(handle, hits)
-        tell({str(source): len(some) - fresh.came.get(source, 0) for source, some in had.items()})
+        # A tombstone may come under more versions of a key than before.
+        tell({str(source): max(0, len(some) - fresh.came.get(source, 0)) for source, some in had.items()})
         files = [*kept.files, *(file for outcome in fresh.outcomes for file in outcome.files)]
         version = handle.commit(files, {**come.positions, self._mark: 1}, hits, come.note)
         self._admission.admitted(version, fresh.outcomes)

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-_ORIGIN_PARTS = 6
+# A further tombstone of a record ends in its number; it deletes what its record would, under another key.
+_ORIGIN_PARTS = (6, 7)
 
 
 def origin_columns(headers: Sequence[bytes | None]) -> tuple[Any, ...]:
@@ -31,9 +32,9 @@ def _text(header: bytes | None) -> str | None:
 def _alike(texts: pl.Series) -> tuple[Any, ...] | None:
     """The columns of headers that differ in their offset only, as those of one edge partition do; else None."""
     parts = (texts[0] or "").split("/") if len(texts) else []
-    if len(parts) != _ORIGIN_PARTS or texts.null_count():
+    if len(parts) not in _ORIGIN_PARTS or texts.null_count():
         return None
-    before, after = "/".join(parts[:4]) + "/", "/" + parts[5]
+    before, after = "/".join(parts[:4]) + "/", "/" + "/".join(parts[5:])
     long_enough = texts.str.len_bytes() > len((before + after).encode())
     if not (texts.str.starts_with(before) & texts.str.ends_with(after) & long_enough).all():
         return None
@@ -46,7 +47,7 @@ def _alike(texts: pl.Series) -> tuple[Any, ...] | None:
 
 def _each(texts: pl.Series) -> tuple[Any, ...]:
     parts = texts.str.split("/")
-    whole = parts.list.len() == _ORIGIN_PARTS
+    whole = parts.list.len().is_in(_ORIGIN_PARTS)
     parts = pl.select(pl.when(whole).then(parts)).to_series()
 
     def text(index: int) -> Any:

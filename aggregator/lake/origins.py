@@ -1,12 +1,16 @@
 """Where a table's rows come from: incarnation and offset of every row of one edge partition, from the live files.
 
+A record's tombstones under several versions of a key share them, and are told apart by their keys.
+
 Invariant: reads the files that the given version names, never the folder; a file that is gone is an error, not a hole.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,11 +19,26 @@ from aggregator.errors import Unreachable
 from aggregator.lake.folder import Folder
 
 Numbers = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 _ORIGIN = ["_edge", "_topic", "_partition", "_incarnation", "_offset"]
+_DELETED = ["_deleted", "_key"]
 
 
-def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[tuple[Numbers, Numbers]]:
-    """Incarnations and offsets of the rows that came from one edge partition, file by file.
+class Rows(NamedTuple):
+    """Rows of one edge partition.
+
+    Attributes:
+        incarnations, offsets: Their origins.
+        deleted: What tells the keys of tombstones apart; 0 for a row that is none.
+    """
+
+    incarnations: Numbers
+    offsets: Numbers
+    deleted: Keys
+
+
+def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[Rows]:
+    """The rows that came from one edge partition, file by file.
 
     Args:
         folder: The table's.
@@ -33,10 +52,13 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
     wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
     for file in files:
         try:
-            rows = folder.rows(file, _ORIGIN, wanted)
+            rows = folder.rows(file, [*_ORIGIN, *_DELETED], wanted)
         except (OSError, pa.ArrowException) as error:
             raise Unreachable(
                 f"{folder}/{file} can not be read ({type(error).__name__})",
                 hint="was the table compacted and vacuumed meanwhile? run the audit again",
             ) from None
-        yield rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy()
+        deleted = np.where(rows["_deleted"].to_numpy(), pl.Series(rows["_key"]).hash().to_numpy() | np.uint64(1), 0)
+        yield Rows(
+            rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy(), deleted.astype(np.uint64)
+        )

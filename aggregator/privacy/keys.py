@@ -5,10 +5,12 @@ them; a key that is not what its format says is rejected, never passed.
 """
 
 import contextlib
+import itertools
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 
@@ -134,6 +136,22 @@ class Keys:
             column.rejected = dict.fromkeys(bad, Rejection(Reason.BAD_KEY))
         self._tally.met(self._decision, self._form or "string", len(keys) - keys.count(None), len(column.rejected))
         return column if self._tokenizer is None else _alike(cells, column, self._said.rule.operator)
+
+
+def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[str, KeyRing]]:
+    """The key rings as they are while another of their listed versions is the current one, in every combination.
+
+    Args:
+        scope: What the policy says of record keys; selects the keys that make their tokens.
+        keys: Key rings by name.
+    """
+    rules = [*(one.rule for one in scope.rules), *scope.tags.values()]
+    names = sorted({rule.key for rule in rules if isinstance(rule, Pseudonymize) and rule.key in keys})
+    versions = [[version for version, _ in keys[name].versions] for name in names]
+    for chosen in itertools.product(*versions):
+        rings = {name: replace(keys[name], current=version) for name, version in zip(names, chosen, strict=True)}
+        if any(rings[name].current != keys[name].current for name in names):
+            yield {**keys, **rings}
 
 
 def _may_be_framed(keys: BytesColumn) -> bool:

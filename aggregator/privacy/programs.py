@@ -94,6 +94,20 @@ class Programs:
         self._running: list[tuple[int, Plan, Program]] = []
         self._past: list[ReportRow] = []
 
+    def under(self, keys: Mapping[str, KeyRing]) -> "Programs":
+        """The same with other key rings."""
+        return Programs(
+            self._scope,
+            self._subject,
+            self._edge_registry,
+            self._central_registry,
+            keys,
+            maker=self._maker,
+            late=self._late,
+            now_s=self._now_s,
+            drops_whole=self._drops_whole,
+        )
+
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
         self._missed, self._room = False, UNKNOWN_IDS.limit

@@ -40,6 +40,7 @@ class Stripped:
         headers: Allowed headers only, in their order.
         rejected: Index in the batch to the reason.
         suppressed: Indices that `drop_record` left out; counted, not dead, and in `rejected` never.
+        further: Place of a tombstone to the keys that it has under other versions of the policy's key.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
     """
 
@@ -48,6 +49,7 @@ class Stripped:
     headers: HeaderTable
     rejected: dict[int, Rejection] = field(default_factory=dict)
     suppressed: set[int] = field(default_factory=set)
+    further: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+import numpy as np
+
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.json.values import JsonValues
-from aggregator.privacy.keys import Keys
+from aggregator.privacy.keys import Keys, other_versions
 from aggregator.privacy.latecomers import Latecomers
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import json_scope, key_scope, value_scope
@@ -81,6 +83,9 @@ class TopicStrip:
         of_keys = key_scope(policy, edge_topic)
         avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
+        self._former = [
+            Keys(of_keys, view.format, avro_keys.under(rings), rings) for rings in other_versions(of_keys, keys)
+        ]
         self._suppression = Suppression(view.drop_record, edge, edge_topic)
         # An id of the edge's registry means another schema at central, whose readers look at these headers first.
         self._headers = frozenset(view.headers) - ID_HEADERS
@@ -131,7 +136,23 @@ class TopicStrip:
             counts[HEADERS_PATH, "drop"] += dropped
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
-        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), counts)
+        further = self._further(batch, left_keys, lost, today) if self._former else {}
+        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts)
+
+    def _further(
+        self, batch: Batch, written: BytesColumn, lost: Collection[int], today: date
+    ) -> dict[int, tuple[bytes, ...]]:
+        """The keys that tombstones have under other versions: what lies there is deleted, too."""
+        nulls = BytesColumn.of(batch.values).nulls
+        empty = [] if nulls is None else np.flatnonzero(nulls).tolist()
+        gone = [at for at in empty if at not in lost and written[at] is not None]
+        found: dict[int, dict[bytes, None]] = {}
+        for keys in self._former if gone else ():
+            keys.begin(today)
+            for at, key in zip(gone, keys.open([batch.keys[at] for at in gone])().contents, strict=True):
+                if key is not None and key != written[at]:
+                    found.setdefault(at, {})[key] = None
+        return {at: tuple(keys) for at, keys in found.items()}
 
 
 def _delivered(column: Column, lost: Collection[int]) -> Counts:

@@ -6,8 +6,9 @@ record moves past it; what is neither is counted as suppressed. Nothing here dec
 
 import hashlib
 import hmac
+import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from aggregator.bytes_column import BytesColumn
 from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
+from aggregator.header_columns import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
@@ -120,6 +122,8 @@ class Delivery:
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
+        for further in self._further_tombstones(flow, chunk, stripped, stamps[1:]):
+            writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
@@ -128,6 +132,25 @@ class Delivery:
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
         return int(sizes.sum()) + letters
+
+    def _further_tombstones(
+        self, flow: Flow, chunk: Chunk, stripped: Stripped, stamps: Sequence[tuple[str, BytesColumn]]
+    ) -> Iterator[Rows]:
+        """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
+        source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
+        for number in itertools.count(1):
+            places = sorted(at for at in alive if len(stripped.further[at]) >= number)
+            if not places:
+                return
+            ends = f"/{flow.position.incarnation}/{number}"
+            origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", [chunk.offsets[at] for at in places], ends)
+            yield Rows(
+                BytesColumn.of([stripped.further[at][number - 1] for at in places]),
+                BytesColumn.empty(len(places)),
+                [chunk.timestamps_ms[at] for at in places],
+                HeaderTable.of([stripped.headers[at] for at in places]),
+                [(ORIGIN_HEADER, origins), *((name, cells[: len(places)]) for name, cells in stamps)],
+            )
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
         """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""

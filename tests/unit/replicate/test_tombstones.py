@@ -1,0 +1,162 @@
+"""Deletion while a key has several versions: a tombstone under each token that the record's key ever had."""
+
+import base64
+import itertools
+import random
+
+import numpy as np
+import pytest
+from aggregator.privacy.reference import ReferenceStrip
+
+from aggregator.audit.comparison import parsed
+from aggregator.audit.tally import Rules, Tally, compare
+from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
+from aggregator.lake.origin_headers import origin_columns
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.wire import frame
+from tests.unit.privacy.delivered import FIRST, SOURCE, deliver
+
+SCHEMA = '{"type":"record","name":"R","fields":[{"name":"id","type":"long"}]}'
+KEY_SCHEMA = '{"type":"record","name":"K","fields":[{"name":"id","type":"string"}]}'
+POLICY = """
+policy: p
+version: 1
+topics:
+  orders:
+    key: {pseudonymize: {key: customer, domain: customer, encode: %s}}%s
+    fields: {id: keep}
+"""
+
+
+@pytest.fixture
+def rings(monkeypatch):
+    """Makes a ring with so many versions."""
+
+    def make(current: int, versions: int) -> dict[str, KeyRing]:
+        for version in range(1, versions + 1):
+            monkeypatch.setenv(f"KEY_{version}", base64.b64encode(bytes(range(version, version + 32))).decode())
+        return {"customer": KeyRing(current, tuple((n, SecretRef("env", f"KEY_{n}")) for n in range(1, versions + 1)))}
+
+    return make
+
+
+def strip_of(keys, encode="hex", form=""):
+    """A strip whose keys are tokens, and the ids of a value's and a key's schema."""
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    ids = edge.register("orders-value", SCHEMA), edge.register("orders-key", KEY_SCHEMA)
+    policy = parse_policy(POLICY % (encode, f"\n    format: {form}" if form else ""))
+    made = ReferenceStrip(
+        policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=edge, central_registry=central,
+        keys=keys,
+    )  # fmt: skip
+    return made, *ids
+
+
+def origins(produced) -> list[str]:
+    return [dict(headers)["hub.origin"].decode() for _, _, headers in produced.central]
+
+
+@pytest.mark.parametrize(("encode", "form"), [("hex", ""), ("base64url", "json"), ("uuid", "string"), ("bytes", "")])
+def test_a_tombstone_goes_to_every_listed_version(rings, encode, form):
+    """What an earlier version's token holds is deleted; the record with a value is written once."""
+    key = b'"jane"' if form == "json" else b"jane"
+    tokens = {}
+    for version in (1, 2, 3):
+        strip, value_id, _ = strip_of(rings(version, version), encode, form)
+        ((tokens[version], _, _),) = deliver(strip, [frame(value_id, b"\x02")], [key]).central
+    strip, value_id, _ = strip_of(rings(3, 3), encode, form)
+    value = frame(value_id, b"\x02")
+    produced = deliver(strip, [value, None, value, None, None], [key, key, key, None, key])
+    written = [key for key, _, _ in produced.central]
+    assert written == [tokens[3]] * 3 + [None, tokens[3]] + [tokens[1]] * 2 + [tokens[2]] * 2
+    assert [value for _, value, _ in produced.central[5:]] == [None] * 4
+    assert produced.counts == (5, 0, 0), "one record of the edge is one record, whatever it deletes"
+    assert len(set(origins(produced))) == len(produced.central)
+    own = f"hub/{SOURCE}/"
+    first, last = f"{own}{FIRST + 1}/0", f"{own}{FIRST + 4}/0"
+    assert origins(produced)[5:] == [f"{first}/1", f"{last}/1", f"{first}/2", f"{last}/2"]
+
+
+def test_avro_keys_too(rings):
+    """A framed key is stripped by its schema under each version."""
+    strip, _, key_id = strip_of(rings(2, 2), form="avro")
+    produced = deliver(strip, [None], [frame(key_id, b"\x08jane")])
+    (now, _, _), (before, _, _) = produced.central
+    assert b"v2_" in now
+    assert b"v1_" in before
+
+
+def test_one_version_and_equal_tokens_add_nothing(rings, monkeypatch):
+    """Keys that stay the same under another version are written once."""
+    strip, _, _ = strip_of(rings(1, 1))
+    assert len(deliver(strip, [None], [b"jane"]).central) == 1
+    keys = rings(2, 2)
+    monkeypatch.setenv("KEY_1", base64.b64encode(bytes(range(2, 34))).decode())
+    strip, _, _ = strip_of(keys, "uuid")
+    assert len(deliver(strip, [None], [b"jane"]).central) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_batch_deletes_what_any_version_wrote(rings, seed):
+    """A reader that compacts by key: after a tombstone, no token of its key is left, whatever came in between."""
+    chance = random.Random(seed)
+    names = [b"a", b"b", b"c"]
+    state, offsets = {}, itertools.count()
+    alive: dict[bytes, bool] = {}
+    for current in (1, 2, 3):
+        strip, value_id, _ = strip_of(rings(current, current))
+        for _ in range(3):
+            keys = [chance.choice(names) for _ in range(chance.randrange(1, 6))]
+            values = [chance.choice([None, frame(value_id, b"\x02")]) for _ in keys]
+            for key, value, _ in deliver(strip, values, keys).central:
+                state.pop(key, None) if value is None else state.update({key: next(offsets)})
+            alive |= {key: value is not None for key, value in zip(keys, values, strict=True)}
+    owners = {}
+    for version in (1, 2, 3):
+        strip, value_id, _ = strip_of(rings(version, version))
+        for name in names:
+            ((token, _, _),) = deliver(strip, [frame(value_id, b"\x02")], [name]).central
+            owners[token] = name
+    assert {owners[token] for token in state} == {name for name in names if alive.get(name)}
+
+
+def test_origins_of_further_tombstones_are_read_as_such():
+    """By whatever reads central: settling, the lake's columns, the audit."""
+    text = b"hub/eu/orders/3/1001/2/1"
+    origin = Origin.decode(text)
+    assert (origin.offset, origin.incarnation, origin.tombstone) == (1001, 2, 1)
+    assert origin.encode() == text
+    assert origin != Origin.decode(b"hub/eu/orders/3/1001/2")
+    assert Origin("hub", "eu", "orders", 3, 1001, 2).encode() == b"hub/eu/orders/3/1001/2"
+    for texts in ([b"hub/eu/orders/3/1000/2", text], [text, text], [text, b"hub/eu/orders/3/1002/2/1"]):
+        edge, topic, partition, offset, incarnation = (list(map(str, column)) for column in origin_columns(texts))
+        assert (edge, topic, partition) == (["eu"] * 2, ["orders"] * 2, ["3"] * 2)
+        assert offset == [one.split(b"/")[4].decode() for one in texts]
+        assert incarnation == ["2"] * 2
+    known = {b"hub/eu/orders/3": EdgePartition("eu", "orders", 3)}
+    assert parsed(text, known) == (EdgePartition("eu", "orders", 3), 2, 1001, 1)
+    assert parsed(b"hub/eu/orders/3/1001/2", known) == (EdgePartition("eu", "orders", 3), 2, 1001, 0)
+    assert parsed(b"hub/eu/orders/3/1001/2/x", known)[0] is None
+
+
+def test_the_audit_counts_a_further_tombstone_with_its_own():
+    """Beside its record it is none of its own; twice it is doubled, and without a record of the edge it is invented."""
+    tally = Tally(Segment(0, OffsetRange(5, 9)))
+    tally.count(tally.edge, np.array([5, 6, 7]))
+    tally.count(tally.central, np.array([5, 6, 7]))
+    for number, tombstone in [(5, 1), (5, 2), (6, 1), (6, 1), (8, 1)]:
+        tally.further(number, tombstone)
+    tally.count(tally.lake, np.array([7]))
+    tally.delete(np.array([5, 6]), np.array([11, 12], np.uint64))
+    tally.delete(np.array([5, 6, 5, 99]), np.array([13, 12, 15, 1], np.uint64))
+    tally.count_deleted()
+    found, absent = compare(tally, Rules(lake=True))
+    told = {(one.kind, one.place): one.offsets for one in found}
+    assert told == {
+        ("doubled", "central"): (OffsetRange(6, 7),),
+        ("unexplained", "central"): (OffsetRange(8, 9),),
+        ("doubled", "lake"): (OffsetRange(6, 7),),
+    }
+    assert not absent.any()
