@@ -42,8 +42,13 @@ def backfill() -> None:
 
 
 def ask_options(command: Command) -> Command:
-    """What every planning command asks: `edge`, `topic`, `partition`, `since`, `until`, `ranges`, `into`."""
+    """What every planning command asks: `edge`, `topic`, `partition`, `since`, `until`, `ranges`, `into`, `rekey`."""
     for option in (
+        click.option(
+            "--rekey",
+            metavar="KEY",
+            help="Restate every table whose policy uses this key, so that its present version makes all tokens.",
+        ),
         click.option("--restate", is_flag=True, help="Replace rows of the lake table only, under the present policy."),
         click.option("--into", metavar="NAME", default="", help="A new generation: <topic>.NAME and <table>_NAME."),
         click.option("--missing", is_flag=True, help="Only what central never got. This is the default."),
@@ -91,7 +96,7 @@ Examples:
 def plan(config: Path, *, rate: int | None, output: str, **asked: Any) -> None:
     """Show what a backfill would write, partition by partition; writes nothing."""
     hub = load_config(config, os.environ)
-    made = _made(hub, _ask(**asked), rate)
+    made = _made(hub, _ask(**_rekeyed(hub, **asked)), rate)
     emit(made.plain(), output, lambda: plan_lines(made))
 
 
@@ -119,7 +124,7 @@ def run(config: Path, *, rate: int | None, file: Path | None, yes: bool, master:
     hub = load_config(config, os.environ)
     if file is not None and any(value not in (None, "") and value is not False for value in asked.values()):
         raise click.UsageError("--plan says all that a backfill needs: say either, not both")
-    wanted = plan_of(file) if file else _ask(**asked)
+    wanted = plan_of(file) if file else _ask(**_rekeyed(hub, **asked))
     raise SystemExit(launch(hub, wanted, rate=rate, yes=yes, master=master))
 
 
@@ -269,6 +274,26 @@ def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
         when = datetime.fromtimestamp(found.started.at_ms / 1000, UTC).isoformat(timespec="seconds")
         progress(f"backfill {found.plan.id} of {found.started.by}, {when}, asks the same and is not finished: joined")
     return found
+
+
+def _rekeyed(hub: HubConfig, *, rekey: str | None, **asked: Any) -> dict[str, Any]:
+    """`--rekey` as the restate that it is: of the topics that have a table and a policy with this key.
+
+    Raises:
+        click.UsageError: something else is asked for, too; or nothing uses the key.
+    """
+    from aggregator.privacy.agreement import read_policies  # noqa: PLC0415 - as above
+
+    if rekey is None:
+        return asked
+    if asked["topic"] or asked["ranges"] or asked["missing"] or asked["into"]:
+        raise click.UsageError("--rekey says which topics, and restates them: leave --topic, --into and the like out")
+    policies = read_policies(hub, datetime.now(UTC).date())
+    uses = {path: policy.keys() for path, policy in policies.items()}
+    found = [rule.match for rule in hub.topics if rule.lake and rekey in uses[rule.policy]]
+    if not found:
+        raise click.UsageError(f"--rekey: no topic that has a table uses a key called {rekey}")
+    return {**asked, "topic": "|".join(f"(?:{pattern})" for pattern in found), "restate": True}
 
 
 def _ask(

@@ -30,6 +30,8 @@ def aggregator(tmp_path):
     [
         (["backfill", "plan", "--missing", "--into", "v2"], "choose one"),
         (["backfill", "plan", "--restate", "--into", "v2"], "choose one"),
+        (["backfill", "plan", "--rekey", "customer", "--into", "v2"], "leave --topic, --into"),
+        (["backfill", "plan", "--rekey", "nobody"], "no topic that has a table uses a key called nobody"),
         (["backfill", "plan", "--from", "yesterday"], "--from"),
         (["backfill", "plan", "--rate", "fast"], "records a second"),
         (["backfill", "run", "--rate", "0"], "records a second"),
