@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from aggregator.privacy.reference import ReferenceStrip
 
 from aggregator.audit.comparison import parsed
 from aggregator.audit.tally import Rules, Tally, compare
@@ -16,6 +15,7 @@ from aggregator.lake.origin_headers import origin_columns
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import FIRST, SOURCE, deliver
 
 SCHEMA = '{"type":"record","name":"R","fields":[{"name":"id","type":"long"}]}'
