@@ -201,7 +201,8 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
         _all_settled(created, cluster)
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
-        _all_settled(_asked(lambda: clients.admin(cluster).create_partitions(wider)), cluster)
+        widened = _asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
+        _all_settled(widened, cluster)
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
 
 
@@ -214,10 +215,12 @@ def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> N
     for name, future in futures.items():
         try:
             future.result(TIMEOUT_S + 5)
-        except KafkaException as error:
-            if error.args[0].code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS):
+        except (KafkaException, TimeoutError) as failure:
+            error = failure.args[0] if isinstance(failure, KafkaException) else None
+            if error is not None and error.code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS):
                 continue  # another starter was quicker
             raise Unreachable(
-                f"topic {name} can not be created at {cluster.bootstrap_servers}: {error.args[0].str()}",
+                f"topic {name} can not be created or widened at {cluster.bootstrap_servers}: "
+                f"{error.str() if error else 'no answer'}",
                 hint="create it by hand or give the central principal the right to create topics",
             ) from None
