@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import KafkaException
@@ -28,110 +29,117 @@ def coordinator(cluster, transactional_id: str):
     return cluster.leader("__transaction_state", abs(signed) % cluster.partitions("__transaction_state"))
 
 
-def leader_in_the_produce_phase(trial, steady):
+def leader_in_the_produce_phase(trial, fault):
     """The leader of a data partition, frozen until nothing can be committed: a transaction is open when it dies."""
     broker = trial.sandbox.central.leader(f"eu.{trial.topic}", 0)
     broker.freeze()
     time.sleep(1)
-    seen = len(steady.arrived["eu"])
-    time.sleep(1)
-    assert len(steady.arrived["eu"]) == seen, "commits go on without the leader: the fault did not hit"
+    fault.stands_still(1)
     return broker, lambda: trial.sandbox.central.leader(f"eu.{trial.topic}", 0)
 
 
-def coordinator_of_the_slot(trial, _steady):
+def coordinator_of_the_slot(trial, _fault):
     """The broker that coordinates the transactions of the slot."""
     found = coordinator(trial.sandbox.central, f"{trial.hub}.slot-0")
     return found, lambda: coordinator(trial.sandbox.central, f"{trial.hub}.slot-0")
 
 
-def active_controller(trial, _steady):
+def active_controller(trial, _fault):
     """The broker that leads the quorum."""
     return trial.sandbox.central.controller(), trial.sandbox.central.controller
 
 
-def report(steady, hub, what: str, began: float, ended: float) -> None:
-    """What the fault did, how the hub's lives ended, and how each edge flowed meanwhile."""
-    print(f"{what}; ends {[code for code, _ in hub.ends]}")
-    for edge in EDGES:
-        print(f"  {edge} {steady.spell(edge, began, ended)}")
+@dataclass
+class Fault:
+    """What befalls a hub under a steady load.
+
+    Attributes:
+        steady: The load.
+        began: When, in monotonic seconds.
+        told: What was seen of it, for whoever reads the log.
+    """
+
+    steady: Steady
+    began: float
+    told: str = ""
+
+    def stands_still(self, seconds: float) -> None:
+        """Nothing is committed for so long, or the fault did not hit."""
+        seen = len(self.steady.arrived["eu"])
+        time.sleep(seconds)
+        assert len(self.steady.arrived["eu"]) == seen, "commits go on: the fault did not hit"
+
+
+@contextlib.contextmanager
+def endured(trial, *, exits: frozenset[int] = frozenset(), recovery_s: float = RECOVERY_S):
+    """A hub that flows, a fault in the block, all of it there soon after, and the verdict on every record.
+
+    Args:
+        trial: Whose hub.
+        exits: How its process may end meanwhile; it is started again.
+        recovery_s: From the block's end until everything is at central.
+    """
+    with supervised(trial) as hub, Steady(trial) as steady:
+        steady.reach(timeout=START_S)
+        fault = Fault(steady, time.monotonic())
+        yield fault
+        healed = time.monotonic()
+        steady.reach(timeout=recovery_s)
+        ended = time.monotonic()
+        steady.stop()
+        print(f"{fault.told}; healed after {healed - fault.began:.0f} s, all there {ended - healed:.1f} s later")
+        print(f"  ends {[code for code, _ in hub.ends]}")
+        for edge in EDGES:
+            print(f"  {edge} {steady.spell(edge, fault.began, ended)}")
+    assert {code for code, _ in hub.ends} <= exits
+    trial.drain()
+    judged(trial)
 
 
 @pytest.mark.parametrize("doomed", [leader_in_the_produce_phase, coordinator_of_the_slot, active_controller])
 def test_a_broker_of_central_is_lost_for_a_while(replicated_trial, doomed):
     """Fault 30 (I1, I2, I4, I8): kill -9 for longer than a transaction may last; the two others take over."""
-    trial = replicated_trial
-    with supervised(trial) as hub, Steady(trial) as steady:
-        steady.reach(timeout=START_S)
-        began = time.monotonic()
-        broker, successor = doomed(trial, steady)
+    trial, central = replicated_trial, replicated_trial.sandbox.central
+    with endured(trial) as fault:
+        broker, successor = doomed(trial, fault)
         broker.kill()
         after = wait_for(lambda: (now := successor()) not in {None, broker} and now, timeout=30, what="a successor")
-        moved_s = time.monotonic() - began
-        took = steady.reach(timeout=RECOVERY_S)
-        time.sleep(max(0.0, began + DOWN_S - time.monotonic()))
-        assert trial.sandbox.central.lagging(), "the broker is back: the fault did not hit"
+        moved_s = time.monotonic() - fault.began
+        took = fault.steady.reach(timeout=RECOVERY_S)
+        fault.told = f"{broker.name} lost, {after.name} followed in {moved_s:.1f} s; all there {took} s later"
+        time.sleep(max(0.0, fault.began + DOWN_S - time.monotonic()))
+        assert central.lagging(), "the broker is back: the fault did not hit"
         broker.start()
-        trial.sandbox.central.wait_in_sync()
-        steady.reach(timeout=RECOVERY_S)
-        ended = time.monotonic()
-        steady.stop()
-        lost = f"{broker.name} lost, {after.name} followed in {moved_s:.1f} s; all there {took} s later"
-        report(steady, hub, lost, began, ended)
-    assert hub.ends == []
-    trial.drain()
-    judged(trial)
+        central.wait_in_sync()
 
 
 def test_most_brokers_of_central_are_lost_and_come_back(replicated_trial):
     """Fault 30 (I1, I2, I4, I8): two of three die; nothing can be written until they are back, and then all is."""
-    trial, central = replicated_trial, replicated_trial.sandbox.central
-    with supervised(trial) as hub, Steady(trial) as steady:
-        steady.reach(timeout=START_S)
-        began = time.monotonic()
+    central = replicated_trial.sandbox.central
+    with endured(replicated_trial, exits=frozenset({1}), recovery_s=2 * RECOVERY_S) as fault:
         doomed = central.brokers[:2]
+        fault.told = f"{[broker.name for broker in doomed]} lost"
         for broker in doomed:
             broker.kill()
         time.sleep(1)
-        seen = len(steady.arrived["eu"])
-        time.sleep(DOWN_S)
-        assert len(steady.arrived["eu"]) == seen, "commits go on: the fault did not hit"
+        fault.stands_still(DOWN_S)
         for broker in doomed:
             broker.spawn()
         central.wait_ready()
-        healed = time.monotonic()
-        steady.reach(timeout=2 * RECOVERY_S)
-        took = time.monotonic() - healed
-        steady.stop()
-        report(steady, hub, f"two away for {healed - began:.0f} s: all there {took:.1f} s later", began, healed + took)
-    assert {code for code, _ in hub.ends} <= {1}
-    trial.drain()
-    judged(trial)
 
 
 def test_central_refuses_writes_for_want_of_replicas(replicated_trial):
     """Fault 30 (I1, I2, I4, I8): NOT_ENOUGH_REPLICAS for the data alone, coordinator and ledger are well; it passes."""
     trial, central = replicated_trial, replicated_trial.sandbox.central
-    with supervised(trial) as hub, Steady(trial) as steady:
-        steady.reach(timeout=START_S)
-        began = time.monotonic()
+    with endured(trial, exits=frozenset({1}), recovery_s=2 * RECOVERY_S) as fault:
         broker = central.leader(f"eu.{trial.topic}", 0)
+        fault.told = f"{broker.name} lost where three replicas must have every record"
         broker.kill()
         trial.configure("central", f"eu.{trial.topic}", "min.insync.replicas", "3")
         time.sleep(8)
-        seen = len(steady.arrived["eu"])
-        time.sleep(DOWN_S)
-        assert len(steady.arrived["eu"]) == seen, "commits go on: the fault did not hit"
+        fault.stands_still(DOWN_S)
         broker.start()
         central.wait_in_sync()
-        healed = time.monotonic()
-        steady.reach(timeout=2 * RECOVERY_S)
-        took = time.monotonic() - healed
-        steady.stop()
-        report(steady, hub, f"no write for {healed - began:.0f} s: all there {took:.1f} s later", began, healed + took)
-    assert {code for code, _ in hub.ends} <= {1}
-    trial.drain()
-    judged(trial)
 
 
 def open_gaps(trial) -> list[dict]:
