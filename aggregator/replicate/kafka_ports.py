@@ -298,7 +298,11 @@ class KafkaDriverCentral:
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Every ledger partition, read to its end."""
-        return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=self._backfill)
+        return self.ledger_of(self._backfill)
+
+    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """The same, of one backfill."""
+        return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=backfill)
 
     def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         """Winning records as far as they are visible; waits for nothing."""

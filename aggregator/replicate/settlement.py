@@ -36,6 +36,9 @@ class SettlingCentral(Protocol):
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         """What lies in a range, or what is visible of it."""
 
+    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records of one backfill, from every ledger partition read to its end."""
+
     def publish(self, entry: Undecided) -> None:
         """Commit a note about a range to the control topic."""
 
@@ -69,7 +72,7 @@ class Whose(NamedTuple):
 
     Attributes:
         hub: In `hub.origin`.
-        backfill: In `hub.backfill`; the live flows write none.
+        backfill: Who settles; the live flows have none. All backfills share their ids, so each settles for all.
         letters: The hub's dead letters, where live flows write them.
         ledger: The live flows' ledger.
         requests: Where slots write what a rule decided.
@@ -209,9 +212,14 @@ def _missing(
     whole = OffsetRange(offsets.start, max(offsets.end, now.start))
     seen = {_origin(at, record, whose) for record in central.records(at, whole, committed=True)}
     missing: dict[Origin, CentralRecord] = {}
+    ledgers = {whose.backfill: ledger}
     for record in central.records(at, offsets, committed=False):
         origin = _origin(at, record, whose)
-        if origin is not None and origin not in seen and _passed(ledger, origin):
+        if origin is None:
+            continue
+        if record.backfill not in ledgers:
+            ledgers[record.backfill] = central.ledger_of(record.backfill)
+        if origin not in seen and _passed(ledgers[record.backfill], origin):
             missing.setdefault(origin, record)
     return list(missing.values())
 
@@ -226,7 +234,8 @@ def _origin(at: Partition, record: CentralRecord, whose: Whose) -> Origin | None
     if at[0] == whose.letters:
         return letter_origin(whose.hub, record.key, record.value)
     origin = record.origin
-    return origin if origin and origin.hub == whose.hub and record.backfill == whose.backfill else None
+    same = bool(record.backfill) == bool(whose.backfill)
+    return origin if origin and origin.hub == whose.hub and same else None
 
 
 class Unsettled:

@@ -4,6 +4,7 @@ What a dropped marker leaves behind is made here by hand: records under an id's 
 """
 
 import time
+from collections import Counter
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -16,8 +17,10 @@ from aggregator.replicate import gate
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.settlement import Whose
+from tests.epochs import Epochs
 from tests.forged import leave_undecided, without_verification
-from tests.trial import settle, wait_for
+from tests.late import Late
+from tests.trial import Trial, settle, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -162,3 +165,67 @@ def test_a_running_slot_does_not_write_behind_what_is_undecided(epochs):
     other.abort()
     assert drained(epochs) == {}
     trial.check_exactly_once("eu", 60, lake=False)
+
+
+@pytest.fixture
+def late(clusters, tmp_path):
+    """A hub with ten orders before its start and ten behind on each partition, and backfills that bring the first."""
+    trial = Trial(clusters, tmp_path, start="latest")
+    for edge in clusters.edges:
+        trial.create(edge)
+    epochs = Epochs(trial)
+    for _ in range(2):
+        for edge in clusters.edges:
+            trial.produce(edge, 30)
+        drained(epochs)
+    yield Late(trial), epochs
+    epochs.close()
+    trial.close()
+
+
+def of_backfill(record: CentralRecord, offset: int, id_: str) -> CentralRecord:
+    """The same record, as if a backfill had brought it from another offset."""
+    made = moved(record, offset)
+    return made._replace(headers=(*made.headers, ("hub.backfill", id_.encode())))
+
+
+def leave_of_backfills(epochs, at, records):
+    """Undecided records under the id of a slot of the backfills, which all of them share."""
+    names = epochs.names.backfills()
+    leave_undecided(epochs.config.central.bootstrap_servers, names.slot_id(0), at, records)
+    assert len(ends.undecided_ranges(epochs.config.central, [at])[at]) == len(records)
+
+
+@pytest.mark.parametrize("whose", ["its own", "of another"])
+def test_what_a_backfill_aborted_is_ended_by_the_next_one_and_not_seen(late, whose):
+    """Fault 29 in a backfill: its ids belong to all backfills, so whichever comes next settles it."""
+    (late, epochs), partition = late, 0
+    trial, at = late.trial, (f"eu.{late.trial.topic}", partition)
+    sample = copies(epochs, at)[0]
+    if whose == "of another":
+        other = late.start(late.plan(partition=1))
+        assert late.carry(other).finished
+    backfill = late.start(late.plan(partition=partition))
+    id_ = backfill.plan.id if whose == "its own" else other.plan.id
+    leave_of_backfills(epochs, at, [of_backfill(sample, offset, id_) for offset in range(3)])
+    assert late.carry(backfill).finished
+    assert Counter(offset for found, _, offset in trial.origins("eu") if found == partition) == Counter(range(20))
+    assert not any(map(len, ends.undecided_ranges(epochs.config.central, [at]).values()))
+
+
+@pytest.mark.parametrize("whose", ["its own", "of another"])
+def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
+    """Fault 29 in a backfill: records that its ledger has passed and nobody sees are written again."""
+    (late, epochs), partition = late, 0
+    at = (f"eu.{late.trial.topic}", partition)
+    backfill = late.start(late.plan(partition=partition))
+    assert late.carry(backfill).finished
+    kept = [one for one in copies(epochs, at) if one.backfill]
+    assert len(kept) == 10
+    settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    leave_of_backfills(epochs, at, kept)
+    # Its letters and offsets of another partition: what the first one passed is no matter of the second's plan.
+    following = backfill if whose == "its own" else late.start(late.plan(partition=1))
+    assert late.carry(following).finished
+    assert copies_after(epochs, at) == kept, "key, value, time and headers are kept"
+    assert not any(map(len, ends.undecided_ranges(epochs.config.central, [at]).values()))

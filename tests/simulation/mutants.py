@@ -284,12 +284,12 @@ MUTANTS += [
     ),
     Mutant(
         "settling: what had been aborted is written again",
-        [(SETTLEMENT, "origin not in seen and _passed(ledger, origin):", "origin not in seen:")],
+        [(SETTLEMENT, "origin not in seen and _passed(ledgers[record.backfill], origin):", "origin not in seen:")],
         situation=DROPPED,
     ),
     Mutant(
         "settling: what is visible is written again",
-        [(SETTLEMENT, "origin not in seen and _passed(ledger, origin):", "_passed(ledger, origin):")],
+        [(SETTLEMENT, "if origin not in seen and _passed(", "if _passed(")],
         situation=SHARED,
     ),
     Mutant(

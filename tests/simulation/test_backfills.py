@@ -9,10 +9,22 @@ from tests.simulation.mutants import MUTANTS as ALL
 from tests.simulation.protocol import Mutant, protocol
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
+MUTANT_SCHEDULES = 300
 SLOT = "aggregator.replicate.slot"
+SETTLEMENT = "aggregator.replicate.settlement"
 MUTANTS = [
     *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),
     Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
+    Mutant(
+        "settling: what another backfill left undecided is nobody's",
+        [(SETTLEMENT, "bool(record.backfill) == bool(whose.backfill)", "record.backfill == whose.backfill")],
+        situation="late, markers dropped",
+    ),
+    Mutant(
+        "settling: what another backfill left undecided is judged by one's own ledger",
+        [(SETTLEMENT, "_passed(ledgers[record.backfill], origin)", "_passed(ledger, origin)")],
+        situation="late, markers dropped",
+    ),
 ]
 
 
@@ -37,7 +49,8 @@ def test_backfills_hold(situation):
 def test_every_rule_is_needed(mutant):
     """Without it some schedule delivers twice, loses, or makes no progress."""
     without = protocol(mutant)
-    assert any(violation(seed, "late", without) for seed in range(300)), "the removal was not found"
+    situation = mutant.situation if mutant.situation in SITUATIONS else "late"
+    assert any(violation(seed, situation, without) for seed in range(MUTANT_SCHEDULES)), "the removal was not found"
 
 
 @pytest.mark.parametrize("forgets", ["other backfills", "what was fenced"])

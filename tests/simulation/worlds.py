@@ -280,6 +280,10 @@ class SimDriverCentral:
     def sleep(self, seconds: float) -> None:
         self._logs.central.scheduler.sleep(seconds)
 
+    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        records = self._logs.read(self._logs.names.ledger, range(self._logs.ledgers))
+        return self._logs.protocol.winners(records, self._logs.names.ledger, backfill=backfill)
+
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         own = "ledger of own slots only" in self._logs.protocol.switches
         return self._logs.ledger(range(self._slots if own else self._logs.ledgers))
