@@ -21,7 +21,7 @@ from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
-from aggregator.observe.flow_state import live_flow
+from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
@@ -327,11 +327,11 @@ class Monitor:
     ) -> tuple[FlowStatus, ...]:
         account, probed = self._accounts[edge], self._probes[edge].probed
         return tuple(
-            live_flow(
+            flow_status(
                 source,
                 entry,
-                account,
                 probed,
+                account.tracks.get(source),
                 lost=holding.get(source),
                 trouble=troubled.get(str(source), ""),
                 moment=moment,

@@ -15,15 +15,16 @@ from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
 from aggregator.lake.status import lake_status
-from aggregator.observe.edge_lag import NOTHING_UNDECIDED, EdgeLook, hanging
+from aggregator.observe.account import Moment
+from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.survey import survey
+from aggregator.observe.probe import Probed
+from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
 from aggregator.state.gap import Gap
-from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed, SlotWord
@@ -51,14 +52,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
     slots = _slots(config, names) if watched else ()
     troubled = troubles(slots, told.refused) if watched else {}
-    flows = {
-        edge: tuple(
-            flow_status(source, entry, seen, holding.get(source), trouble=troubled.get(str(source), ""), now_ms=now_ms)
-            for source, entry in sorted(found.ledger.items(), key=lambda item: item[0])
-            if source.edge == edge
-        )
-        for edge, seen in found.looked.items()
-    }
+    flows = {edge: _flows(edge, found, holding, troubled, Moment(0.0, now_ms)) for edge in found.looked}
     central_ms = _central_ms(beats, told) if watched else now_ms
     edges = tuple(
         _edge(
@@ -87,6 +81,26 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         slots,
         told.refused if watched else {},
         waivers(config),
+    )
+
+
+def _flows(
+    edge: str, found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], moment: Moment
+) -> tuple[FlowStatus, ...]:
+    seen = found.looked[edge]
+    probed = Probed(ends={source: log.end for source, log in seen.logs.items()}, looked_s=0.0, look=seen)
+    return tuple(
+        flow_status(
+            source,
+            entry,
+            probed,
+            None,
+            lost=holding.get(source),
+            trouble=troubled.get(str(source), ""),
+            moment=moment,
+        )
+        for source, entry in sorted(found.ledger.items(), key=lambda item: item[0])
+        if source.edge == edge
     )
 
 
@@ -123,33 +137,6 @@ def _heartbeats(config: HubConfig) -> dict[str, int]:
     wanted = {central_heartbeats(edge): edge for edge in config.edges if central_heartbeats(edge) in there}
     found = ends.last_timestamps(config.central, [(topic, 0) for topic in wanted])
     return {wanted[topic]: timestamp for (topic, _), timestamp in found.items()}
-
-
-def flow_status(
-    source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, lost: Gap | None, *, now_ms: int, trouble: str = ""
-) -> FlowStatus:
-    """One flow, from its ledger record and one look at its edge."""
-    log, margin = seen.logs.get(source), seen.margins.get(source)
-    undecided = seen.undecided.get(source, NOTHING_UNDECIDED)
-    undecided_ms = undecided.age_ms(now_ms)
-    late = max(0, now_ms - seen.unread_ms[source]) if source in seen.unread_ms else 0
-    return FlowStatus(
-        *source,
-        incarnation=entry.incarnation,
-        next_offset=entry.next_offset,
-        end_offset=log.end if log else None,
-        lag_records=max(0, log.end - entry.next_offset) if log else None,
-        lag_ms=late if log else None,
-        delivered=entry.delivered,
-        dead=entry.dead,
-        suppressed=entry.suppressed,
-        stripped=entry.stripped,
-        retention_margin_ms=margin.left_ms if margin else None,
-        gap=lost,
-        trouble=trouble or hanging(undecided, undecided_ms),
-        undecided_records=undecided.records if log else None,
-        undecided_ms=undecided_ms,
-    )
 
 
 def _edge(

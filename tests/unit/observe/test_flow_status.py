@@ -1,11 +1,13 @@
-"""One flow as a running monitor shows it: what is known is shown, and nothing that is not known any more."""
+"""One flow as a monitor or a single look shows it: what is known is shown, and nothing that is not known any more."""
 
 import pytest
 
+from aggregator.observe.account import Moment
 from aggregator.observe.edge_lag import EdgeLook, Undecided
-from aggregator.observe.flow_state import live_flow
+from aggregator.observe.flow_status import flow_status
 from aggregator.observe.probe import Probed
 from aggregator.replicate.retention import Margin
+from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.observe.test_account import CENTRAL_MS, FLOW, Story, moment
 
@@ -18,7 +20,8 @@ def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):
     look = EdgeLook(True, margins={FLOW: Margin(60_000, 3_600_000)}, **seen)
     probed = Probed(0.0, "", moment(story.second).now_s, ends, looked_s=moment(story.second).now_s, look=look)
     entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
-    return live_flow(FLOW, entry, story.account, probed, lost=None, trouble=trouble, moment=now)
+    track = story.account.tracks.get(FLOW)
+    return flow_status(FLOW, entry, probed, track, lost=None, trouble=trouble, moment=now)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,19 @@ def test_a_transaction_that_hangs_is_named(since_ms, arrives, age_ms, hangs):
     assert shown({FLOW: 70}, 1, undecided=undecided, trouble="held, why").trouble == "held, why"
     assert shown({FLOW: 70}, 11, undecided=undecided).undecided_records is None
     assert shown({FLOW: 70}, 1).undecided_records == 0
+
+
+def test_one_look_tells_lag_by_the_time_of_the_oldest_unread_record():
+    """Nobody has watched the flow, so no track says how long anything waited; a log that was cut ends where it does."""
+    entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
+    look = EdgeLook(True, unread_ms={FLOW: CENTRAL_MS - 5000}, margins={FLOW: Margin(60_000, HOUR_MS)})
+
+    def found(end: int, lost: Gap | None = None):
+        probed = Probed(ends={FLOW: end}, looked_s=0.0, look=look)
+        seen = flow_status(FLOW, entry, probed, None, lost=lost, trouble="", moment=Moment(0.0, CENTRAL_MS))
+        return seen.end_offset, seen.lag_records, seen.lag_ms, seen.retention_margin_ms
+
+    assert found(80) == (80, 10, 5000, 60_000)
+    assert found(70) == (70, 0, 0, None)
+    assert found(40) == (70, 0, 0, None), "the position is newer than the end"
+    assert found(40, Gap(GapKind.SHRUNK, 40, None, 0)) == (40, 0, 0, None)

@@ -1,0 +1,86 @@
+"""One flow as status, metrics and the page show it: its newest position, its edge's last end, and what the past says.
+
+Invariant: pure; an end that nobody has asked for, or that the edge has not told for a while, is None, never zero. How
+long the edge still keeps what waits is counted down all the same.
+"""
+
+from aggregator.coordinates import EdgePartition
+from aggregator.edges.movement import Track
+from aggregator.observe.account import Moment
+from aggregator.observe.edge_lag import NOTHING_UNDECIDED, hanging
+from aggregator.observe.hub_status import FlowStatus
+from aggregator.observe.probe import Probed
+from aggregator.state.gap import Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
+
+# An edge that answers tells its ends every second.
+_END_LASTS_S = 10.0
+
+
+def flow_status(
+    source: EdgePartition,
+    entry: LedgerRecord,
+    probed: Probed,
+    track: Track | None,
+    *,
+    lost: Gap | None,
+    trouble: str,
+    moment: Moment,
+) -> FlowStatus:
+    """One flow beside what its edge last showed.
+
+    Args:
+        source: The flow.
+        entry: Its newest ledger record.
+        probed: What the edge last showed.
+        track: Its recent past; None where nobody watched.
+        lost: The gap that holds it.
+        trouble: What else its slot says of it.
+        moment: Now.
+    """
+    end = _end(source, entry, probed, lost)
+    shown = end if moment.now_s - probed.ends_s <= _END_LASTS_S else None
+    waits = end is not None and end > entry.next_offset
+    margin = probed.look.margins.get(source) if probed.look and waits else None
+    since_ms = int((moment.now_s - (probed.looked_s or moment.now_s)) * 1000)
+    undecided = (probed.look and probed.look.undecided.get(source)) or NOTHING_UNDECIDED
+    undecided_ms = undecided.age_ms(moment.now_ms)
+    if track and undecided_ms is not None and track.stood_s < track.spans_s:
+        undecided_ms = min(undecided_ms, int(track.stood_s * 1000))  # another transaction: the one before has ended
+    return FlowStatus(
+        *source,
+        incarnation=entry.incarnation,
+        next_offset=entry.next_offset,
+        end_offset=shown,
+        lag_records=None if shown is None else max(0, shown - entry.next_offset),
+        lag_ms=None if shown is None else _lag_ms(source, probed, track, moment) if waits else 0,
+        delivered=entry.delivered,
+        dead=entry.dead,
+        suppressed=entry.suppressed,
+        stripped=entry.stripped,
+        retention_margin_ms=max(0, margin.left_ms - since_ms) if margin else None,
+        gap=lost,
+        trouble=trouble or hanging(undecided, undecided_ms),
+        undecided_records=None if shown is None else undecided.records,
+        undecided_ms=undecided_ms,
+    )
+
+
+def _end(source: EdgePartition, entry: LedgerRecord, probed: Probed, lost: Gap | None) -> int | None:
+    """The end of its log; one before the position is older than the position, unless the log was cut."""
+    end = probed.ends.get(source)
+    if end is None or (lost is not None and lost.kind is GapKind.SHRUNK):
+        return end
+    return max(end, entry.next_offset)
+
+
+def _lag_ms(source: EdgePartition, probed: Probed, track: Track | None, moment: Moment) -> int:
+    """How long the oldest waiting record has waited.
+
+    What waited when the watching began, or where nobody watched, tells it by the record's own time alone.
+    """
+    seen_ms = int(track.waited_s * 1000) if track else 0
+    if track is not None and not track.waited_s >= track.spans_s > 0:
+        return seen_ms
+    unread_ms = probed.look.unread_ms.get(source) if probed.look else None
+    return seen_ms if unread_ms is None else max(seen_ms, moment.now_ms - unread_ms)
