@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
+from aggregator.kafka.native.topic_ids import TopicIds
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
@@ -135,6 +136,11 @@ def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
         | options,
         logger=log,
     )
+
+
+def topic_ids(cluster: ClusterConfig) -> TopicIds:
+    """Asks single brokers for topic ids, on connections of its own."""
+    return TopicIds(connection_options(cluster), log)
 
 
 class _Admin(NamedTuple):

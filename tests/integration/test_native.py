@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.bytes_column import BytesColumn
@@ -17,6 +17,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.codes import name_of
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import Producer, Rows
+from aggregator.kafka.native.topic_ids import Shown, TopicIds
 from tests.trial import wait_for
 
 pytestmark = pytest.mark.brokers
@@ -273,3 +274,36 @@ def test_lines_and_statistics_arrive_where_it_is_polled(central, caplog):
     made.close()
     with pytest.raises(KafkaException, match="closed"):
         made.assign([])
+
+
+def test_a_broker_is_asked_for_topic_ids(central, topic):
+    """The one that is named and no other; what is not there has no id; a question that nobody answers ends, too."""
+    described = AdminClient({"bootstrap.servers": central}).describe_topics(TopicCollection([topic]))
+    expected = str(described[topic].result(30).topic_id)
+    ids = TopicIds({"bootstrap.servers": central}, LOG)
+    try:
+        for number, broker in enumerate((1, -1), start=1):
+            ids.ask(number, [topic, "nowhere"], broker, 10.0)
+            answer = ids.answer(15.0)
+            assert (answer.number, answer.code) == (number, 0)
+            assert answer.topics == {topic: Shown(expected), "nowhere": Shown("", KafkaError.UNKNOWN_TOPIC_OR_PART)}
+        ids.ask(3, [topic], 77, 0.5)
+        assert ids.answer(0.0) is None
+        assert ids.answer(10.0) == (3, KafkaError._TIMED_OUT, {})
+    finally:
+        ids.close()
+
+
+def test_a_poll_tells_who_served_it(central, topic):
+    """The broker's id, and the topics that came from it; an end of a partition knows its broker, too."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": central})
+    producer.produce(topic, b"v", b"k", 0)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": central, **READING}, LOG)
+    try:
+        consumer.assign([(topic, 0, 0, None)])
+        polls = [consumer.poll(10, 0.2) for _ in range(20)]
+        assert [poll.served for poll in polls if poll.chunks] == [{1: {topic}}]
+        assert {event.broker for poll in polls for event in poll.events} == {1}
+    finally:
+        consumer.close()

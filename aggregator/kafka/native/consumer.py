@@ -8,7 +8,7 @@ import ctypes
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -29,21 +29,26 @@ Start = tuple[str, int, int, int | None]
 
 
 class Event(NamedTuple):
-    """What came instead of a record; without a topic it is a broker's trouble."""
+    """What came instead of a record; without a topic it is a broker's trouble. `broker` -1: nobody knows which."""
 
     code: int
     topic: str | None
     partition: int
     offset: int
     text: str
+    broker: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll brought: one chunk per partition, and what came instead of records."""
+    """What one poll brought: one chunk per partition, and what came instead of records.
+
+    `served` are the brokers that handed out the records, and the topics of what came from each.
+    """
 
     chunks: list[Chunk]
     events: list[Event]
+    served: dict[int, set[str]] = field(default_factory=dict)
 
 
 class Consumer(Client):
@@ -103,7 +108,7 @@ class Consumer(Client):
         found = rows.sort(messages, count, run_of, slots, runs.reshape(-1))
         try:
             events = [_event(at) for at in messages[:count][run_of < 0].tolist()]
-            return Poll(_chunks(messages, count, run_of, runs[:found]), events)
+            return Poll(_chunks(messages, count, run_of, runs[:found]), events, _served(runs[:found]))
         finally:
             rows.give_back(messages, count)
 
@@ -131,7 +136,18 @@ def _listed(starts: Iterable[Start]) -> Iterator[int]:
 def _event(at: int) -> Event:
     message = Message.from_address(at)
     topic = rd.topic_name(message.rkt).decode() if message.rkt else None
-    return Event(message.err, topic, message.partition, message.offset, (rd.message_errstr(at) or b"").decode())
+    text = (rd.message_errstr(at) or b"").decode()
+    return Event(message.err, topic, message.partition, message.offset, text, rd.message_broker_id(at))
+
+
+def _served(runs: Integers) -> dict[int, set[str]]:
+    """Brokers of each partition's first and last record: between two polls its leader moves once at most."""
+    served: dict[int, set[str]] = {}
+    for at, first, last in runs[:, (rows.TOPIC, rows.FIRST, rows.LAST)].tolist():
+        topic = rd.topic_name(at).decode()
+        for message in (first, last):
+            served.setdefault(rd.message_broker_id(message), set()).add(topic)
+    return served
 
 
 def _chunks(messages: Integers, count: int, run_of: Integers, runs: Integers) -> list[Chunk]:

@@ -25,8 +25,8 @@ _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = (
 _MESSAGE_WORDS = ctypes.sizeof(Message) // _WORD
 _HALF = 0xFFFFFFFF
 # Words of a run: what one partition has in a poll.
-RUN = 9
-TOPIC, PARTITION, RECORDS, KEY_BYTES, VALUE_BYTES, LAST, AT, KEYS_AT, VALUES_AT = range(RUN)
+RUN = 10
+TOPIC, PARTITION, RECORDS, KEY_BYTES, VALUE_BYTES, FIRST, LAST, AT, KEYS_AT, VALUES_AT = range(RUN)
 _PARTS = len(PARTS)
 _AT_TIMESTAMP, _AT_VALUE, _AT_KEY = map(PARTS.index, (AS_TIMESTAMP, AS_VALUE, AS_KEY))
 # Places that a name may be looked for in; behind them it is taken for a new one, whatever an edge makes names of.
@@ -105,6 +105,7 @@ def sort(messages: Number, count: Number, run_of: Number, slots: Number, runs: N
                 slots[slot] = last = found
                 runs[last * RUN : last * RUN + RUN] = 0
                 runs[last * RUN + TOPIC], runs[last * RUN + PARTITION] = topic, partition
+                runs[last * RUN + FIRST] = messages[number]
                 found += 1
         run_of[number] = last
         runs[last * RUN + RECORDS] += 1
