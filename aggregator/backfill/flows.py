@@ -131,7 +131,8 @@ def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tu
     first = Route(left).position(left[0].offsets.start)
     known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0)
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
-    now = structs.replace(known, incarnation=first.incarnation, next_offset=first.next_offset, leader_epoch=whole)
+    at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
+    now = structs.replace(known, **at, leader_epoch=whole)
     rule = rule_for(scene.config, one.source.edge, one.source.topic)
     central = scene.settings.get(one.central, {})
     return FlowPlan(

@@ -242,6 +242,8 @@ class ReplicationConfig(Model):
             the record is a dead letter.
         retention_warning: `run` warns when an edge will delete unread records sooner than this; below twice this
             retention, at half of it.
+        exact_recreation: Ask the broker that served records which topic it has, before they are taken: none of a topic
+            that was created again arrives under the former one's incarnation.
     """
 
     slots: Annotated[int, Field(ge=1, le=256)] = 1
@@ -251,6 +253,7 @@ class ReplicationConfig(Model):
     drain_patience: Duration = timedelta(seconds=30)
     schema_patience: Duration = timedelta(seconds=LATE_SECONDS.limit)
     retention_warning: Duration = timedelta(hours=1)
+    exact_recreation: bool = True
 
 
 class HeartbeatConfig(Model):

@@ -59,11 +59,13 @@ class Polled:
         chunks: Records, one chunk per partition.
         ends: Partitions whose end was reached, with the position behind markers.
         faults: Partitions that can not be read on.
+        served: Brokers (-1: nobody knows which) by which a position was moved or found to be lost, and in which topics.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     ends: dict[Partition, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    served: dict[int, set[str]] = field(default_factory=dict)
 
 
 class EdgeReader:
@@ -109,6 +111,7 @@ class EdgeReader:
             self._consumer = self._connect()
             self._read()
         found = self._consumer.poll(most, wait_s)
+        polled.served = found.served
         damaged: dict[Partition, int] = {}
         for event in found.events:
             self._note(event, polled, damaged)
@@ -130,10 +133,14 @@ class EdgeReader:
             return  # a broker's trouble; librdkafka reconnects by itself
         at, meaning = (event.topic, event.partition), when_reading(event.code)
         if meaning is Passing.END:
+            if at in self._starts and self._starts[at].offset != event.offset:
+                polled.served.setdefault(event.broker, set()).add(event.topic)
             polled.ends[at] = event.offset
             self._move(at, event.offset)
         elif isinstance(meaning, FaultKind):
             polled.faults.append(Fault(at, meaning, f"{event.text} ({name_of(event.code)})"))
+            if meaning is FaultKind.POSITION_LOST:
+                polled.served.setdefault(event.broker, set()).add(event.topic)
             if meaning is FaultKind.DAMAGED:
                 damaged[at] = min(event.offset, damaged.get(at, event.offset))
 

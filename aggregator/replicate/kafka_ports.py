@@ -24,6 +24,7 @@ from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.topic_ids import EdgeTopicIds
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
@@ -119,6 +120,10 @@ class KafkaSlotWorld:
         made = EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
         self._statistics[f"edge {edge}"] = made.statistics
         return made
+
+    def topic_ids(self, edge: str) -> EdgeTopicIds | None:
+        """Who asks an edge for topic ids, unless the configuration says that nobody is to."""
+        return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
 
     def limits(self, topic: str) -> Limits:
         """What a central topic takes now.

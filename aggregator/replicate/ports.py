@@ -9,6 +9,7 @@ from typing import Protocol
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.topic_ids import Answer
 from aggregator.kafka.reader import Polled, Start
 from aggregator.kafka.refusals import Refusal
 from aggregator.kafka.truncation import Cut
@@ -81,6 +82,19 @@ class Reader(Protocol):
         """Leave."""
 
 
+class TopicIds(Protocol):
+    """Asks the brokers of one edge which topics they show."""
+
+    def ask(self, number: int, topics: Collection[str], broker: int) -> None:
+        """Ask a broker, or where `broker` is below 0 any; the answer comes under this number."""
+
+    def answer(self, wait_s: float) -> Answer | None:
+        """The next answer, after waiting at most `wait_s` seconds for it."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
 class SlotWorld(Protocol):
     """Central and the edges, as one slot sees them."""
 
@@ -98,6 +112,9 @@ class SlotWorld(Protocol):
 
     def reader(self, edge: str) -> Reader:
         """A reader of one edge."""
+
+    def topic_ids(self, edge: str) -> TopicIds | None:
+        """Who asks an edge for topic ids; None where nobody is to ask."""
 
     def limits(self, topic: str) -> Limits:
         """What a central topic takes now; raises Unreachable."""

@@ -17,6 +17,7 @@ from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap
 from aggregator.replicate.ports import Reader, SlotWorld
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.replicate.topic_identity import CheckedReader
 from aggregator.state.gap import Gap, GapKind
 
 _RETRY_MOST_S = 30.0
@@ -43,8 +44,17 @@ class Readers:
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
-            self._readers[edge] = self._world.reader(edge)  # not earlier: see `EdgeReader`
+            self._readers[edge] = self._checked(edge, self._world.reader(edge))  # not earlier: see `EdgeReader`
         self.assign()
+
+    def _checked(self, edge: str, reader: Reader) -> Reader:
+        """A reader that hands over nothing of a topic that was created again, if the world can ask."""
+        ids = self._world.topic_ids(edge)
+        if ids is None:
+            return reader
+        own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
+        planned = {(at.topic, at.partition): flow.plan.entry.topic_id for at, flow in own.items()}
+        return CheckedReader(reader, ids, planned, now=self._world.now)
 
     def close(self) -> None:
         """Leave every edge."""

@@ -146,6 +146,9 @@ class _World:
         with patch.object(clients, "bulk_consumer", lambda *_, **__: _Consumer(self._polls)):
             return EdgeReader(CLUSTER, buffer_bytes=1)
 
+    def topic_ids(self, edge: str) -> None:
+        return
+
     def telemetry(self, body: object) -> None:
         return
 

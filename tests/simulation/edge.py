@@ -3,10 +3,13 @@
 What it keeps of Kafka: a leader epoch that never falls along a log and is counted up with every cut; an edge that is
 asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
 of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known; where a
-partition is read again whose leader the client knows already, it is not.
+partition is read again whose leader the client knows already, it is not. A client fetches by topic id; once it hears
+that the topic was created again, it reads on in the new one at the old offset. It ignores leader epochs that fall.
+
+The edge has two brokers: one serves, and the other one hears of a new topic later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +17,7 @@ from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import FaultKind
+from aggregator.kafka.native.topic_ids import Answer, Shown
 from aggregator.kafka.reader import Fault, Polled, Start
 from aggregator.kafka.truncation import Cut
 from tests.simulation.scheduler import Scheduler
@@ -21,6 +25,10 @@ from tests.simulation.scheduler import Scheduler
 EDGE, TOPIC = "eu", "orders"
 PARTITIONS = 2
 WIDEST = 4
+SERVES, LAGS = 1, 2
+_LAG_S = 0.3
+_HEARS = 0.2
+_TIMED_OUT = -185
 
 
 class Appended(NamedTuple):
@@ -74,6 +82,7 @@ class Edge:
         self._scheduler = scheduler
         self.faults = faults
         self.lives: list[EdgeLog] = []
+        self.created_s: list[float] = []
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
         self.grown_again: set[bytes] = set()  # at offsets that the log had had before it was cut
@@ -105,8 +114,15 @@ class Edge:
 
     def recreate(self) -> None:
         self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
+        self.created_s.append(self._scheduler.now)
         for _ in range(PARTITIONS):
             self.log.widen()
+
+    def shown(self, broker: int) -> str:
+        """The topic id that a broker shows; a client that asks any may get the one that lags."""
+        until = self._scheduler.now - (0 if broker == SERVES else _LAG_S)
+        known = [life for life, at in zip(self.lives, self.created_s, strict=True) if at <= until]
+        return (known or self.lives)[-1 if known else 0].topic_id
 
 
 @dataclass
@@ -119,7 +135,7 @@ class _Place:
 
 
 class SimReader:
-    """Reads the edge in chunks of a drawn size; bound to the life of the topic that the driver saw."""
+    """Reads the edge in chunks of a drawn size; it begins with the life of the topic that the driver saw."""
 
     def __init__(self, scheduler: Scheduler, edge: Edge, life: str) -> None:
         self._scheduler = scheduler
@@ -134,7 +150,7 @@ class SimReader:
     def start(self, at: tuple[str, int], start: Start) -> None:
         """The client compares nothing with a leader that it knows."""
         knows = at in self._met and self._edge.log.topic_id == self._life
-        self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else None)
+        self._places[at] = _Place(*start, self._edge.log.leader_epochs[at[1]] if knows else self._met.get(at))
 
     def release(self, at: tuple[str, int]) -> None:
         self._places.pop(at, None)
@@ -142,19 +158,25 @@ class SimReader:
     def poll(self, most: int, wait_s: float) -> Polled:
         self._scheduler.sleep(wait_s)
         polled = Polled()
+        if self._edge.log.topic_id != self._life and self._scheduler.random.random() < _HEARS:
+            self._life = self._edge.log.topic_id
         if self._edge.log.topic_id == self._life:
             for at, place in list(self._places.items()):
-                self._poll(at, place, polled, most)
+                if at[1] < len(self._edge.log.partitions):
+                    self._poll(at, place, polled, most)
         return polled
 
     def _poll(self, at: tuple[str, int], place: _Place, polled: Polled, most: int) -> None:
         partition, life, draw = at[1], self._edge.log, self._scheduler.random
         log = life.partitions[partition]
+        if place.seen is not None and place.seen > life.leader_epochs[partition]:
+            return
         if draw.random() < self._edge.faults.denied:
             polled.faults.append(Fault(at, FaultKind.DENIED, ""))
             return
         if self._lost(place, partition):
             polled.faults.append(Fault(at, FaultKind.POSITION_LOST, ""))
+            polled.served = {SERVES: {TOPIC}}
             return
         upto = min(len(log), place.offset + draw.randint(0, min(most, 4)))
         got = [(offset, log[offset]) for offset in range(place.offset, upto) if log[offset].value is not None]
@@ -164,12 +186,14 @@ class SimReader:
             values = [one.value for _, one in got]
             leader_epoch = got[-1][1].leader_epoch
             polled.chunks.append(Chunk(*at, none, values, none, [0] * len(got), offsets, leader_epoch))
+            polled.served = {SERVES: {TOPIC}}
             place.offset, place.leader_epoch = offsets[-1] + 1, leader_epoch
         else:
             if upto > place.offset:
                 place.offset, place.leader_epoch = upto, log[upto - 1].leader_epoch
             if upto == len(log):
                 polled.ends[at] = upto
+                polled.served = {SERVES: {TOPIC}}
 
     def _lost(self, place: _Place, partition: int) -> bool:
         life = self._edge.log
@@ -202,3 +226,28 @@ class SimReader:
 
     def close(self) -> None:
         self._places.clear()
+
+
+class SimTopicIds:
+    """Asks a broker for the id of the topic; answers come later, or never."""
+
+    def __init__(self, scheduler: Scheduler, edge: Edge) -> None:
+        self._scheduler = scheduler
+        self._edge = edge
+        self._asked: list[tuple[int, str]] = []
+
+    def ask(self, number: int, topics: Collection[str], broker: int) -> None:
+        assert set(topics) == {TOPIC}
+        self._asked.append((number, self._edge.shown(broker if broker > 0 else LAGS)))
+
+    def answer(self, wait_s: float) -> Answer | None:
+        self._scheduler.sleep(min(wait_s, self._scheduler.random.uniform(0, 0.01)))
+        if not self._asked or self._scheduler.random.random() < 0.1:
+            return None
+        number, topic_id = self._asked.pop(0)
+        if self._scheduler.random.random() < self._edge.faults.unreachable:
+            return Answer(number, _TIMED_OUT, {})
+        return Answer(number, 0, {TOPIC: Shown(topic_id)})
+
+    def close(self) -> None:
+        self._asked.clear()

@@ -11,6 +11,7 @@ GAPS = "aggregator.replicate.gaps"
 CURSOR = "aggregator.replicate.cursor"
 FLOW = "aggregator.replicate.flow"
 READERS = "aggregator.replicate.readers"
+TOPIC_IDENTITY = "aggregator.replicate.topic_identity"
 GATE = "aggregator.replicate.gate"
 SETTLEMENT = "aggregator.replicate.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
@@ -96,7 +97,7 @@ MUTANTS = [
     Mutant(
         "to its end: reading to the last stable offset",
         [(LOG, "targets = log_end()", "targets = stable_end()")],
-        situation="recreation",
+        situation="latest, recreated",
     ),
     Mutant(
         "D: the larger offset wins instead of the higher epoch",
@@ -209,6 +210,43 @@ MUTANTS = [
     Mutant(
         "incarnation: a recreated topic read on at the old offset",
         [(PLANNING, "topic_id=topic.topic_id, next_offset=0)", "topic_id=topic.topic_id)")],
+        situation="recreation",
+    ),
+    Mutant(
+        "topic ids: nobody is asked after a poll",
+        [(READERS, "if ids is None:", "if ids:")],
+        situation="recreation",
+    ),
+    Mutant(
+        "topic ids: another broker is asked than the one that served",
+        [(TOPIC_IDENTITY, "self._ids.ask(self._last, topics, broker)", "self._ids.ask(self._last, topics, -1)")],
+        situation="recreation",
+    ),
+    Mutant(
+        "topic ids: another topic's records are taken",
+        [(TOPIC_IDENTITY, "if shown.topic_id == self._planned.get(at):", "if shown.topic_id:")],
+        situation="recreation",
+    ),
+    Mutant(
+        "topic ids: what nobody vouched for is taken",
+        [(TOPIC_IDENTITY, 'return f"broker {broker} does not tell the id of {topic}: {text_of(shown.code)}"', 'return ""')],  # noqa: E501 - one passage
+        situation="recreation, silence",
+    ),
+    Mutant(
+        "topic ids: the broker is asked before the poll",
+        [
+            (
+                TOPIC_IDENTITY,
+                """            polled = self._reader.poll(most, wait_s)
+            if not polled.served:
+                return polled
+            self._ask(polled)
+""",
+                """            self._ask(Polled(served={1: {"orders"}}))
+            self._polled = self._reader.poll(most, wait_s)
+""",
+            )
+        ],
         situation="recreation",
     ),
 ]  # fmt: skip

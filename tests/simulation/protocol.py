@@ -14,7 +14,8 @@ from pathlib import Path
 MODULES = ("aggregator.kafka.log", "aggregator.state.ledger", "aggregator.replicate.settlement",
            "aggregator.replicate.ledger_settlement", "aggregator.replicate.epoch", "aggregator.replicate.gaps",
            "aggregator.replicate.cursor", "aggregator.replicate.flow", "aggregator.replicate.planning",
-           "aggregator.replicate.gate", "aggregator.replicate.readers", "aggregator.replicate.slot")  # fmt: skip
+           "aggregator.replicate.gate", "aggregator.replicate.topic_identity", "aggregator.replicate.readers",
+           "aggregator.replicate.slot")  # fmt: skip
 
 
 @dataclass(frozen=True)

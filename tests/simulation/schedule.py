@@ -97,6 +97,7 @@ _AWAY = EdgeFaults(unreachable=0.2, denied=0.01, no_schema=0.05, refused=0.005)
 SITUATIONS = {
     "mixed": Situation(edge=EdgeFaults(unreachable=0.1, denied=0.002, no_schema=0.01)),
     "recreation": Situation(recreate=0.002, second=0.001),
+    "recreation, silence": Situation(recreate=0.004, second=0.001, edge=EdgeFaults(unreachable=0.2)),
     "truncation": Situation(truncate=0.01, crash=0.004, refused=0.06),
     "cut logs": Situation(cut=0.006, refused=0.06),
     "everything at the edge": Situation(cut=0.004, truncate=0.004, refused=0.2, edge=_AWAY),

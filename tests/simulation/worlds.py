@@ -16,7 +16,7 @@ from aggregator.state.names import HubNames
 from aggregator.state.requests import encode as encode_decision
 from aggregator.state.requests import fold as fold_decisions
 from tests.simulation.cluster import Central, Entry, Part, Place
-from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader
+from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader, SimTopicIds
 from tests.simulation.protocol import Protocol
 
 BOUND_S = 1000.0
@@ -161,6 +161,9 @@ class SimSlotWorld:
 
     def reader(self, edge: str) -> SimReader:
         return SimReader(self._logs.central.scheduler, self._edge, self._life)
+
+    def topic_ids(self, edge: str) -> SimTopicIds:
+        return SimTopicIds(self._logs.central.scheduler, self._edge)
 
     def limits(self, topic: str) -> Limits:
         return Limits()

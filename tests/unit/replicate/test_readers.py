@@ -30,6 +30,9 @@ class Edge:
     def reader(self, _edge):
         return self
 
+    def topic_ids(self, _edge):
+        return None
+
     def assign(self, starts):
         self.started += starts.values()
 

@@ -84,6 +84,9 @@ class Edge:
     def reader(self, _edge):
         return self
 
+    def topic_ids(self, _edge):
+        return None
+
     def telemetry(self, _body):
         return
 
