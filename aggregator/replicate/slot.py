@@ -8,6 +8,7 @@ producer and goes back to C.
 
 from collections.abc import Mapping
 
+from aggregator.backoff import backoff_s
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
@@ -19,7 +20,7 @@ from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import SlotWorld, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.throttle import Throttle
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
@@ -31,6 +32,8 @@ _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _REST_MOST_S = 0.05
+# Between two attempts to have a producer; `_attempt` is 1 after the first that failed.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class Slot:
@@ -47,12 +50,12 @@ class Slot:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
         while True:
             if self._world.look().newest > self._plan.epoch:
-                return SlotOutcome(self._plan.slot, "superseded")
+                return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
             writer = self._world.writer()
             try:
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
-                    return SlotOutcome(self._plan.slot, "superseded")
+                    return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
                 flows = self._flows(self._world.ledger())
                 turn = _Turn(self._plan, self._world, self._delivery, writer, flows, refused=self._refused)
                 outcome = turn.run() or self._outdated()
@@ -60,10 +63,10 @@ class Slot:
                     return outcome
                 self._world.sleep(self._refused.pause_s)
             except Fenced:
-                return SlotOutcome(self._plan.slot, "fenced")
+                return SlotOutcome(self._plan.slot, SlotResult.FENCED)
             except (OutcomeUnknown, Unreachable):
                 self._attempt += 1
-                self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
+                self._world.sleep(backoff_s(self._attempt, first_s=_FIRST_PAUSE_S, most_s=_LONGEST_PAUSE_S))
             finally:
                 writer.close()
 
@@ -84,7 +87,7 @@ class Slot:
         planned = {plan.central: plan.limits for plan in self._plan.flows if plan.central in set(self._refused)}
         for topic, limits in planned.items():
             if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
-                return SlotOutcome(self._plan.slot, "stopped", detail=f"what {topic} takes was changed")
+                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
         return None
 
 
@@ -168,13 +171,13 @@ class _Turn:
                 if ended:
                     return self._outcome(ended)
 
-    def _step(self, now: float) -> str:
-        """One round: look, poll, deliver, commit when due. Returns how the slot ends, or nothing."""
+    def _step(self, now: float) -> SlotResult | None:
+        """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
         if now - self._last_look >= _LOOK_EVERY_S:
             state = self._world.look()
             if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
-                return "stopped"
+                return SlotResult.STOPPED
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
                 self._throttle.limit(state.pace.rate, now)
             self._last_look = now
@@ -184,11 +187,11 @@ class _Turn:
         self._tell(now)
         if self._plan.drain and not busy and self._all_drained(now):
             self._commit_if_moved()
-            return "drained"
+            return SlotResult.DRAINED
         if self._gate.stuck():
             self._commit_if_moved()
-            return "stopped"
-        return ""
+            return SlotResult.STOPPED
+        return None
 
     def _round(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
@@ -335,7 +338,7 @@ class _Turn:
             for source, flow in self._flows.items()
         )
 
-    def _outcome(self, result: str) -> SlotOutcome:
+    def _outcome(self, result: SlotResult) -> SlotOutcome:
         self._tell_fields(last=True)
         return SlotOutcome(
             self._plan.slot,

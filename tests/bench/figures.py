@@ -235,7 +235,7 @@ def strip(result: Result) -> str:
     """Strip beside fastavro's decoding and encoding, by shape and by what is done."""
     cases = {name: found for name, found in result.items() if isinstance(found, Mapping)}
     settings = list(next(iter(cases.values())))
-    rows = [(name, *(f"{found[one]['ratio']:.0f} ×" for one in settings)) for name, found in cases.items()]
+    rows = [(name, *(f"{found[one]['ratio']:.0f} times" for one in settings)) for name, found in cases.items()]
     head = ("fastavro's time, strip = 1", *(one.replace("_", " ") for one in settings))
     return "\n\n".join((_measured("python -m tests.bench.strip -o json", result), table(head, rows)))
 
@@ -270,7 +270,9 @@ def kept() -> dict[str, Result]:
 
 
 def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return found.stdout.strip()
 
 
