@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from aggregator.backoff import backoff_s
 from aggregator.errors import AggregatorError, ExitError, Failed
 
 Pulse = Callable[[], None]
@@ -264,7 +263,7 @@ class _Life:
             self._threads.forget(own)
             return False
         own.turn(Condition.RESTARTING)
-        pause_s = backoff_s(failures, first_s=_FIRST_PAUSE_S, most_s=_LONGEST_PAUSE_S)
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10))
         log.error("thread %s ended and begins again in %.1f s: %s", own.name, pause_s, said)
         if self._stop.wait(pause_s):
             return False

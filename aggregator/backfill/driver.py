@@ -45,7 +45,7 @@ from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import central_topics
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_job import run_watched
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Pace, read_control
 from aggregator.state.names import HubNames
@@ -157,7 +157,7 @@ class BackfillDriver:
             return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
 
         def over(epoch: _Epoch) -> bool:
-            return self._cancelled or all(outcome.result is SlotResult.DRAINED for outcome in epoch.outcomes)
+            return self._cancelled or all(outcome.result == "drained" for outcome in epoch.outcomes)
 
         last = run_epochs(run, keeper, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import click
 
 from aggregator.cli.output import progress, report
-from aggregator.errors import AggregatorError, ExitCode, Failed
+from aggregator.errors import AggregatorError, Failed
+
+INTERRUPTED = 130
 
 
 class Lazy(NamedTuple):
@@ -83,7 +85,7 @@ class LazyGroup(click.Group):
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             progress("interrupted")
-            ctx.exit(ExitCode.INTERRUPTED)
+            ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defence: a foreign text may hold a payload

@@ -23,7 +23,6 @@ from aggregator.config.fields import listen_address
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.config.units import duration
-from aggregator.errors import ExitCode
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.driver import Report
 
+EXIT_SOME_EDGES_FAILED = 4
+EXIT_DATA_LOSS = 5
 _LAKE_LEAVES_S = 10.0
 # Beside the pause between two: a cycle of many tables on slow storage.
 _LAKE_CYCLE_S = 1800.0
@@ -234,8 +235,8 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
 def exit_code(report: "Report", *, lake_held: bool) -> int:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
     if any(hold.reason == "gap" for hold in report.holds):
-        return ExitCode.DATA_LOSS
-    return ExitCode.HELD if report.holds or report.undrained or report.silent or lake_held else 0
+        return EXIT_DATA_LOSS
+    return EXIT_SOME_EDGES_FAILED if report.holds or report.undrained or report.silent or lake_held else 0
 
 
 def _totals(config: HubConfig) -> Iterator[str]:

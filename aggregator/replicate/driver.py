@@ -26,7 +26,6 @@ from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseKeeper
-from aggregator.replicate.slot_plan import SlotResult
 from aggregator.replicate.warming import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -176,7 +175,7 @@ class Driver:
         self._warming.wait(self._stop)
 
         def over(result: EpochResult) -> bool:
-            done = self._drain and result.all(SlotResult.DRAINED)
+            done = self._drain and result.all("drained")
             return done and not self._waits_for_central(result, began) and self._waited_for_edges(began)
 
         found = run_epochs(

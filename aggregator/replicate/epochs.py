@@ -31,7 +31,7 @@ from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Unsettled, Whose
 from aggregator.replicate.slot_job import run_watched
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Epoch
 from aggregator.state.names import HubNames
@@ -58,13 +58,13 @@ class EpochResult:
 
     def trouble(self) -> str:
         """What went wrong, slot by slot, in one line; empty where every slot ended by the protocol."""
-        if self.all(SlotResult.STOPPED, SlotResult.DRAINED):
+        if self.all("stopped", "drained"):
             return ""
         return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
 
-    def all(self, *results: SlotResult) -> bool:
+    def all(self, *words: str) -> bool:
         """Whether every slot ended with one of these results."""
-        return all(outcome.result in results for outcome in self.outcomes)
+        return all(outcome.result in words for outcome in self.outcomes)
 
 
 class EpochRunner:

@@ -73,6 +73,13 @@ class Flow:
         """Hold a flow of which no transaction has anything; it is tried again."""
         self.committed = self.cursor = self.cursor.held_until(reason, detail, retry_at_s)
 
+    def persist(self, now_s: float) -> None:
+        """The first position is in the ledger; what was held for that goes on."""
+        self.persisted = True
+        hold = self.cursor.hold
+        if hold is not None and hold.reason is HoldReason.UNDECIDED:
+            self.hold_until(hold.reason, hold.detail, now_s)
+
     def may_skip(self, lost: Gap) -> bool:
         """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""
         return self.plan.skips and (self.route is None or lost.kind in _DELETED)

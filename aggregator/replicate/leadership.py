@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from aggregator.backoff import backoff_s
 from aggregator.errors import (
     AggregatorError,
     AnotherHub,
@@ -33,7 +32,6 @@ T = TypeVar("T")
 _TICK_S = 0.1
 _TAKEN_OVER_S = 10.0
 _FAILURES_MOST = 5
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 10.0
 # An epoch that lasted so long is no failure to open one.
 _LASTED_S = 60.0
 log = logging.getLogger(__name__)
@@ -193,4 +191,4 @@ def _recover(keeper: LeaseKeeper, stop: threading.Event, said: str, failures: in
     if failures >= _FAILURES_MOST:
         raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)
-    stop.wait(backoff_s(failures, first_s=_FIRST_PAUSE_S, most_s=_LONGEST_PAUSE_S))
+    stop.wait(min(10.0, 0.25 * 2**failures))

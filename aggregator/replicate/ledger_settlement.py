@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.errors import Unreachable
 from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import LogRecord
 from aggregator.kafka.open_range import CentralRecord
@@ -31,7 +32,7 @@ class LedgerCentral(SettlingCentral, Protocol):
 
 
 def settle_ledger(central: LedgerCentral, epoch: Epoch, notes: Mapping[Partition, OffsetRange], whose: Whose) -> None:
-    """Settle what is undecided in the ledger and the requests; what can not be settled stays as it is.
+    """Settle what is undecided in the ledger and the requests; no epoch opens over what can not be settled now.
 
     Args:
         central: The cluster, all ids of the hub fenced.
@@ -41,7 +42,7 @@ def settle_ledger(central: LedgerCentral, epoch: Epoch, notes: Mapping[Partition
 
     Raises:
         Fenced: another driver took over.
-        RetryError: central did not answer in between; what was begun is noted.
+        RetryError: central did not answer; what was begun is noted.
     """
     noted = dict(notes)
     found = central.undecided([(whose.requests, 0), *((whose.ledger, slot) for slot in range(epoch.ids))])
@@ -49,8 +50,13 @@ def settle_ledger(central: LedgerCentral, epoch: Epoch, notes: Mapping[Partition
     own = {at: central.records(at, offsets, committed=False) for at, offsets in undecided.items()}
     left = end(central, epoch, undecided, note(central, noted, own, undecided), noted)
     for at, offsets in noted.items():
-        if at in found and at not in left:
-            central.write_again(Undecided(*at, *offsets), _committed(central, at, offsets, whose))
+        if at not in found or at in left:
+            # It may be ended already, and then reads as if what had been committed there had not.
+            raise Unreachable(
+                f"{at[0]}-{at[1]} at central does not answer, or is undecided from {offsets.start} on",
+                hint="look at its leader; the epoch is opened again",
+            )
+        central.write_again(Undecided(*at, *offsets), _committed(central, at, offsets, whose))
 
 
 def _committed(central: LedgerCentral, at: Partition, offsets: OffsetRange, whose: Whose) -> list[CentralRecord]:

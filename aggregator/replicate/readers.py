@@ -15,6 +15,7 @@ from aggregator.kafka.reader import Fault, Start
 from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap
+from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import Reader, SlotWorld
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.topic_identity import CheckedReader
@@ -31,21 +32,24 @@ class Readers:
         plan: How patient a drain is.
         world: Where readers come from.
         flows: All of the slot.
+        gate: No flow skips what may lie undecided at central.
     """
 
-    def __init__(self, plan: SlotPlan, world: SlotWorld, flows: Mapping[EdgePartition, Flow]) -> None:
+    def __init__(self, plan: SlotPlan, world: SlotWorld, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
         self._plan = plan
         self._world = world
         self._flows = flows
+        self._gate = gate
         self._readers: dict[str, Reader] = {}
         self._heard: dict[str, float] = {}
-        self._unwatched: set[EdgePartition] = set()  # released since their last records
+        self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
             self._readers[edge] = self._checked(edge, self._world.reader(edge))  # not earlier: see `EdgeReader`
         self.assign()
+        self._unwatched.clear()  # a new client compares each position with the first leader that it meets
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
         """A reader that hands over nothing of a topic that was created again, if the world can ask."""
@@ -73,6 +77,7 @@ class Readers:
         for source, flow in self._flows.items():
             if flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
+                self._unwatched.add(source)
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
             self.hear(edge, self._world.now())  # an edge's silence counts from when it was asked
@@ -184,6 +189,9 @@ class Readers:
 
     def _go_without(self, flow: Flow, lost: Gap) -> None:
         """Go on behind a gap, or stand still before it, as the flow's rule says."""
+        if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):
+            self.wait(flow, closed)
+            return
         self._release(flow)
         if not flow.may_skip(lost):
             flow.cursor = flow.cursor.standing(lost)

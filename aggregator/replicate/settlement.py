@@ -119,14 +119,21 @@ def settle(
     noted, asked = dict(notes), {*places, *notes}
     found = central.undecided(asked)
     # Of the others the slots' own gates take care; a note is to be settled before anything more is written there.
-    held = {at: f"{at[0]}-{at[1]} at central does not answer: has it a leader?" for at in notes if at not in found}
+    held = {at: _silence(at) for at in notes if at not in found}
     undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
     samples = note(central, noted, {at: _own(central, at, one, whose) for at, one in undecided.items()}, undecided)
     left = end(central, epoch, undecided, samples, noted)
     held |= {at: _sentence(at, offsets, own=at in noted) for at, offsets in left.items()}
     for at, offsets in noted.items():
-        if at not in held:
-            central.write_again(Undecided(*at, *offsets), _missing(central, at, offsets, ledger, whose))
+        if at in held:
+            continue
+        # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
+        end_now = central.undecided([at]).get(at)
+        if end_now is None:
+            held[at] = _silence(at)
+            continue
+        whole = OffsetRange(offsets.start, max(offsets.end, end_now.start))
+        central.write_again(Undecided(*at, *offsets), _missing(central, at, offsets, whole, ledger=ledger, whose=whose))
     return held
 
 
@@ -179,7 +186,9 @@ def end(
 
     central.end_undecided(samples, range(epoch.ids), allowed=allowed)
     # What was written to end it may be left undecided itself, and the driver is about to write there.
-    return after_a_moment(central, {**undecided, **central.undecided(samples)})
+    found = central.undecided(samples)
+    silent = {at: undecided[at] for at in samples if at not in found}
+    return after_a_moment(central, {**undecided, **found}) | silent
 
 
 def _sentence(at: Partition, undecided: OffsetRange, *, own: bool) -> str:
@@ -195,6 +204,10 @@ def _sentence(at: Partition, undecided: OffsetRange, *, own: bool) -> str:
     )
 
 
+def _silence(at: Partition) -> str:
+    return f"{at[0]}-{at[1]} at central does not answer: has it a leader?"
+
+
 def _own(central: SettlingCentral, at: Partition, offsets: OffsetRange, whose: Whose) -> list[CentralRecord]:
     return [one for one in central.records(at, offsets, committed=False) if _origin(at, one, whose)]
 
@@ -203,13 +216,12 @@ def _missing(
     central: SettlingCentral,
     at: Partition,
     offsets: OffsetRange,
+    whole: OffsetRange,
+    *,
     ledger: Mapping[EdgePartition, LedgerRecord],
     whose: Whose,
 ) -> list[CentralRecord]:
-    """What the ledger has moved past and nobody can see, once each and in order."""
-    # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
-    now = central.undecided([at]).get(at, offsets)
-    whole = OffsetRange(offsets.start, max(offsets.end, now.start))
+    """What of a range the ledger has moved past and nobody can see in the whole, once each and in order."""
     seen = {_origin(at, record, whose) for record in central.records(at, whole, committed=True)}
     missing: dict[Origin, CentralRecord] = {}
     ledgers = {whose.backfill: ledger}

@@ -6,10 +6,10 @@ before the first poll; E, fenced ends normally; F, a definite refusal rewinds, a
 producer and goes back to C.
 """
 
+import math
 from collections.abc import Mapping
 
-from aggregator.backoff import backoff_s
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader import Polled
@@ -20,7 +20,7 @@ from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import SlotWorld, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.replicate.throttle import Throttle
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
@@ -32,8 +32,6 @@ _TELL_EVERY_S = 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _REST_MOST_S = 0.05
-# Between two attempts to have a producer; `_attempt` is 1 after the first that failed.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class Slot:
@@ -50,12 +48,12 @@ class Slot:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
         while True:
             if self._world.look().newest > self._plan.epoch:
-                return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
+                return SlotOutcome(self._plan.slot, "superseded")
             writer = self._world.writer()
             try:
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
-                    return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
+                    return SlotOutcome(self._plan.slot, "superseded")
                 flows = self._flows(self._world.ledger())
                 turn = _Turn(self._plan, self._world, self._delivery, writer, flows, refused=self._refused)
                 outcome = turn.run() or self._outdated()
@@ -63,10 +61,10 @@ class Slot:
                     return outcome
                 self._world.sleep(self._refused.pause_s)
             except Fenced:
-                return SlotOutcome(self._plan.slot, SlotResult.FENCED)
+                return SlotOutcome(self._plan.slot, "fenced")
             except (OutcomeUnknown, Unreachable):
                 self._attempt += 1
-                self._world.sleep(backoff_s(self._attempt, first_s=_FIRST_PAUSE_S, most_s=_LONGEST_PAUSE_S))
+                self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
             finally:
                 writer.close()
 
@@ -87,7 +85,7 @@ class Slot:
         planned = {plan.central: plan.limits for plan in self._plan.flows if plan.central in set(self._refused)}
         for topic, limits in planned.items():
             if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
-                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
+                return SlotOutcome(self._plan.slot, "stopped", detail=f"what {topic} takes was changed")
         return None
 
 
@@ -110,7 +108,6 @@ class _Turn:
         self._delivery = delivery
         self._writer = writer
         self._flows = flows
-        self._readers = Readers(plan, world, flows)
         self._open_since: float | None = None
         self._pending_bytes = 0
         self._last_commit = self._last_look = self._last_told = world.now()
@@ -120,6 +117,8 @@ class _Turn:
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
         self._gate = Gate(world, plan, refused)
+        self._readers = Readers(plan, world, flows, self._gate)
+        self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
 
     def run(self) -> SlotOutcome | None:
         """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
@@ -131,7 +130,23 @@ class _Turn:
             self._readers.close()
 
     def _persist_first_positions(self) -> None:
-        fresh = [flow for flow in self._flows.values() if flow.plan.fresh and not flow.persisted]
+        """Write the positions that are new. Where one passes over offsets of a closed partition it is written later.
+
+        What lies undecided below a position counts as committed when it is settled.
+        """
+        over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
+        self._gate.closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # all of them at once
+        open_now, left = list[Flow](), list[Flow]()
+        for flow in self._unwritten:
+            if closed := self._gate.closed([flow.plan]) if flow.plan.source in over else "":
+                flow.hold_until(HoldReason.UNDECIDED, closed, math.inf)
+                left.append(flow)
+            else:
+                open_now.append(flow)
+        self._write_first_positions(open_now)
+        self._unwritten = left
+
+    def _write_first_positions(self, fresh: list[Flow]) -> None:
         while fresh:
             self._writer.begin()
             try:
@@ -146,7 +161,7 @@ class _Turn:
             else:
                 self._gate.over(self._writer.touched)
                 for flow in fresh:
-                    flow.persisted = True
+                    flow.persist(self._world.now())
                 return
 
     def _write_entry(self, flow: Flow) -> None:
@@ -171,27 +186,29 @@ class _Turn:
                 if ended:
                     return self._outcome(ended)
 
-    def _step(self, now: float) -> SlotResult | None:
-        """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
+    def _step(self, now: float) -> str:
+        """One round: look, poll, deliver, commit when due. Returns how the slot ends, or nothing."""
         if now - self._last_look >= _LOOK_EVERY_S:
             state = self._world.look()
             if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
-                return SlotResult.STOPPED
+                return "stopped"
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
                 self._throttle.limit(state.pace.rate, now)
             self._last_look = now
         busy = self._round(now)
         self._commit_when_due(busy=busy)
+        if self._unwritten and self._open_since is None:
+            self._persist_first_positions()
         self._readers.wake(now)
         self._tell(now)
         if self._plan.drain and not busy and self._all_drained(now):
             self._commit_if_moved()
-            return SlotResult.DRAINED
+            return "drained"
         if self._gate.stuck():
             self._commit_if_moved()
-            return SlotResult.STOPPED
-        return None
+            return "stopped"
+        return ""
 
     def _round(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
@@ -338,7 +355,7 @@ class _Turn:
             for source, flow in self._flows.items()
         )
 
-    def _outcome(self, result: SlotResult) -> SlotOutcome:
+    def _outcome(self, result: str) -> SlotOutcome:
         self._tell_fields(last=True)
         return SlotOutcome(
             self._plan.slot,

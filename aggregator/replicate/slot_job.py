@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from aggregator.errors import TransactionAborted
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.lease_renewal import LeaseKeeper
-from aggregator.replicate.slot_plan import SlotOutcome, SlotResult
+from aggregator.replicate.slot_plan import SlotOutcome
 from aggregator.replicate.task import EpochWork, run_slots
 from aggregator.threads import Pulse, Threads
 
@@ -57,7 +57,7 @@ def run_watched(
             slots.mark()
             outcomes.extend(run_slots(spark, work))
         except BaseException as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
-            outcomes.append(SlotOutcome(-1, SlotResult.FAILED, detail=_told(error)))
+            outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
 
     thread = threads.start("slots", job, stop=threading.Event(), bound_s=None)
     ending: float | None = None

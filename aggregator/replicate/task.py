@@ -33,7 +33,7 @@ from aggregator.replicate.kafka_ports import KafkaSlotWorld
 from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.schema.registry import Registry, open_registry
 
 _BATCH_BYTES = 1_000_000
@@ -98,7 +98,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         )
         return Slot(plan, world, delivery).run()
     except ExitError as error:
-        return SlotOutcome(plan.slot, SlotResult.FAILED, detail=str(error))
+        return SlotOutcome(plan.slot, "failed", detail=str(error))
     finally:
         world.close()
 

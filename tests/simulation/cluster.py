@@ -215,7 +215,7 @@ class Central:
         ]
 
     def answers(self, place: Place) -> bool:
-        """Whether a partition answers a slot that asks for its end."""
+        """Whether a partition answers who asks for its end."""
         silent = self.faults.silent
         return silent <= 0 or self.scheduler.random.random() >= silent
 

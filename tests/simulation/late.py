@@ -13,7 +13,7 @@ from aggregator.backfill.planner import Shown, Standing, plan_partition
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.log import LogRecord
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
@@ -156,7 +156,7 @@ class LateSchedule(Schedule):
             )
             if undecided:
                 return False
-        except TransactionAborted:
+        except (TransactionAborted, Unreachable):
             return False
         standings = early if self.forgets == "what was fenced" else self._standings(without=plan.id)
         scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})

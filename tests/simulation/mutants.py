@@ -173,6 +173,11 @@ MUTANTS = [
         situation="everything at the edge",
     ),
     Mutant(
+        "leader epoch: only the client compares it behind an abort",
+        [(READERS, "flow.cursor.start\n                self._unwatched.add(source)\n", "flow.cursor.start\n")],
+        situation="gaps are skipped",
+    ),
+    Mutant(
         "leader epoch: forgotten by every assignment",
         [(CURSOR, "Start(self.entry.next_offset, self.entry.leader_epoch)", "Start(self.entry.next_offset)")],
         situation="cut logs",
@@ -306,6 +311,16 @@ MUTANTS += [
         situation=SILENT,
     ),
     Mutant(
+        "B: a gap skipped where something is undecided",
+        [(READERS, "if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):", 'if closed := "":')],
+        situation="markers dropped, gaps skipped",
+    ),
+    Mutant(
+        "B: a first position passes over what is undecided",
+        [(SLOT, "if flow.position > Position(0, 0)}", "if False}")],
+        situation="markers dropped, recreated",
+    ),
+    Mutant(
         "B: nothing settled when an epoch opens",
         [(EPOCH, "settle(central, epoch, places, notes=notes, ledger=ledger, whose=whose))", "{})")],
         situation=DROPPED,
@@ -342,8 +357,18 @@ MUTANTS += [
     ),
     Mutant(
         "settling: what was written to end it may stay undecided",
-        [(SETTLEMENT, "{**undecided, **central.undecided(samples)}", "undecided")],
+        [(SETTLEMENT, "{**undecided, **found}) | silent", "undecided)")],
         situation=NOTED,
+    ),
+    Mutant(
+        "settling: what is silent after an abort counts as ended",
+        [(SETTLEMENT, "{**undecided, **found}) | silent", "{**undecided, **found})")],
+        situation="markers dropped, recreated",
+    ),
+    Mutant(
+        "settling: written again behind an end that nobody told",
+        [(SETTLEMENT, "central.undecided([at]).get(at)\n", "central.undecided([at]).get(at, offsets)\n")],
+        situation=f"{INTERNAL}, partitions silent",
     ),
     Mutant(
         "settling the ledger: what had been committed is not written again",
@@ -371,8 +396,18 @@ MUTANTS += [
         situation=INTERNAL,
     ),
     Mutant(
+        "settling the ledger: an epoch opens over a note that could not be settled",
+        [(LEDGER_SETTLEMENT, "            raise Unreachable(", "            continue\n            Unreachable(")],
+        situation=f"{INTERNAL}, partitions silent",
+    ),
+    Mutant(
+        "settling: a control topic that is silent counts as decided",
+        switches=frozenset({"control silent"}),
+        situation=f"{INTERNAL}, partitions silent",
+    ),
+    Mutant(
         "settling: what was written again is not looked for",
-        [(SETTLEMENT, "max(offsets.end, now.start))", "offsets.end)")],
+        [(SETTLEMENT, "max(offsets.end, end_now.start))", "offsets.end)")],
         situation=INTERNAL,
     ),
     Mutant(

@@ -117,6 +117,10 @@ SITUATIONS = {
     "many markers dropped": Situation(
         dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
     ),
+    "markers dropped, gaps skipped": Situation(on_gap="skip", truncate=0.008, refused=0.15, dropped={f".{TOPIC}": 0.3}),
+    "markers dropped, recreated": Situation(
+        recreate=0.003, refused=0.1, silent=0.3, dropped={f".{TOPIC}": 0.4}, crash=0.006
+    ),
     "internal markers dropped": Situation(
         steps=1500,
         dropped={NAMES.ledger: 0.1, NAMES.control: 0.2, f".{TOPIC}": 0.3},
@@ -124,6 +128,15 @@ SITUATIONS = {
         freeze=0.01,
         second=0.01,
         refused=0.1,
+    ),
+    "internal markers dropped, partitions silent": Situation(
+        steps=1500,
+        dropped={NAMES.ledger: 0.1, NAMES.control: 0.2, f".{TOPIC}": 0.3},
+        crash=0.02,
+        freeze=0.01,
+        second=0.01,
+        refused=0.1,
+        silent=0.2,
     ),
     "two drivers, no faults": Situation(
         second=0.01, crash=0, freeze=0, time_out=0, lost=0, refused=0, afterwards_s=4.0, one_remains=True
@@ -289,7 +302,7 @@ class Schedule:
                 places=PLACES,
                 whose=WHOSE,
             )
-        except TransactionAborted:
+        except (TransactionAborted, Unreachable):
             return False
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(

@@ -201,11 +201,9 @@ class SimDriverCentral:
 
     def take_id(self) -> None:
         self._writer.open()
-        at = (self._logs.names.control, 0)
-        if (
-            any(map(len, self.undecided([at]).values()))
-            and "control left undecided" not in self._logs.protocol.switches
-        ):
+        at, switches = (self._logs.names.control, 0), self._logs.protocol.switches
+        asked = self.undecided if "control silent" in switches else self._logs.undecided  # it waits for an answer
+        if any(map(len, asked([at]).values())) and "control left undecided" not in switches:
             self._writer.begin()
             self._writer.produce(at[0], "leftover", b"{}", partition=0)
             self._writer.abort()
@@ -229,7 +227,7 @@ class SimDriverCentral:
             SimWriter(self._logs.central, self._logs.names.slot_id(slot)).open()
 
     def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
-        return self._logs.undecided(places)
+        return self._logs.undecided([place for place in places if self._logs.central.answers(place)])
 
     def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         self._logs.central.scheduler.pause()

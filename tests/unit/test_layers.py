@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
     {"escapes"},
-    {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit"},
+    {"errors", "coordinates", "measures", "bytes_column", "jit"},
     {"header_columns", "threads", "budgets"},
     {"config"},
     {"kafka"},

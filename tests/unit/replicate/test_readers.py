@@ -10,8 +10,10 @@ from aggregator.kafka.reader import Fault, Start
 from aggregator.kafka.truncation import Cut
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.gate import Gate
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.readers import Readers
+from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
@@ -21,11 +23,13 @@ AT = ("orders", 0)
 
 
 class Edge:
-    """An edge whose log reaches to offset 40; it is the slot's world and its reader at once."""
+    """An edge whose log reaches to offset 40, and central; it is the slot's world and its reader at once."""
 
     def __init__(self, leader_epoch: int | None, cut: Cut) -> None:
         self._leader_epoch, self._cut = leader_epoch, cut
         self.started: list[Start] = []
+        self.undecided_at: tuple[str, int] | None = None
+        self.time_s = 0.0
 
     def reader(self, _edge):
         return self
@@ -53,19 +57,32 @@ class Edge:
     def cut(self, *_):
         return self._cut
 
+    def undecided(self, places):
+        return {at: OffsetRange(0 if at == self.undecided_at else 1, 1) for at in places}
+
+    def unwritable(self, _places):
+        return ()
+
+    def partitions(self, _topic):
+        return 1
+
     def now(self):
-        return 0.0
+        return self.time_s
+
+    def sleep(self, seconds):
+        self.time_s += seconds
 
     def clock_ms(self):
         return 0
 
 
-def reading(edge: Edge) -> tuple[Readers, Flow]:
+def reading(edge: Edge, *, skips: bool = False) -> tuple[Readers, Flow]:
     """A flow at offset 20, behind a record of leader epoch 3."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
-    flow = Flow(FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits()), entry, persisted=True)
+    flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips)
+    flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
-    readers = Readers(plan, edge, {SOURCE: flow})
+    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused()))
     readers.open()
     return readers, flow
 
@@ -103,6 +120,16 @@ def test_a_flow_that_was_not_read_for_a_while_looks_back_at_a_new_leader(cut, ga
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
+@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
+    """What was read since the leader changed is as if not read: the client compares nothing a second time."""
+    readers, flow = reading(Edge(4, cut))
+    assert readers.is_foreign(flow, chunk(4)) is False
+    readers.assign()
+    assert readers.is_foreign(flow, chunk(4)) is (gap is not None)
+    assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
+
+
 @pytest.mark.parametrize(
     ("of_leader", "cut", "start", "held"),
     [
@@ -119,3 +146,17 @@ def test_a_lost_position_is_another_log_or_a_gap_or_a_false_alarm(of_leader, cut
     assert flow.cursor.start == start
     assert (flow.cursor.hold.reason if flow.cursor.hold else None) == held
     assert (flow.cursor.waiting is not None) is (held is None)
+
+
+def test_no_gap_is_skipped_where_something_is_undecided_at_central():
+    """What lies undecided below a flow's position counts as committed when it is settled."""
+    edge = Edge(4, Cut(12, 14, 4))
+    readers, flow = reading(edge, skips=True)
+    edge.undecided_at = ("eu.orders", 0)
+    lost = Fault(AT, FaultKind.POSITION_LOST, "truncated")
+    readers.fault("eu", lost)
+    assert (flow.cursor.waiting is not None, flow.cursor.decisions, flow.position.next_offset) == (True, (), 20)
+    edge.undecided_at, edge.time_s = None, 100.0
+    readers.wake(100.0)
+    readers.fault("eu", lost)
+    assert [one.automatic for one in flow.cursor.decisions] == [True]
