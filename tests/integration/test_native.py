@@ -278,8 +278,8 @@ def test_lines_and_statistics_arrive_where_it_is_polled(central, caplog):
 
 def test_a_broker_is_asked_for_topic_ids(central, topic):
     """The one that is named and no other; what is not there has no id; a question that nobody answers ends, too."""
-    described = AdminClient({"bootstrap.servers": central}).describe_topics(TopicCollection([topic]))
-    expected = str(described[topic].result(30).topic_id)
+    admin = AdminClient({"bootstrap.servers": central})
+    expected = str(admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id)
     ids = TopicIds({"bootstrap.servers": central}, LOG)
     try:
         for number, broker in enumerate((1, -1), start=1):
