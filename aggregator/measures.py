@@ -103,6 +103,20 @@ SUPPRESSED = Measure(
     _FLOW,
     "Records that a rule left at the edge, and cycles; absent while none.",
 )
+CYCLES = Measure(
+    "aggregator_records_cycled_total",
+    "counter",
+    "records",
+    _FLOW,
+    "Records of this hub that came back through the edge, of those suppressed; absent while none.",
+)
+FORGED = Measure(
+    "aggregator_records_forged_origin_total",
+    "counter",
+    "records",
+    _FLOW,
+    "Records that carried this hub's origin without its seal, and were delivered as any other; absent while none.",
+)
 STRIPPED = Measure(
     "aggregator_values_stripped_total", "counter", "values", _FLOW, "Field values that an operator removed or changed."
 )

@@ -12,6 +12,7 @@ from aggregator.kafka import topics
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.policy.file import load_policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
@@ -103,7 +104,7 @@ class Epochs:
         """A slot ready to run, with its world; the caller closes the world. `behind` puts something before a strip."""
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
         of = strips(EpochWork(self.config, self.policies, (plan,), self.written), self.config.keys)
-        hub = DeliveryPlan(self.names.hub, self.names.dead_letters, self.written, None)
+        hub = DeliveryPlan(self.names.hub, self.names.dead_letters, Cycles(self.names.hub, self.written), None)
         delivery = Delivery(hub, lambda source: behind(of(source)))
         return Slot(plan, made, delivery), made
 

@@ -132,6 +132,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
             for f in seen.flows
         ],
     )
+    yield from _origin_lines(seen)
     yield from _waiting_lines(seen)
     yield from _refused_lines(seen)
     yield from _thread_lines(seen)
@@ -139,6 +140,14 @@ def _text(seen: "HubStatus") -> Iterator[str]:
     if seen.lake:
         yield ""
         yield from _tables(seen)
+
+
+def _origin_lines(seen: "HubStatus") -> Iterator[str]:
+    """Flows in which records carried this hub's own origin; nothing where there are none."""
+    rows = [(str(flow.source), flow.cycles, flow.forged) for flow in seen.flows if flow.cycles or flow.forged]
+    if rows:
+        yield ""
+        yield from table(("records with this hub's origin", "came back, suppressed", "forged, delivered"), rows)
 
 
 def _refused_lines(seen: "HubStatus") -> Iterator[str]:

@@ -28,6 +28,7 @@ class Purpose(StrEnum):
     GCM = "aes-256-gcm"
     SIV = "aes-256-siv"
     CHECK = "check"
+    ORIGIN = "origin"
 
 
 _BYTES = {Purpose.SIV: 64, Purpose.CHECK: _CHECK_BYTES}

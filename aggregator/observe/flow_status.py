@@ -63,6 +63,8 @@ def flow_status(
         trouble=trouble or hanging(undecided, undecided_ms),
         undecided_records=None if shown is None else undecided.records,
         undecided_ms=undecided_ms,
+        cycles=entry.cycles,
+        forged=entry.forged,
     )
 
 

@@ -47,6 +47,8 @@ class FlowStatus:
     trouble: str = ""
     undecided_records: int | None = None
     undecided_ms: int | None = None
+    cycles: int = 0
+    forged: int = 0
 
     @property
     def source(self) -> EdgePartition:

@@ -77,8 +77,8 @@ def _flows(flows: Iterable[FlowStatus], *, by_partition: bool) -> Iterator[Sampl
         yield m.DELIVERED.of(first.delivered, *place)
         yield m.DEAD.of(first.dead, *place)
         yield m.STRIPPED.of(first.stripped, *place)
-        if first.suppressed:
-            yield m.SUPPRESSED.of(first.suppressed, *place)
+        rare = {m.SUPPRESSED: first.suppressed, m.CYCLES: first.cycles, m.FORGED: first.forged}
+        yield from (measure.of(count, *place) for measure, count in rare.items() if count)
         if first.lag_records is not None:
             yield m.LAG_RECORDS.of(first.lag_records, *place)
         if first.lag_ms is not None:
@@ -99,6 +99,8 @@ def _sum(flows: Sequence[FlowStatus]) -> FlowStatus:
         dead=sum(flow.dead for flow in flows),
         suppressed=sum(flow.suppressed for flow in flows),
         stripped=sum(flow.stripped for flow in flows),
+        cycles=sum(flow.cycles for flow in flows),
+        forged=sum(flow.forged for flow in flows),
         lag_records=known([flow.lag_records for flow in flows], sum),
         lag_ms=known([flow.lag_ms for flow in flows], max),
         retention_margin_ms=known([flow.retention_margin_ms for flow in flows], min),

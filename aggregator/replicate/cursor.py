@@ -115,6 +115,14 @@ class Cursor(Struct, frozen=True):
         )
         return structs.replace(self, entry=entry, waiting=None)
 
+    def returned(self, *, cycles: int, forged: int) -> Self:
+        """With so many more of its records that were our own, or said so."""
+        if not cycles and not forged:
+            return self
+        entry = self.entry
+        entry = structs.replace(entry, cycles=entry.cycles + cycles, forged=entry.forged + forged)
+        return structs.replace(self, entry=entry)
+
     def standing(self, lost: Gap) -> Self:
         """Held until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)

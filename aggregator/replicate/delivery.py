@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.field_counts import FieldNews
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
@@ -40,14 +41,14 @@ class DeliveryPlan:
     Attributes:
         hub: Name in `hub.origin`.
         dead_letters: Topic of the dead letters.
-        written: Central topics of this hub; a record of ours found in an edge topic of such a name is a cycle.
+        cycles: How records of ours are known that come back through an edge.
         digest_key: Key of the dead letters' hash; None leaves the hash out.
         backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
     """
 
     hub: str
     dead_letters: str
-    written: frozenset[str]
+    cycles: Cycles
     digest_key: bytes | None
     backfill: str = ""
 
@@ -80,7 +81,10 @@ class Delivery:
         """
         source = flow.plan.source
         stripped = self._strip(source).strip(Batch(chunk.keys, chunk.values, chunk.headers))
-        self._suppress_cycles(source.topic, chunk, stripped)
+        cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)
+        stripped.suppressed |= cycles
+        for index in cycles & stripped.rejected.keys():
+            del stripped.rejected[index]
         if flow.plan.limits.keyed:
             require_keys(flow.plan.central, chunk.keys, stripped)
         begin()
@@ -88,6 +92,7 @@ class Delivery:
         produced = self._produce(writer, flow, chunk, stripped)
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=stripped.counts.total())
+        flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged))
         return produced
 
     def news(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
@@ -100,21 +105,10 @@ class Delivery:
             self._strips[at] = self._strip_for(source)
         return self._strips[at]
 
-    def _suppress_cycles(self, topic: str, chunk: Chunk, stripped: Stripped) -> None:
-        if topic not in self._plan.written:
-            return
-        ours = f"{self._plan.hub}/".encode()
-        for index, headers in enumerate(chunk.headers):
-            if any(name == ORIGIN_HEADER and (value or b"").startswith(ours) for name, value in headers or ()):
-                stripped.suppressed.add(index)
-                stripped.rejected.pop(index, None)
-
     def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
         plan, source = flow.plan, flow.plan.source
         origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
-        stamps = [(ORIGIN_HEADER, origins)]
-        if self._plan.backfill:
-            stamps.append((BACKFILL_HEADER, BytesColumn.of([self._plan.backfill.encode()] * len(chunk))))
+        stamps = self._stamps(flow, origins)
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
         limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
         limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
@@ -122,7 +116,7 @@ class Delivery:
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
-        for further in self._further_tombstones(flow, chunk, stripped, stamps[1:]):
+        for further in self._further_tombstones(flow, chunk, stripped):
             writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
@@ -133,9 +127,14 @@ class Delivery:
             self._resolve(writer, flow, chunk, stripped)
         return int(sizes.sum()) + letters
 
-    def _further_tombstones(
-        self, flow: Flow, chunk: Chunk, stripped: Stripped, stamps: Sequence[tuple[str, BytesColumn]]
-    ) -> Iterator[Rows]:
+    def _stamps(self, flow: Flow, origins: BytesColumn) -> list[tuple[str, BytesColumn]]:
+        """Headers that tell of records where they came from."""
+        stamps = [(ORIGIN_HEADER, origins), *self._plan.cycles.seals(flow.plan.central, origins)]
+        if self._plan.backfill:
+            stamps.append((BACKFILL_HEADER, BytesColumn.of([self._plan.backfill.encode()] * len(origins))))
+        return stamps
+
+    def _further_tombstones(self, flow: Flow, chunk: Chunk, stripped: Stripped) -> Iterator[Rows]:
         """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
         source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
         for number in itertools.count(1):
@@ -149,7 +148,7 @@ class Delivery:
                 BytesColumn.empty(len(places)),
                 [chunk.timestamps_ms[at] for at in places],
                 HeaderTable.of([stripped.headers[at] for at in places]),
-                [(ORIGIN_HEADER, origins), *((name, cells[: len(places)]) for name, cells in stamps)],
+                self._stamps(flow, origins),
             )
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:

@@ -28,6 +28,7 @@ from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
+from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.kafka_ports import KafkaSlotWorld
 from aggregator.replicate.key_checks import checked_rings
@@ -93,7 +94,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
     try:
         delivery = Delivery(
-            DeliveryPlan(work.config.hub, terms.dead_letters, work.written, digest_key(keys), terms.backfill),
+            DeliveryPlan(work.config.hub, terms.dead_letters, cycles_of(work, keys), digest_key(keys), terms.backfill),
             strips(work, keys),
         )
         return Slot(plan, world, delivery).run()
@@ -101,6 +102,12 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         return SlotOutcome(plan.slot, "failed", detail=str(error))
     finally:
         world.close()
+
+
+def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
+    """How the hub knows its own records."""
+    sealed = returning(work.config.topics, work.written)
+    return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
 
 
 def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:

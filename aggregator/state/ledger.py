@@ -26,10 +26,12 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     """One flow's committed position and its cumulative counters; light, because an epoch may open with 200,000.
 
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
-    `stripped` counts field values that an operator removed or changed. `gap` is why the flow stands still, if the edge
-    no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was read: with
-    it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic begin where
-    the rule's `start` says, as many as it had when its first record was planned; the others begin at their beginning.
+    `stripped` counts field values that an operator removed or changed. `cycles` are those of the suppressed that were
+    this hub's own, come back; `forged` are records that said so and were not. `gap` is why the flow stands still, if
+    the edge no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was
+    read: with it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic
+    begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their
+    beginning.
     Records of earlier versions do not say it.
     """
 
@@ -47,6 +49,8 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     leader_epoch: int | None = None
     unread: tuple[Segment, ...] = ()
     first_partitions: int | None = None
+    cycles: int = 0
+    forged: int = 0
 
     @property
     def position(self) -> Position:

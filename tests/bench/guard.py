@@ -38,6 +38,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Strip
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
@@ -210,7 +211,7 @@ class Guarded:
         entry = LedgerRecord(0, "id", 0, 1, 0)
         flow = FlowPlan(source, entry, False, f"eu.{TOPIC}", by_key=False, limits=Limits(), until=records)
         plan = SlotPlan(HubNames("guard"), 1, 0, (flow,), Cadence(0.5, 1 << 24), drain=True, patience_s=9.0)
-        delivery = Delivery(DeliveryPlan("guard", "dead", frozenset(), None), lambda _: self.strip)
+        delivery = Delivery(DeliveryPlan("guard", "dead", Cycles("guard"), None), lambda _: self.strip)
         with patch.object(clients, "transactional_producer", lambda *_, **__: _Producer()):
             outcome = Slot(plan, _World(self.polls[: records // POLL_RECORDS]), delivery).run()
         assert (outcome.result, outcome.holds) == ("drained", ())

@@ -15,6 +15,7 @@ from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.log import LogRecord
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.settlement import Whose
@@ -182,7 +183,7 @@ class LateSchedule(Schedule):
         world = SimSlotWorld(LateLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
         terms = plan.terms
         delivery = Delivery(
-            DeliveryPlan("sim", terms.dead_letters, frozenset(), None, terms.backfill),
+            DeliveryPlan("sim", terms.dead_letters, Cycles("sim"), None, terms.backfill),
             self._strip,
         )
         slot = self.protocol.Slot(plan, world, delivery)

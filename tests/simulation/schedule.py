@@ -18,6 +18,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.log import LogRecord
 from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import EdgeTopic
 from aggregator.replicate.settlement import Whose
@@ -331,7 +332,7 @@ class Schedule:
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
         world = SimSlotWorld(self.logs, self.edge, life, plan.slot)
-        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, frozenset(), None), self._strip)
+        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), None), self._strip)
         actor = self.scheduler.spawn(
             f"slot-{plan.slot} of {driver}", lambda: self.protocol.Slot(plan, world, delivery).run()
         )

@@ -19,6 +19,8 @@ def flow(edge="eu", topic="orders", partition=0, **changes) -> FlowStatus:
         "delivered": 80,
         "dead": 6,
         "suppressed": 4,
+        "cycles": 1,
+        "forged": 2,
         "stripped": 160,
         "retention_margin_ms": 3_600_000,
         "gap": None,

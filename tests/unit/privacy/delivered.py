@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.chunk import Chunk
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
@@ -59,7 +60,9 @@ class Produced:
         return entry.delivered, entry.dead, entry.suppressed
 
 
-def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequence | None = None) -> Produced:
+def deliver(
+    strip, values: Sequence, keys: Sequence | None = None, headers: Sequence | None = None, cycles: Cycles | None = None
+) -> Produced:
     """Deliver records of one edge partition, from offset 1000 on.
 
     Raises:
@@ -79,6 +82,6 @@ def deliver(strip, values: Sequence, keys: Sequence | None = None, headers: Sequ
         list(range(FIRST, FIRST + count)),
     )
     produced = Produced(flow, chunk)
-    hub = DeliveryPlan("hub", LETTERS, frozenset(), b"a key of thirty-two bytes, exactly")
+    hub = DeliveryPlan("hub", LETTERS, cycles or Cycles("hub"), b"a key of thirty-two bytes, exactly")
     Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced

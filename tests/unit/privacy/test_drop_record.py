@@ -18,6 +18,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.parameters.conditions import Condition
 from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
@@ -314,7 +315,7 @@ def test_conservation_through_delivery(lab, made):
     source = EdgePartition("eu", "orders", 0)
     plan = FlowPlan(source, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits(10_000))
     flow, log = Flow(plan, plan.entry, persisted=True), _Log()
-    delivery = Delivery(DeliveryPlan("h", "h.dead-letters", frozenset(), None), lambda _: strip)
+    delivery = Delivery(DeliveryPlan("h", "h.dead-letters", Cycles("h"), None), lambda _: strip)
     size = len(values)
     chunk = Chunk("orders", 0, [b"k"] * size, values, [None] * size, [0] * size, list(range(size)))
     delivery.deliver(log, flow, chunk, lambda: None, now_ms=0)

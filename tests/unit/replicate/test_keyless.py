@@ -8,6 +8,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.chunk import Chunk
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
@@ -55,7 +56,7 @@ def _delivered(plan, tags, keys, times=None):
     size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
     chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))
     try:
-        Delivery(DeliveryPlan("h", "dead", frozenset(), None), lambda _: strip).deliver(
+        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
             log, flow, chunk, lambda: begun.append(True), now_ms=1_700_000_000_000
         )
     except HoldError:

@@ -1,0 +1,105 @@
+"""Cycles: records of this hub that come back to it through an edge, told from records that only say so.
+
+    hub.origin.mac = 32 hex digits of BLAKE2b-128(sub-key `origin`, hub.origin)        RFC 7693
+
+Invariant: a record is a cycle only if its origin is this hub's and, where there is a key, its seal is one that this hub
+made; whatever else a producer at an edge writes into a header, its record is delivered. Only central topics whose names
+are read at edges are sealed: nothing comes back by the others. Without a key the origin alone decides.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.bytes_column import BytesColumn, ends_of
+from aggregator.config.model import TopicRule
+from aggregator.config.patterns import full_matches
+from aggregator.config.secrets import KeyRing
+from aggregator.config.subkeys import Purpose, subkey
+from aggregator.coordinates import ORIGIN_HEADER
+from aggregator.header_columns import Headers
+
+SEAL_HEADER = "hub.origin.mac"
+_BYTES = 16
+_HEX = 2 * _BYTES
+
+
+def returning(rules: Iterable[TopicRule], central: Collection[str]) -> frozenset[str]:
+    """Central topics whose names some rule reads at edges: what is written there may come back.
+
+    Args:
+        rules: The configuration's.
+        central: Topics that the hub writes.
+    """
+    names = sorted(central)
+    taken = [full_matches(rule.match, names) for rule in rules] if names else []
+    return frozenset(name for name, *found in zip(names, *taken, strict=True) if any(found))
+
+
+def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
+    """The key that seals, and behind it all that may have sealed: of every version of the first key ring.
+
+    Raises:
+        ConfigError: a key can not be read.
+    """
+    for name, ring in sorted(keys.items()):
+        versions = sorted((version for version, _ in ring.versions), key=lambda version: version != ring.current)
+        return tuple(subkey(ring.material(name, version), Purpose.ORIGIN) for version in versions)
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """What a hub knows of its own records.
+
+    Attributes:
+        hub: Name in `hub.origin`.
+        written: Central topics of this hub; a record of ours in an edge topic of such a name is a cycle.
+        sealed: Those of them whose names are read at edges.
+        keys: The first one seals, any of them may have sealed; none: nothing is sealed.
+    """
+
+    hub: str
+    written: frozenset[str] = frozenset()
+    sealed: frozenset[str] = frozenset()
+    keys: tuple[bytes, ...] = ()
+
+    def seals(self, central: str, origins: BytesColumn) -> list[tuple[str, BytesColumn]]:
+        """The header that seals these origins, where one is needed."""
+        if not self.keys or central not in self.sealed:
+            return []
+        key = self.keys[0]
+        macs = b"".join(_mac(key, origin or b"") for origin in origins.tolist()).hex().encode()
+        return [(SEAL_HEADER, BytesColumn(np.frombuffer(macs, np.uint8), ends_of(np.full(len(origins), _HEX))))]
+
+    def found(self, topic: str, headers: Sequence[Headers | None]) -> tuple[set[int], set[int]]:
+        """Places of records that are cycles, and of those that only say so.
+
+        Args:
+            topic: At the edge.
+            headers: Each record's.
+        """
+        cycles, forged = set[int](), set[int]()
+        if topic in self.written:
+            ours = f"{self.hub}/".encode()
+            for place, own in enumerate(headers):
+                origins = [value for name, value in own or () if name == ORIGIN_HEADER and value]
+                if any(origin.startswith(ours) for origin in origins):
+                    seals = [value for name, value in own or () if name == SEAL_HEADER and value]
+                    (cycles if self._made(origins, seals) else forged).add(place)
+        return cycles, forged
+
+    def _made(self, origins: Sequence[bytes], seals: Sequence[bytes]) -> bool:
+        return not self.keys or any(
+            hmac.compare_digest(_mac(key, origin).hex().encode(), seal)
+            for key in self.keys
+            for origin in origins
+            for seal in seals
+        )
+
+
+def _mac(key: bytes, origin: bytes) -> bytes:
+    return hashlib.blake2b(origin, digest_size=_BYTES, key=key).digest()
