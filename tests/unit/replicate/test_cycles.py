@@ -13,7 +13,7 @@ from tests.unit.privacy.delivered import CENTRAL, SOURCE, deliver
 from tests.unit.replicate.test_planning import CONFIG
 from tests.unit.replicate.test_tombstones import strip_of
 
-KEYS = (b"k" * 32, b"former" * 6)
+KEYS = (b"k" * 32, b"f" * 32)
 SEALED = Cycles("hub", frozenset({SOURCE.topic}), frozenset({CENTRAL}), KEYS)
 OURS = b"hub/eu/orders/3/7/0"
 
@@ -33,7 +33,7 @@ def returned(origin: bytes, keys=KEYS, topic=CENTRAL) -> list[tuple[str, bytes]]
         ([("hub.origin", OURS), (SEAL_HEADER, b"0" * 32)], SEALED, (0, 1)),
         ([("hub.origin", OURS), (SEAL_HEADER, None)], SEALED, (0, 1)),
         ([("hub.origin", OURS), returned(OURS + b"1")[1]], SEALED, (0, 1)),
-        ([("hub.origin", OURS), returned(OURS, (b"guess" * 8,))[1]], SEALED, (0, 1)),
+        ([("hub.origin", OURS), returned(OURS, (b"g" * 32,))[1]], SEALED, (0, 1)),
         ([("hub.origin", b"other/eu/orders/3/7/0")], SEALED, (0, 0)),
         ([("hub.origin", OURS)], Cycles("hub", frozenset({SOURCE.topic})), (1, 0)),
         (returned(OURS), Cycles("hub", frozenset(), frozenset(), KEYS), (0, 0)),
