@@ -64,7 +64,7 @@ class Slot:
                 return SlotOutcome(self._plan.slot, "fenced")
             except (OutcomeUnknown, Unreachable):
                 self._attempt += 1
-                self._world.sleep(min(5.0, 0.1 * 2**self._attempt))
+                self._world.sleep(min(5.0, 0.1 * 2 ** min(self._attempt, 10)))
             finally:
                 writer.close()
 

@@ -162,6 +162,8 @@ def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Pa
         note = _NOTE.decode(record.value)
         return {**known, (note.topic, note.partition): OffsetRange(note.start, note.end)}
     topic, _, partition = record.key.removeprefix(_UNDECIDED).partition("/")
+    if not partition.isdecimal():
+        raise Damaged("of no partition")
     return {at: offsets for at, offsets in known.items() if at != (topic, int(partition))}
 
 

@@ -16,7 +16,7 @@ from aggregator.coordinates import EdgePartition, Origin
 from aggregator.errors import Failed, Reason
 from aggregator.kafka import topics
 from aggregator.kafka.committed import read_committed
-from aggregator.kafka.decoding import Damaged, TypedDecoder
+from aggregator.kafka.decoding import Damaged, TypedDecoder, key_text
 from aggregator.kafka.log import decided_ranges
 
 VERSION = 1
@@ -68,13 +68,16 @@ def letter_key(source: EdgePartition, offset: int, incarnation: int) -> str:
 def is_key(text: str) -> bool:
     """Whether a text can be the key of a letter."""
     parts = text.split("/")
-    return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdigit() for part in parts[2:])
+    return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdecimal() for part in parts[2:])
 
 
 def letter_origin(hub: str, key: bytes | str | None, value: bytes | None) -> Origin | None:
-    """Whose letter a record of the topic is; of the word that one is resolved, nobody's."""
-    text = key.decode() if isinstance(key, bytes) else key or ""
-    if not is_key(text) or is_resolution(json.loads(value or b"{}")):
+    """Whose letter a record of the topic is; nobody's, if it is the word that one is resolved, or no letter of ours."""
+    text = key_text(key) if isinstance(key, bytes) else key or ""
+    try:
+        if not is_key(text) or reason_of(value) is None:
+            return None
+    except Damaged:
         return None
     edge, topic, partition, offset, incarnation = text.split("/")
     return Origin(hub, edge, topic, int(partition), int(offset), int(incarnation))

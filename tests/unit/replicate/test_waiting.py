@@ -13,7 +13,7 @@ from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
-from aggregator.state.control import ControlState
+from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
@@ -117,3 +117,34 @@ def test_an_edge_that_never_answers_is_silent():
     """The patience is still the edge's: nothing is held, and the flow is told as not drained."""
     outcome = drained(Edge(1e9))
     assert (outcome.holds, outcome.undrained) == ((), (SOURCE,))
+
+
+class Silence:
+    """Central that answers no producer, until another driver opens an epoch after very many attempts."""
+
+    def __init__(self, attempts: int) -> None:
+        self.left, self.waited_s = attempts, []
+
+    def look(self):
+        return ControlState() if self.left else ControlState(Epoch(2, 1, 1, "another"))
+
+    def writer(self):
+        self.left -= 1
+        return self
+
+    def open(self):
+        raise Unreachable("central does not answer", hint="start it")
+
+    def close(self):
+        """Nothing is kept."""
+
+    def sleep(self, seconds):
+        self.waited_s.append(seconds)
+
+
+def test_a_slot_outlives_a_central_that_is_away_for_hours():
+    """It asks again every five seconds, however often it has asked."""
+    world = Silence(2000)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S)
+    assert Slot(plan, world, Delivery()).run().result == "superseded"
+    assert max(world.waited_s) == world.waited_s[-1] == 5.0

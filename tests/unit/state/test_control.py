@@ -32,3 +32,11 @@ def test_a_damaged_control_record_is_refused_by_name(key, value):
     with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
         fold(ControlState(), [LogRecord(0, 7, key, value)], "h.control")
     assert fold(ControlState(), [LogRecord(0, 7, "other", value)], "h.control") == ControlState()
+
+
+@pytest.mark.parametrize("value", [b"?", b"{}", b'{"topic":"t","partition":0,"start":Infinity,"end":1}', None])
+@pytest.mark.parametrize("key", ["undecided/", "undecided/t", "undecided/t/x", "undecided/t/-1"])
+def test_a_damaged_note_is_refused_by_name(key, value):
+    """Also where it is a tombstone of no partition."""
+    with pytest.raises(Failed, match=f"h.control offset 7: the control record {key} is damaged"):
+        fold(ControlState(), [LogRecord(0, 7, key, value)], "h.control")
