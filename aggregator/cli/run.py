@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
 from aggregator.cli.output import config_option, progress
-from aggregator.config.fields import listen_address
 from aggregator.config.load import load_config
-from aggregator.config.model import HubConfig
+from aggregator.config.model import HubConfig, MetricsConfig
 from aggregator.config.units import duration
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
@@ -94,16 +94,21 @@ def run(
         for_s = duration(for_).total_seconds() if for_ else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
-    try:
-        listen = listen_address(metrics) if metrics else None
-    except ValueError as error:
-        raise click.BadParameter(f"it {error}", param_hint="--metrics") from None
     hub = load_config(config, os.environ)
-    if listen:
-        hub = hub.model_copy(update={"metrics": hub.metrics.model_copy(update={"listen": listen})})
+    if metrics:
+        hub = _with_metrics(hub, metrics)
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
     raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report, ui)))
+
+
+def _with_metrics(hub: HubConfig, listen: str) -> HubConfig:
+    try:
+        served = MetricsConfig.model_validate(dict(hub.metrics) | {"listen": listen})
+    except ValidationError as error:
+        why = error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")
+        raise click.BadParameter(f"it {why}", param_hint="--metrics") from None
+    return hub.model_copy(update={"metrics": served})
 
 
 def run_hub(config: HubConfig, options: RunOptions) -> int:

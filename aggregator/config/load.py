@@ -175,6 +175,9 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
         "topics": tuple(rule.model_copy(update={"policy": folder / rule.policy}) for rule in config.topics),
         "keys": keys,
         "ui": config.ui.model_copy(update={"token": config.ui.token and _reference(config.ui.token, folder)}),
+        "metrics": config.metrics.model_copy(
+            update={"token": config.metrics.token and _reference(config.metrics.token, folder)}
+        ),
     }
     if config.lake:
         catalog = config.lake.catalog

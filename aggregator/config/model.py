@@ -275,36 +275,42 @@ class AvailabilityConfig(Model):
     objective: Annotated[float, Field(gt=0, lt=100)] = 99.9
 
 
-class MetricsConfig(Model):
-    """Prometheus metrics of a running hub.
+class ListeningConfig(Model):
+    """Something that is served on an address of this machine.
 
     Attributes:
-        listen: Where they are served, as `127.0.0.1:9464`; None: nowhere.
-        partitions: One series per partition instead of per topic.
+        listen: Where; None: nowhere. Any address but one of loopback needs a token.
+        token: Reference to the word that lets a reader in, 16 characters at least; None: nobody is asked.
+        hosts: Further names by which it is reached; a request for any other name is refused. Whoever comes by a name
+            that is none of loopback comes from elsewhere, so that such a name needs a token, too.
     """
 
     listen: Annotated[str, AfterValidator(listen_address)] | None = None
-    partitions: bool = False
-
-
-class UiConfig(Model):
-    """The page, of a running hub (`run --ui`) or beside one (`aggregator ui`).
-
-    Attributes:
-        listen: Where it is served; any address but one of loopback needs a token.
-        token: Reference to the word that lets a reader in, 16 characters at least; None: nobody is asked.
-        hosts: Further names by which it is reached; a request for any other name is refused.
-    """
-
-    listen: Annotated[str, AfterValidator(listen_address)] = "127.0.0.1:9465"
     token: Secret | None = None
     hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = ()
 
     @model_validator(mode="after")
     def _asks_for_a_token(self) -> Self:
-        if self.token is None and not is_loopback(self.listen):
+        reached = [] if self.listen is None else [self.listen, *(f"{host}:0" for host in self.hosts)]
+        if self.token is None and not all(map(is_loopback, reached)):
             raise ValueError("others reach this address: `token` has to refer to the word that lets a reader in")
         return self
+
+
+class MetricsConfig(ListeningConfig):
+    """Prometheus metrics of a running hub, as `listen: 127.0.0.1:9464`.
+
+    Attributes:
+        partitions: One series per partition instead of per topic.
+    """
+
+    partitions: bool = False
+
+
+class UiConfig(ListeningConfig):
+    """The page, of a running hub (`run --ui`) or beside one (`aggregator ui`)."""
+
+    listen: Annotated[str, AfterValidator(listen_address)] = "127.0.0.1:9465"
 
 
 class HubConfig(Model):

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from aggregator.config.model import HubConfig
 from aggregator.kafka.outlet import Outlet
-from aggregator.observe.exposition import MetricsServer, Watcher
+from aggregator.observe.exposition import Watcher
+from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 from aggregator.observe.snapshot import Snapshot
 from aggregator.replicate.cursor import Hold
@@ -67,8 +68,7 @@ class Watching:
         self._holds: Sequence[Hold] = ()
         self._told: ThreadTeller | None = None
         self._running: tuple[Supervised, ...] = ()
-        listen = config.metrics.listen if wanted else None
-        metrics = (MetricsServer(listen, threads, by_partition=config.metrics.partitions),) if listen else ()
+        metrics = (MetricsServer(config.metrics, threads),) if wanted and config.metrics.listen else ()
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
 
     def begin(self) -> None:

@@ -17,14 +17,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from aggregator.errors import AggregatorError
 from aggregator.observe.hub_status import EdgeStatus
-from aggregator.page.access import COOKIE, SESSION_S, Gate
 from aggregator.page.edge_page import edge_page
 from aggregator.page.explaining import Explaining
 from aggregator.page.frames import Frame, Frames
@@ -32,11 +31,15 @@ from aggregator.page.overview import overview
 from aggregator.page.parts import awake, edge_place, overview_place
 from aggregator.page.protection import SIGN_IN, Guarded, Protected
 from aggregator.page.rendering import Pages, Parts
+from aggregator.web.access import COOKIE, SESSION_S, Gate
 
 ASSETS = Path(__file__).parent / "assets"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WORD_BYTES = 4096
+_WORD_S = 5.0
 _WRONG_S = 1.0
+# Each waits for a second at least: no reader who has a session waits for them.
+_ENTERING_MOST = 32
 _STREAM = "text/event-stream"
 
 
@@ -54,6 +57,7 @@ class Application:
     def __init__(self, hub: str, frames: Frames, explaining: Explaining, gate: Gate, hosts: list[str]) -> None:
         self._hub, self._frames, self._explaining, self._gate = hub, frames, explaining, gate
         self._pages = Pages()
+        self._entering = 0
         self.closing = False
         routes = [
             Route("/", self._overview),
@@ -164,9 +168,17 @@ class Application:
 
     async def _enter(self, request: Request) -> Response:
         """Take the word at the door."""
-        word = await _posted_word(request)
-        if word is None or not self._gate.knows(word):
-            await asyncio.sleep(_WRONG_S)
+        if self._entering >= _ENTERING_MOST:
+            raise HTTPException(503, "Too many are at the door; come again.")
+        self._entering += 1
+        try:
+            word = await _posted_word(request)
+            is_right = word is not None and self._gate.knows(word)
+            if not is_right:
+                await asyncio.sleep(_WRONG_S)
+        finally:
+            self._entering -= 1
+        if not is_right:
             answer = self._page("sign_in.html", Frame(None), {}, changes="", title="Sign in", wrong=True)
             answer.status_code = 403
             return answer
@@ -194,10 +206,14 @@ def _edge_of(frame: Frame, name: str) -> EdgeStatus | None:
 
 
 async def _posted_word(request: Request) -> str | None:
-    """The word of a form; None where there is none, or far too much."""
+    """The word of a form; None where there is none, far too much, or too slowly."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _WORD_BYTES:
-            return None
+    try:
+        async with asyncio.timeout(_WORD_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > _WORD_BYTES:
+                    return None
+    except (TimeoutError, ClientDisconnect):
+        return None
     return dict(parse_qsl(body.decode("ascii", "replace"))).get("token")

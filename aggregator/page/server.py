@@ -1,30 +1,36 @@
-"""The server of the page: listens before anything else begins, and answers from a thread of its own.
+"""The page, as the hub has it: a socket that listens, and a process of its own that answers there.
 
-Invariant: what goes wrong in here never stops the hub, and the page is served again; but an address that can not be
-listened on, or a token that is missing, is told before.
+Invariants: what goes wrong in that process never stops the hub, takes none of its descriptors and none of its keys, and
+is begun again; but an address that can not be listened on, or a token that is missing, is told before.
 """
 
+import os
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import uvicorn
-
 from aggregator.config.model import HubConfig
-from aggregator.errors import ConfigError, Failed
+from aggregator.config.secrets import HANDED_ON
+from aggregator.engine.environment import variables
+from aggregator.errors import Failed
 from aggregator.observe.exposition import Watcher
-from aggregator.page.access import allowed_hosts, gate_of, own_addresses
-from aggregator.page.application import Application
-from aggregator.page.explaining import Explaining
-from aggregator.page.frames import Frames
+from aggregator.page.link import Link
+from aggregator.page.process import Setup
 from aggregator.privacy.policy.file import Policy
 from aggregator.threads import Pulse, Threads
+from aggregator.web.access import gate_of
+from aggregator.web.server import listening
 
 _ENDS_S = 5.0
 _BOUND_S = 30.0
-# Each keeps a connection open.
-_READERS_MOST = 256
+_LOOK_S = 0.5
+_PATIENCE_S = 10.0
+# It asks several times a second; its first word takes as long as Python's imports on a busy machine.
+_SILENT_S, _FIRST_S = 15.0, 60.0
 
 
 class PageServer:
@@ -40,12 +46,11 @@ class PageServer:
     """
 
     def __init__(self, config: HubConfig, policies: Mapping[Path, Policy], threads: Threads) -> None:
-        gate = gate_of(config.ui)
-        hosts = allowed_hosts(config.ui, name=socket.gethostname(), addresses=own_addresses())
-        self._socket = _listening(config.ui.listen)
-        self._frames = Frames()
-        self._application = Application(config.hub, self._frames, Explaining(config, policies), gate, hosts)
-        self._server: uvicorn.Server | None = None
+        gate_of(config.ui, "the page")
+        self._setup = Setup(config, policies)
+        hint = "choose another one in `ui: {listen: …}` or with --listen"
+        self._socket = listening(config.ui.listen, "the page", hint)
+        self._watcher: Watcher | None = None
         self._closing = threading.Event()
         self._thread = threads.start("page", self._serve, stop=self._closing, bound_s=_BOUND_S)
 
@@ -57,48 +62,48 @@ class PageServer:
 
     def serve(self, watcher: Watcher) -> None:
         """Show what this watcher finds."""
-        self._frames.watcher = watcher
+        self._watcher = watcher
 
     def close(self) -> None:
         """Stop listening."""
-        self._application.closing = True
         self._closing.set()
-        if self._server is not None:
-            self._server.should_exit = True
         self._thread.join(_ENDS_S)
         self._socket.close()
 
     def _serve(self, pulse: Pulse) -> None:
-        async def turn() -> None:
-            pulse()
-
-        serving = uvicorn.Config(
-            self._application.asgi,
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            limit_concurrency=_READERS_MOST,
-            timeout_graceful_shutdown=1,
-            callback_notify=turn,
-            timeout_notify=1,
+        """Begin the process, answer it, and end it with this thread."""
+        ours, theirs = socket.socketpair()
+        numbers = (theirs.fileno(), self._socket.fileno())
+        command = [sys.executable, "-m", "aggregator.page", *map(str, numbers)]
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            command, pass_fds=numbers, env=self._environment(), stdin=subprocess.DEVNULL
         )
-        self._server = uvicorn.Server(serving)
-        self._server.should_exit = self._closing.is_set()
-        self._server.run(sockets=[self._socket.dup()])  # a server closes what it was given
-        if not self._closing.is_set():
-            raise Failed("the page's server ended by itself", hint="it is served again")
+        theirs.close()
+        link = Link(ours, patience_s=_PATIENCE_S)
+        try:
+            link.tell(self._setup)
+            self._answer(link, pulse)
+        finally:
+            link.close()
+            try:
+                process.wait(_ENDS_S if self._closing.is_set() else 0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
+    def _answer(self, link: Link, pulse: Pulse) -> None:
+        until_s = time.monotonic() + _FIRST_S
+        while not self._closing.is_set():
+            pulse()
+            number = link.asked(_LOOK_S)
+            if number is not None:
+                until_s = time.monotonic() + _SILENT_S
+                seen = self._watcher.latest() if self._watcher else None
+                link.tell(seen if seen and seen.number != number else None)
+            elif time.monotonic() > until_s:
+                raise Failed("the page's process hangs", hint="it is begun again; the hub goes on without it")
 
-def _listening(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, int(port)), family=family)
-    except OSError as error:
-        hint = "choose another one in `ui: {listen: …}` or with --listen"
-        raise ConfigError(f"the page can not be served on {listen}: {error.strerror}", hint=hint) from None
+    def _environment(self) -> dict[str, str]:
+        """This process's, without the hub's keys: a page shows nothing that needs one."""
+        kept_back = variables(list(self._setup.config.keys.values())) | {HANDED_ON}
+        return {name: value for name, value in os.environ.items() if name not in kept_back}

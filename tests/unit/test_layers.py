@@ -22,6 +22,7 @@ ROOMS = [
     {"replicate"},
     {"lake"},
     {"backfill"},
+    {"web"},
     {"observe"},
     {"audit", "report", "plan"},
     {"page"},
@@ -38,8 +39,8 @@ HOMES = {
     "sqlalchemy": {"lake": "sqlalchemy"},
     "click": {"cli": "click"},
     "jinja2": {"page": "jinja2"},
-    "starlette": {"page": "starlette"},
-    "uvicorn": {"page": "uvicorn"},
+    "starlette": {"web": "starlette", "page": "starlette", "observe": "starlette"},
+    "uvicorn": {"web": "uvicorn"},
     "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }
 DRAWERS = {

@@ -2,19 +2,23 @@
 
 import json
 import re
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator import measures as m
+from aggregator.config.model import MetricsConfig
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import ConfigError
@@ -23,10 +27,11 @@ from aggregator.kafka.statistics import condensed
 from aggregator.lake.quality.history import Totals
 from aggregator.lake.status import TableStatus
 from aggregator.measures import CLIENT_NUMBERS, MEASURES
-from aggregator.observe.exposition import Exposition, MetricsServer, rendered
+from aggregator.observe.exposition import Exposition, rendered
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import of_threads, samples
+from aggregator.observe.metrics_server import MetricsServer
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
@@ -39,6 +44,13 @@ PAGE = ROOT / "docs" / "metrics.md"
 DASHBOARD = ROOT / "configs" / "grafana" / "aggregator.json"
 RULES = ROOT / "configs" / "alerts" / "aggregator.rules.yaml"
 WITHIN_S = 1 / 3
+TOKEN = "a token that is long enough"
+
+
+@pytest.fixture(autouse=True)
+def _token(monkeypatch):
+    """As the references of these tests mean it."""
+    monkeypatch.setenv("METRICS_TOKEN", TOKEN)
 
 
 class Watched:
@@ -237,28 +249,85 @@ def test_a_hundred_edges_of_fifty_topics_are_scraped_in_a_third_of_a_second():
     assert text.count(b"aggregator_records_delivered_total{") == 5000
 
 
+@contextmanager
+def scraped(**served):
+    """A server of metrics, and how to ask it."""
+    server = MetricsServer(MetricsConfig.model_validate({"listen": "127.0.0.1:0"} | served), Threads())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def ask(path="/metrics", **headers):
+        return opener.open(urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers=headers), timeout=5)
+
+    try:
+        yield server, ask
+    finally:
+        server.close()
+
+
+def refused(ask, status, *arguments, **headers) -> str:
+    """What an answer of this status says."""
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        ask(*arguments, **headers)
+    with answer.value:
+        assert answer.value.code == status
+        return answer.value.read().decode()
+
+
 def test_it_is_served_and_a_taken_address_is_refused():
     """On loopback, where the configuration says; threads alone before the first snapshot; 78 where another listens."""
-    server = MetricsServer("127.0.0.1:0", Threads(), by_partition=False)
-    address = f"127.0.0.1:{server.port}"
-    try:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+    with scraped() as (server, ask):
+        with ask() as answer:
             assert values(answer.read()) == {
                 ("aggregator_thread_up", ("metrics",)): 1,
                 ("aggregator_thread_restarts_total", ("metrics",)): 0,
             }
         server.serve(Watched(snapshot()))
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+        with ask() as answer:
             assert b'aggregator_edge_state{edge="eu",state="UP"} 1.0' in answer.read()
-            assert answer.headers["Content-Type"].startswith("text/plain")
-        with pytest.raises(urllib.error.HTTPError, match="404") as missing:
-            urllib.request.urlopen(f"http://{address}/", timeout=5)
-        missing.value.close()
-        with pytest.raises(ConfigError, match=address) as refused:
-            MetricsServer(address, Threads(), by_partition=False)
-        assert refused.value.exit_code == 78
-    finally:
-        server.close()
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        refused(ask, 404, "/")
+        address = f"127.0.0.1:{server.port}"
+        with pytest.raises(ConfigError, match=address) as taken:
+            MetricsServer(MetricsConfig(listen=address), Threads())
+        assert taken.value.exit_code == 78
+
+
+def test_a_scrape_by_another_name_is_refused():
+    """A page elsewhere that lets its name point to this machine reads nothing; a configured name is answered."""
+    with scraped(hosts=["hub.example.com"], token="env:METRICS_TOKEN") as (server, ask):
+        server.serve(Watched(snapshot()))
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert "aggregator_" not in refused(ask, 400, Host="evil.example", **bearer)
+        with ask(Host="hub.example.com", **bearer) as answer:
+            assert b"aggregator_edge_state" in answer.read()
+
+
+def test_a_token_is_asked_for_and_never_told():
+    """Without it, or with another one, nothing of the hub is said."""
+    with scraped(token="env:METRICS_TOKEN") as (server, ask):
+        server.serve(Watched(snapshot()))
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
+            said = refused(ask, 401, **headers)
+            assert "aggregator_" not in said
+            assert TOKEN not in said
+    with pytest.raises(ValueError, match="others reach this address"):
+        MetricsConfig.model_validate({"listen": "0.0.0.0:9464"})
+
+
+def test_silent_sockets_cost_no_threads_and_few_descriptors():
+    """A thousand of them, while scrapes are answered."""
+    with scraped() as (server, ask), ExitStack() as stack:
+        server.serve(Watched(snapshot()))
+        ours = psutil.Process()
+        threads = ours.num_threads()
+        for _ in range(1000):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        for _ in range(5):
+            with ask() as answer:
+                assert b"aggregator_edge_state" in answer.read()
+        assert ours.num_threads() <= threads + 1
+        held = [one for one in ours.net_connections("tcp") if one.laddr.port == server.port]
+        assert sum(one.status == psutil.CONN_ESTABLISHED for one in held) <= 20
 
 
 def test_librdkafkas_own_words_become_few_numbers():

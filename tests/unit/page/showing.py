@@ -17,13 +17,13 @@ from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.hub_status import HubStatus
 from aggregator.observe.snapshot import Snapshot
-from aggregator.page.access import Gate
 from aggregator.page.application import Application
 from aggregator.page.explaining import Explaining
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
+from aggregator.web.access import Gate
 from tests.unit.observe.hubs import edge, flow, large
 
 AT_MS = 1_700_000_000_000

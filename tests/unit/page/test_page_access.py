@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 from aggregator.config.load import load_config
 from aggregator.config.model import UiConfig
 from aggregator.errors import ConfigError
-from aggregator.page.access import COOKIE, SESSION_S, Gate, allowed_hosts, gate_of
 from aggregator.page.protection import HEADERS
 from aggregator.page.rendering import environment
+from aggregator.web.access import COOKIE, SESSION_S, Gate, allowed_hosts, gate_of
 from tests.unit.page.showing import WORD, application, client, troubled
 
 NOW_S = 1_700_000_000
@@ -133,13 +133,32 @@ def test_an_address_that_others_reach_asks_for_a_token(listen, tmp_path):
     with pytest.raises(ConfigError, match=r"hub\.yaml:4: ui: others reach this address"):
         load_config(file, {})
     with pytest.raises(ConfigError, match="asks for no token"):
-        gate_of(UiConfig.model_construct(listen=listen, token=None, hosts=()))
+        gate_of(UiConfig.model_construct(listen=listen, token=None, hosts=()), "the page")
+
+
+@pytest.mark.parametrize("section", ["ui", "metrics"])
+@pytest.mark.parametrize("listen", ["127.0.0.1:9", "9465"])
+def test_a_name_by_which_others_come_asks_for_a_token(section, listen, tmp_path):
+    """A proxy on this machine lets the network in, whatever the address that it is led to."""
+    file, head = (
+        tmp_path / "hub.yaml",
+        'hub: h\ncentral: {bootstrap_servers: "c:1"}\nedges: {eu: {bootstrap_servers: "e:1"}}\n',
+    )
+    for hosts, is_taken in (("hub.example.com", False), ("10.0.0.1", False), ("localhost", True), ('"[::1]"', True)):
+        file.write_text(f'{head}{section}: {{listen: "{listen}", hosts: [{hosts}]}}\n')
+        if is_taken:
+            assert load_config(file, {})
+        else:
+            with pytest.raises(ConfigError, match=rf"hub\.yaml:4: {section}: others reach this address"):
+                load_config(file, {})
+        file.write_text(f'{head}{section}: {{listen: "{listen}", hosts: [{hosts}], token: "env:T"}}\n')
+        assert load_config(file, {})
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0", "localhost:0", "9465"])
 def test_loopback_asks_nobody(listen):
     """Whoever is on this machine may read."""
-    assert gate_of(UiConfig(listen=listen)).is_open
+    assert gate_of(UiConfig(listen=listen), "the page").is_open
 
 
 def test_a_token_is_a_reference_and_long(tmp_path, monkeypatch):
@@ -150,10 +169,10 @@ def test_a_token_is_a_reference_and_long(tmp_path, monkeypatch):
     assert WORD not in str(refused.value)
     file.write_text("short\n")
     with pytest.raises(ConfigError, match="shorter than 16") as short:
-        gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": f"file:{file}"}))
+        gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": f"file:{file}"}), "the page")
     assert "short\n" not in short.value.message
     monkeypatch.setenv("PAGE_TOKEN", WORD)
-    assert gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": "env:PAGE_TOKEN"})).knows(WORD)
+    assert gate_of(UiConfig.model_validate({"listen": "0.0.0.0:1", "token": "env:PAGE_TOKEN"}), "the page").knows(WORD)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who may read the page: by which names it answers, and the word that lets a reader in.
+"""Who may read what the hub serves: by which names it answers, and the word that lets a reader in.
 
 Invariants: words are compared in constant time; the word itself is in no cookie, and in nothing that is logged. A
 session ends with the process, or after half a day.
@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 import psutil
 
 from aggregator.config.fields import is_loopback
-from aggregator.config.model import UiConfig
+from aggregator.config.model import ListeningConfig
 from aggregator.errors import ConfigError
 
 COOKIE = "aggregator-session"
@@ -73,39 +73,43 @@ class Gate:
         return hmac.digest(self._key, text, hashlib.sha256)
 
 
-def gate_of(ui: UiConfig) -> Gate:
-    """The gate of a configuration.
+def gate_of(served: ListeningConfig, what: str) -> Gate:
+    """The gate of something that is served.
+
+    Args:
+        served: Where, and who is let in.
+        what: `the page`, as errors name it.
 
     Raises:
         ConfigError: the word is missing, or short enough to be guessed; or none is asked of the whole network.
     """
-    if ui.token is None:
-        if not is_loopback(ui.listen):
+    if served.token is None:
+        if not is_loopback(str(served.listen)):
             raise ConfigError(
-                f"the page on {ui.listen} can be reached by others, and asks for no token",
-                hint="name one by reference, `--token env:NAME` or `ui: {token: file:…}`, or listen on 127.0.0.1",
+                f"{what} on {served.listen} can be reached by others, and asks for no token",
+                hint="name one by reference, `token: env:NAME` or `token: file:…`, or listen on 127.0.0.1",
             )
         return Gate(None, key=secrets.token_bytes(32))
-    word = ui.token.resolve()
+    word = served.token.resolve()
     if len(word) < _LEAST:
         raise ConfigError(
-            f"the page's token ({ui.token}) is shorter than {_LEAST} characters",
+            f"the token ({served.token}) of {what} is shorter than {_LEAST} characters",
             hint="openssl rand -base64 24",
         )
     return Gate(word, key=secrets.token_bytes(32))
 
 
-def allowed_hosts(ui: UiConfig, *, name: str, addresses: Iterable[str]) -> list[str]:
-    """Names by which the page answers; a request for another one comes from a page that pretends to be this machine.
+def allowed_hosts(served: ListeningConfig, *, name: str, addresses: Iterable[str]) -> list[str]:
+    """Names by which it answers; a request for another one comes from a page that pretends to be this machine.
 
     Args:
-        ui: Where it listens, and further names.
+        served: Where it listens, and further names.
         name: This machine's own.
-        addresses: This machine's own; they count where the page listens on all of them.
+        addresses: This machine's own; they count where it listens on all of them.
     """
-    listens = ui.listen.rpartition(":")[0].strip("[]")
+    listens = str(served.listen).rpartition(":")[0].strip("[]")
     own = (name, *addresses) if listens in _EVERYWHERE else (listens,)
-    bare = (host.partition("%")[0].strip("[]").lower() for host in (*_LOOPBACK, *own, *ui.hosts))
+    bare = (host.partition("%")[0].strip("[]").lower() for host in (*_LOOPBACK, *own, *served.hosts))
     return sorted({f"[{host}]" if ":" in host else host for host in bare if host})
 
 

@@ -1,0 +1,85 @@
+"""What the hub and the page's process say to each other, over one pair of sockets.
+
+    the page  ─ number of the snapshot that it has ─▶  the hub        eight bytes, several times a second
+    the page  ◀─ a newer one, or nothing ───────────  the hub        its length, and the snapshot
+
+Invariant: of the page's process the hub takes numbers and nothing else, so that nobody who gets into it gets out of it
+this way. Each wait has an end: the hub never stands for a page that does.
+"""
+
+import pickle
+import socket
+import struct
+
+from aggregator.errors import Failed
+
+_NUMBER, _LENGTH = struct.Struct("<q"), struct.Struct("<I")
+_HINT = "it is begun again; the hub goes on without it"
+
+
+class Link:
+    """One end.
+
+    Args:
+        end: A connected socket, which this closes.
+        patience_s: Longest time for a message that has begun, either way.
+    """
+
+    def __init__(self, end: socket.socket, *, patience_s: float) -> None:
+        self._end, self._patience_s = end, patience_s
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._end.close()
+
+    def ask(self, number: int) -> None:
+        """Of the page: this is the snapshot that I have."""
+        self._send(_NUMBER.pack(number))
+
+    def asked(self, timeout_s: float) -> int | None:
+        """Of the hub: which snapshot the page has; None where it said nothing in this time.
+
+        Raises:
+            Failed: the page's process has ended.
+        """
+        self._end.settimeout(timeout_s)
+        try:
+            found = self._end.recv(_NUMBER.size, socket.MSG_WAITALL)
+        except TimeoutError:
+            return None
+        except OSError:
+            found = b""
+        if len(found) < _NUMBER.size:
+            raise Failed("the page's process has ended", hint=_HINT)
+        return int(_NUMBER.unpack(found)[0])
+
+    def tell(self, content: object) -> None:
+        """Of the hub: here is a newer one; None: there is none."""
+        body = b"" if content is None else pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        self._send(_LENGTH.pack(len(body)) + body)
+
+    def told(self) -> object:
+        """Of the page: what the hub said.
+
+        Raises:
+            EOFError: the hub has ended.
+        """
+        (length,) = _LENGTH.unpack(self._whole(_LENGTH.size))
+        return pickle.loads(self._whole(length)) if length else None  # noqa: S301 - of the hub, which started this process
+
+    def _whole(self, length: int) -> bytes:
+        body = bytearray()
+        self._end.settimeout(None)
+        while len(body) < length:
+            piece = self._end.recv(length - len(body))
+            if not piece:
+                raise EOFError
+            body += piece
+        return bytes(body)
+
+    def _send(self, message: bytes) -> None:
+        self._end.settimeout(self._patience_s)
+        try:
+            self._end.sendall(message)
+        except OSError:
+            raise Failed("the page's process does not listen", hint=_HINT) from None

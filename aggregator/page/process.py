@@ -1,0 +1,117 @@
+"""The page's own process: answers readers from the last snapshot that the hub gave it, and ends with the hub.
+
+Invariant: nothing in here can hold up the hub, take its descriptors, or see its keys; it says that it lives for as long
+as its server's loop turns, and is begun again otherwise.
+"""
+
+import logging
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import Failed
+from aggregator.observe.snapshot import Snapshot
+from aggregator.page.application import Application
+from aggregator.page.explaining import Explaining
+from aggregator.page.frames import Frames
+from aggregator.page.link import Link
+from aggregator.privacy.policy.file import Policy
+from aggregator.web.access import allowed_hosts, gate_of, own_addresses
+from aggregator.web.doors import Limits
+from aggregator.web.server import WebServer
+
+_ASK_EVERY_S = 0.2
+_TURN_BOUND_S = 10.0
+_PATIENCE_S = 10.0
+_ENDS_S = 3.0
+
+
+class Setup(NamedTuple):
+    """What the process has to know.
+
+    Attributes:
+        config: The hub, with references where secrets are.
+        policies: Of its rules, by path.
+    """
+
+    config: HubConfig
+    policies: Mapping[Path, Policy]
+
+
+class Received:
+    """Has the last snapshot that came."""
+
+    def __init__(self) -> None:
+        self.seen: Snapshot | None = None
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot."""
+        return self.seen
+
+
+class PageProcess:
+    """The page of one hub, in this process.
+
+    Args:
+        setup: The hub.
+        link: To it.
+        listens: Where readers come.
+
+    Raises:
+        ConfigError: the token is missing.
+    """
+
+    def __init__(self, setup: Setup, link: Link, listens: socket.socket) -> None:
+        config = setup.config
+        hosts = allowed_hosts(config.ui, name=socket.gethostname(), addresses=own_addresses())
+        self._received, frames = Received(), Frames()
+        frames.watcher = self._received
+        explaining = Explaining(config, setup.policies)
+        gate = gate_of(config.ui, "the page")
+        self._application = Application(config.hub, frames, explaining, gate, hosts)
+        self._turned_s = time.monotonic()
+        self._web = WebServer(self._application.asgi, Limits(), self._turn)
+        self._link = link
+        self._serving = threading.Thread(target=self._web.run, args=(listens,), daemon=True)
+
+    def run(self) -> None:
+        """Serve until the hub ends, or the server does."""
+        self._serving.start()
+        try:
+            while self._serving.is_alive():
+                if time.monotonic() - self._turned_s < _TURN_BOUND_S:
+                    self._ask()
+                time.sleep(_ASK_EVERY_S)
+        except (EOFError, Failed):
+            pass  # the hub has ended
+        finally:
+            self._application.closing = True
+            self._web.close()
+            self._serving.join(_ENDS_S)
+
+    def _ask(self) -> None:
+        seen = self._received.seen
+        self._link.ask(-1 if seen is None else seen.number)
+        found = self._link.told()
+        if isinstance(found, Snapshot):
+            self._received.seen = found
+
+    def _turn(self) -> None:
+        self._turned_s = time.monotonic()
+
+
+def main() -> None:
+    """Serve the page; the arguments are descriptors: of the link, and of the socket that listens."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the hub too, which ends this process
+    logging.getLogger().addHandler(logging.NullHandler())
+    link, listens = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    end = Link(link, patience_s=_PATIENCE_S)
+    setup = end.told()
+    assert isinstance(setup, Setup)
+    PageProcess(setup, end, listens).run()

@@ -1,0 +1,136 @@
+"""Who may hold a connection: a deadline for the head of every request, and bounds per address and in all.
+
+Invariants: a connection that asks for nothing costs one descriptor for some seconds, and never keeps somebody else out:
+where too many wait, the one that has waited longest goes, of the same address first. What is being answered is bounded,
+too, and whoever comes then is told so. uvicorn has a deadline between two requests and none for a head, and its own
+bound counts the silent ones against those who ask.
+"""
+
+import asyncio
+from collections import Counter
+from typing import NamedTuple
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class Limits(NamedTuple):
+    """How much of a server anybody may have.
+
+    Attributes:
+        head_s: Longest time from a connection, or from the answer before, to the end of a request's head.
+        waiting: Connections without a complete head.
+        waiting_each: The same, of one address.
+        answers: Requests that are being answered, streams among them.
+        answers_each: The same, of one address.
+    """
+
+    head_s: float = 5.0
+    waiting: int = 128
+    waiting_each: int = 64
+    answers: int = 256
+    answers_each: int = 128
+
+
+class Doors:
+    """The connections that wait, the oldest first.
+
+    Args:
+        limits: How many, and how long.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._waiting: dict[Doored, str] = {}
+
+    def enter(self, one: "Doored", address: str) -> None:
+        """A connection begins to wait; another one may have to go for it."""
+        mine = [other for other, its in self._waiting.items() if its == address]
+        if len(mine) >= self.limits.waiting_each:
+            mine[0].leave()
+        elif len(self._waiting) >= self.limits.waiting:
+            next(iter(self._waiting)).leave()
+        self._waiting[one] = address
+
+    def forget(self, one: "Doored") -> None:
+        """It does not wait any more."""
+        self._waiting.pop(one, None)
+
+
+class Doored(H11Protocol):
+    """uvicorn's protocol behind doors; `behind` makes the class of one server."""
+
+    doors: Doors
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes; a head is complete when an answer begins."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next head."""
+        super().on_response_complete()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def leave(self) -> None:
+        """End the connection, whatever it still wants."""
+        self._rest()
+        self.transport.abort()
+
+    def _look(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._rest()
+        elif self._deadline is None and not self.transport.is_closing():
+            self.doors.enter(self, self.client[0] if self.client else "")
+            self._deadline = self.loop.call_later(self.doors.limits.head_s, self.leave)
+
+    def _rest(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self.doors.forget(self)
+
+
+def behind(doors: Doors) -> type[Doored]:
+    """The protocol of a server whose connections wait at these doors."""
+    return type("DooredHere", (Doored,), {"doors": doors})
+
+
+class Bounded:
+    """Answers so many requests at once; the next one is told to come again.
+
+    Args:
+        app: Answers.
+        limits: How many.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+        self._by_address: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        address = (scope.get("client") or ("", 0))[0]
+        is_full = self._by_address.total() >= self._limits.answers
+        if is_full or self._by_address[address] >= self._limits.answers_each:
+            refused = PlainTextResponse("Too many are being answered; come again.\n", 503, {"Retry-After": "1"})
+            await refused(scope, receive, send)
+            return
+        self._by_address[address] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._by_address[address] -= 1
+            self._by_address += Counter()  # forgets addresses of which nobody is left

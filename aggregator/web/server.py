@@ -1,0 +1,79 @@
+"""A server on one address of this machine, behind doors: uvicorn, set up once for everything that the hub serves.
+
+Invariant: the address is listened on before anything else begins, so that one that can not be had is told at once; what
+is served later may end and begin again on the same socket.
+"""
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from aggregator.errors import ConfigError
+from aggregator.web.doors import Bounded, Doors, Limits, behind
+
+# So many are accepted in one turn, before any of them is looked at.
+_BACKLOG = 64
+_HEAD_BYTES = 16_384
+
+
+def listening(listen: str, what: str, hint: str) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Args:
+        listen: `host:port`.
+        what: Is to be served there.
+        hint: Where another address is chosen.
+
+    Raises:
+        ConfigError: the address can not be listened on.
+    """
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"{what} can not be served on {listen}: {error.strerror}", hint=hint) from None
+
+
+class WebServer:
+    """Serves one application, in the thread that runs it.
+
+    Args:
+        app: What answers.
+        limits: How much anybody may have.
+        turn: Called once a second, in the server's own loop.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, turn: Callable[[], None]) -> None:
+        async def notify() -> None:
+            turn()
+
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                Bounded(app, limits),
+                http=behind(Doors(limits)),
+                loop="asyncio",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="error",  # a request that is none is no news
+                access_log=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                h11_max_incomplete_event_size=_HEAD_BYTES,
+                timeout_graceful_shutdown=1,
+                callback_notify=notify,
+                timeout_notify=1,
+            )
+        )
+
+    def run(self, listens: socket.socket) -> None:
+        """Serve until `close` is called; the socket stays open."""
+        self._server.run(sockets=[listens.dup()])  # a server closes what it was given
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
