@@ -192,3 +192,25 @@ def test_a_lake_alone_does_not_end_for_a_central_that_is_away(stop):
     threads.start("lake", body, stop=stop, bound_s=60, vital=True)
     wait_for(lambda: len(lives) == 3)
     assert not stop.is_set()
+
+
+def test_the_first_error_that_ends_the_process_is_told():
+    """What follows it is its consequence."""
+    threads = Threads()
+    threads.end(Failed("the cause"))
+    threads.end(Failed("what followed"))
+    with pytest.raises(Failed, match="the cause"):
+        threads.check()
+
+
+def test_the_end_of_an_older_thread_hides_no_newer_one_of_its_name():
+    """The newest thread of a name is told."""
+    threads, stop, older = Threads(), threading.Event(), threading.Event()
+    first = threads.start("work", lambda _: older.wait(), stop=stop, bound_s=None)
+    second = threads.start("work", lambda _: stop.wait(), stop=stop, bound_s=None)
+    older.set()
+    first.join(10)
+    assert [one.name for one in threads.statuses()] == ["work"]
+    stop.set()
+    second.join(10)
+    assert threads.statuses() == ()
