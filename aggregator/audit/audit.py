@@ -65,7 +65,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
         else:
             flows += Comparison(books, rule, edge, topic).run(sources, selection)
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
-    silent = [edge for edge, seen in found.looked.items() if not seen.answers and selection.edge in (None, edge)]
+    silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
     beside = [(f"edge {edge}", Omission(FLOW, "unreachable", "the edge does not answer")) for edge in silent]
     fresh = never_begun(config, found.ledger, selection, held, skip=silent)
     beside += fresh.troubles

@@ -34,7 +34,8 @@ from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeTopic, EdgeWatch
+from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics

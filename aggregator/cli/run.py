@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.driver import Report
+    from aggregator.replicate.edge_watch import EdgeWatch
 
 EXIT_SOME_EDGES_FAILED = 4
 EXIT_DATA_LOSS = 5
@@ -163,13 +164,13 @@ def _run(
     tellers = (_page(config, policies, threads),) if options.ui else ()
     watching = Watching(config, stop, threads, wanted=options.only != "lake" and not options.drain, tellers=tellers)
 
-    def leading() -> None:
+    def leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal beside
         _end_after(options.for_s, stop)
         written.begin(threads)
         if lake and not options.drain:
             beside = _start_lake(config, lake, threads, stop, vital=options.only == "lake")
-        watching.begin()
+        watching.begin(watches)
 
     if options.only == "lake":
         leading()

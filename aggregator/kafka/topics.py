@@ -77,8 +77,8 @@ def _asked(ask: "Callable[[], dict[_Subject, Future[Any]]]") -> "dict[_Subject, 
     return ask() if gone else futures
 
 
-def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-    """Every topic's name and partition count.
+def leaders(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, tuple[bool, ...]]:
+    """Every topic's name, and of each of its partitions whether a broker leads it.
 
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds.
@@ -91,7 +91,20 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
             f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
             hint="check the address, the network and whether the broker runs",
         ) from None
-    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+    return {
+        name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
+        for name, topic in listed.items()
+        if topic.error is None
+    }
+
+
+def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
+    """Every topic's name and partition count.
+
+    Raises:
+        Unreachable: no broker answers within `timeout_s` seconds.
+    """
+    return {name: len(led) for name, led in leaders(cluster, timeout_s=timeout_s).items()}
 
 
 def partition_count(cluster: ClusterConfig, topic: str) -> int:

@@ -13,7 +13,7 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, bounded, kept, recorded
 from aggregator.edges.maintenance import in_maintenance
 from aggregator.edges.movement import Movement, Sample, Track
-from aggregator.observe.probe import Probed
+from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause
@@ -71,16 +71,16 @@ class EdgeAccount:
         else:  # written near the edge, by its clock or by one beside it
             self.skew_ms = beat.timestamp_ms - stamp_ms
 
-    def moved(self, entries: Mapping[EdgePartition, LedgerRecord], probed: Probed) -> None:
+    def moved(self, entries: Mapping[EdgePartition, LedgerRecord], seen: EdgeSnapshot) -> None:
         """The edge showed its ends, beside these positions."""
-        if probed.skew_ms is not None:
-            self.skew_ms = probed.skew_ms
+        if seen.skew_ms is not None:
+            self.skew_ms = seen.skew_ms
         self.tracks = {
             source: self.tracks.get(source, Track(life(entry))).seen(
-                life(entry), Sample(probed.ends_s, entry.next_offset, probed.ends[source])
+                life(entry), Sample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
             )
             for source, entry in entries.items()
-            if source in probed.ends
+            if source in seen.answer.ends
         }
 
     def beat_age_s(self, moment: Moment) -> float | None:
@@ -88,13 +88,13 @@ class EdgeAccount:
         return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
 
     def observe(
-        self, moment: Moment, probed: Probed, *, gaps: int, held: frozenset[EdgePartition], pause: Pause | None
+        self, moment: Moment, seen: EdgeSnapshot, *, gaps: int, held: frozenset[EdgePartition], pause: Pause | None
     ) -> Observation:
         """What is to be judged.
 
         Args:
             moment: Now.
-            probed: What the edge last showed.
+            seen: What the edge last showed.
             gaps: How many flows an open gap holds.
             held: Flows that stand still for a reason that is known.
             pause: The newest word about a pause.
@@ -103,10 +103,10 @@ class EdgeAccount:
         if self.availability.state is State.PAUSED and not paused:  # its first beat is to come once more
             self._began_s, self._beat_came = moment.now_s - OLD_NEWS_S, False
         moving = {source: track for source, track in self.tracks.items() if source not in held}
-        doomed = self._doomed(moment, probed, moving)
+        doomed = self._doomed(moment, seen, moving)
         return Observation(
             watched_s=moment.now_s - self._began_s,
-            answered_s=None if probed.answered_s is None else moment.now_s - probed.answered_s,
+            answered_s=None if seen.answer.answered_s is None else moment.now_s - seen.answer.answered_s,
             beat_s=self.beat_age_s(moment),
             beat_came=self._beat_came,
             beats=self._emits or self._beat_came,
@@ -114,19 +114,19 @@ class EdgeAccount:
             gaps=gaps,
             doomed=len(doomed),
             left_s=min(doomed, default=0.0),
-            trouble=probed.trouble,
+            trouble=seen.answer.trouble,
             paused=pause.sentence if pause else "",
         )
 
     @staticmethod
-    def _doomed(moment: Moment, probed: Probed, moving: Mapping[EdgePartition, Track]) -> list[float]:
+    def _doomed(moment: Moment, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
         """Seconds that the edge still keeps what waits, of flows that will not have read it by then."""
-        if probed.look is None or probed.looked_s is None:
+        if seen.logs is None or seen.logs_s is None:
             return []
-        since_s = moment.now_s - probed.looked_s
+        since_s = moment.now_s - seen.logs_s
         left = {
             source: max(0.0, margin.left_ms / 1000 - since_s)
-            for source, margin in probed.look.margins.items()
+            for source, margin in seen.logs.margins.items()
             if source in moving and margin.is_short(0)
         }
         return [

@@ -7,9 +7,9 @@ long the edge still keeps what waits is counted down all the same.
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.movement import Track
 from aggregator.observe.account import Moment
-from aggregator.observe.edge_lag import NOTHING_UNDECIDED, hanging
+from aggregator.observe.edge_logs import NOTHING_UNDECIDED, EdgeLogs, hanging
+from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.hub_status import FlowStatus
-from aggregator.observe.probe import Probed
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -20,7 +20,7 @@ _END_LASTS_S = 10.0
 def flow_status(
     source: EdgePartition,
     entry: LedgerRecord,
-    probed: Probed,
+    seen: EdgeSnapshot,
     track: Track | None,
     *,
     lost: Gap | None,
@@ -32,18 +32,19 @@ def flow_status(
     Args:
         source: The flow.
         entry: Its newest ledger record.
-        probed: What the edge last showed.
+        seen: What the edge last showed.
         track: Its recent past; None where nobody watched.
         lost: The gap that holds it.
         trouble: What else its slot says of it.
         moment: Now.
     """
-    end = _end(source, entry, probed, lost)
-    shown = end if moment.now_s - probed.ends_s <= _END_LASTS_S else None
+    end = _end(source, entry, seen, lost)
+    shown = end if moment.now_s - seen.answer.ends_s <= _END_LASTS_S else None
     waits = end is not None and end > entry.next_offset
-    margin = probed.look.margins.get(source) if probed.look and waits else None
-    since_ms = int((moment.now_s - (probed.looked_s or moment.now_s)) * 1000)
-    undecided = (probed.look and probed.look.undecided.get(source)) or NOTHING_UNDECIDED
+    logs = seen.logs or EdgeLogs()
+    margin = logs.margins.get(source) if waits else None
+    since_ms = int((moment.now_s - (seen.logs_s or moment.now_s)) * 1000)
+    undecided = logs.undecided.get(source, NOTHING_UNDECIDED)
     undecided_ms = undecided.age_ms(moment.now_ms)
     if track and undecided_ms is not None and track.stood_s < track.spans_s:
         undecided_ms = min(undecided_ms, int(track.stood_s * 1000))  # another transaction: the one before has ended
@@ -53,7 +54,7 @@ def flow_status(
         next_offset=entry.next_offset,
         end_offset=shown,
         lag_records=None if shown is None else max(0, shown - entry.next_offset),
-        lag_ms=None if shown is None else _lag_ms(source, probed, track, moment) if waits else 0,
+        lag_ms=None if shown is None else _lag_ms(logs.unread_ms.get(source), track, moment) if waits else 0,
         delivered=entry.delivered,
         dead=entry.dead,
         suppressed=entry.suppressed,
@@ -68,15 +69,15 @@ def flow_status(
     )
 
 
-def _end(source: EdgePartition, entry: LedgerRecord, probed: Probed, lost: Gap | None) -> int | None:
+def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: Gap | None) -> int | None:
     """The end of its log; one before the position is older than the position, unless the log was cut."""
-    end = probed.ends.get(source)
+    end = seen.answer.ends.get(source)
     if end is None or (lost is not None and lost.kind is GapKind.SHRUNK):
         return end
     return max(end, entry.next_offset)
 
 
-def _lag_ms(source: EdgePartition, probed: Probed, track: Track | None, moment: Moment) -> int:
+def _lag_ms(unread_ms: int | None, track: Track | None, moment: Moment) -> int:
     """How long the oldest waiting record has waited.
 
     What waited when the watching began, or where nobody watched, tells it by the record's own time alone.
@@ -84,5 +85,4 @@ def _lag_ms(source: EdgePartition, probed: Probed, track: Track | None, moment: 
     seen_ms = int(track.waited_s * 1000) if track else 0
     if track is not None and not track.waited_s >= track.spans_s > 0:
         return seen_ms
-    unread_ms = probed.look.unread_ms.get(source) if probed.look else None
     return seen_ms if unread_ms is None else max(seen_ms, moment.now_ms - unread_ms)

@@ -8,7 +8,8 @@ are told, and its own otherwise. Reads only, apart from that topic.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from aggregator.backfill.monitor import BackfillWatch, Progress
 from aggregator.config.model import HubConfig
@@ -19,6 +20,7 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
+from aggregator.observe.edge_snapshot import Entries
 from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import flow_status
@@ -26,13 +28,14 @@ from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.lake_look import LakeLook
-from aggregator.observe.probe import EdgeProbe, Entries
+from aggregator.observe.probe import EdgeProbe
 from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.warnings import Warnings, foreign, standing, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import start_of
+from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
@@ -63,6 +66,7 @@ class Monitor:
         threads: Of this process; they are part of what the running hub's monitor shows.
         publish: This is the monitor of the running hub: it writes the states, and warns in the log.
         number: Of its first snapshot.
+        watches: Of the edges, that somebody else keeps going; without them it has its own.
 
     Raises:
         Unreachable: central does not answer.
@@ -70,7 +74,14 @@ class Monitor:
     """
 
     def __init__(
-        self, config: HubConfig, stop: threading.Event, threads: Threads, *, publish: bool, number: int = 0
+        self,
+        config: HubConfig,
+        stop: threading.Event,
+        threads: Threads,
+        *,
+        publish: bool,
+        number: int = 0,
+        watches: Collection[EdgeWatch] = (),
     ) -> None:
         self._config = config
         self._ended = stop
@@ -81,7 +92,11 @@ class Monitor:
         self._clock = CentralClock()
         self._wanted: dict[tuple[str, str], bool] = {}
         self._entries: dict[str, Entries] = {edge: {} for edge in config.edges}
-        self._probes = {edge: EdgeProbe(config, edge, self._entries.__getitem__) for edge in config.edges}
+        self._own = () if watches else tuple(EdgeWatch(config, edge, discovers=False) for edge in config.edges)
+        self._probes = {
+            watch.edge: EdgeProbe(config, watch, partial(self._entries.__getitem__, watch.edge))
+            for watch in watches or self._own
+        }
         self._ends_s = dict.fromkeys(config.edges, 0.0)
         self._rates = Rates()
         self._lake = LakeLook(config)
@@ -139,6 +154,8 @@ class Monitor:
             AggregatorError: but for what comes right by itself.
         """
         over = threading.Event()
+        for watch in self._own:
+            watch.start(self._threads)
         for probe in self._probes.values():
             probe.start(self._threads, over)
         self._lake.start(self._threads, over)
@@ -156,6 +173,8 @@ class Monitor:
                 self._publisher.end(self._accounts, self._feeds.told, self._moment().now_ms)
         finally:
             over.set()
+            for watch in self._own:
+                watch.stop()
 
     def close(self) -> None:
         """Leave central."""
@@ -216,7 +235,7 @@ class Monitor:
         lacking: dict[EdgePartition, Gap] = {}
         for edge, entries in self._entries.items():
             lacking |= {s: entry.gap for s, entry in entries.items() if entry.gap is not None}
-            seen = self._probes[edge].probed.gaps.items()
+            seen = self._probes[edge].snapshot.gaps.items()
             lacking |= {s: lost for s, (position, lost) in seen if s in entries and entries[s].position == position}
         return known_gaps(self._feeds.ledger, lacking, tuple(self._feeds.decisions.values()))
 
@@ -228,13 +247,13 @@ class Monitor:
         holding: Mapping[EdgePartition, Gap],
         held: frozenset[EdgePartition],
     ) -> None:
-        probed = self._probes[edge].probed
-        if probed.ends_s != self._ends_s[edge]:
-            self._ends_s[edge] = probed.ends_s
-            account.moved(self._entries[edge], probed)
+        shown = self._probes[edge].snapshot
+        if shown.answer.ends_s != self._ends_s[edge]:
+            self._ends_s[edge] = shown.answer.ends_s
+            account.moved(self._entries[edge], shown)
         seen = account.observe(
             moment,
-            probed,
+            shown,
             gaps=sum(source.edge == edge for source in holding),
             held=held | holding.keys(),
             pause=self._feeds.pauses.get(edge),
@@ -276,7 +295,7 @@ class Monitor:
             refused,
             self._waivers,
         )
-        answered = {edge: probe.probed.answered_s for edge, probe in self._probes.items()}
+        answers = {edge: probe.snapshot.answer for edge, probe in self._probes.items()}
         taken = Snapshot(
             self._latest.number + 1 if self._latest else self._number,
             moment.now_ms,
@@ -287,7 +306,7 @@ class Monitor:
             backfilling=feeds.backfilling(moment.now_s),
             refused={EdgePartition.parse(source): StandStill(*why) for source, why in refused.items()},
             backfills=backfills,
-            topics={edge: probe.probed.topics for edge, probe in self._probes.items() if probe.probed.topics},
+            topics={edge: answer.topics for edge, answer in answers.items() if answer.topics},
             rates=self._rates.flows(),
             throughput=self._rates.edges(),
             letters=dict(feeds.letters),
@@ -296,9 +315,7 @@ class Monitor:
             pauses=dict(feeds.pauses),
             damaged=feeds.damaged(),
             history={edge: account.spans for edge, account in self._accounts.items()},
-            watched_ms={
-                edge: moment.now_ms - int((moment.now_s - at_s) * 1000) for edge, at_s in answered.items() if at_s
-            },
+            watched_ms=_watched_ms(answers, moment),
         )
         with self._fresh:
             self._latest = taken
@@ -325,12 +342,12 @@ class Monitor:
     def _flows(
         self, edge: str, moment: Moment, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
     ) -> tuple[FlowStatus, ...]:
-        account, probed = self._accounts[edge], self._probes[edge].probed
+        account, seen = self._accounts[edge], self._probes[edge].snapshot
         return tuple(
             flow_status(
                 source,
                 entry,
-                probed,
+                seen,
                 account.tracks.get(source),
                 lost=holding.get(source),
                 trouble=troubled.get(str(source), ""),
@@ -361,7 +378,16 @@ class Monitor:
 
     def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str], damaged: Mapping[str, int]) -> None:
         if self._publisher:
-            looked = {edge: probe.probed.look for edge, probe in self._probes.items() if probe.probed.look}
+            logs = {edge: seen for edge, probe in self._probes.items() if (seen := probe.snapshot.logs)}
             warning_ms = int(self._config.replication.retention_warning.total_seconds() * 1000)
-            found = warnings(looked, list(unsettled(gaps)), troubled, warning_ms=warning_ms)
+            found = warnings(logs, list(unsettled(gaps)), troubled, warning_ms=warning_ms)
             self._warned.say(found | foreign(damaged))
+
+
+def _watched_ms(answers: Mapping[str, EdgeAnswer], moment: Moment) -> dict[str, int]:
+    """When each edge last answered, by central's clock."""
+    return {
+        edge: moment.now_ms - int((moment.now_s - answer.answered_s) * 1000)
+        for edge, answer in answers.items()
+        if answer.answered_s
+    }

@@ -6,7 +6,7 @@ what central knows; until it has seen something, the last snapshot of the one be
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
@@ -16,6 +16,7 @@ from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 from aggregator.observe.snapshot import Snapshot
 from aggregator.replicate.cursor import Hold
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.state.edge_status import threads_record
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads, ThreadStatus
@@ -66,17 +67,22 @@ class Watching:
         self._monitor: Monitor | None = None
         self._before: Snapshot | None = None
         self._holds: Sequence[Hold] = ()
+        self._watches: Collection[EdgeWatch] = ()
         self._told: ThreadTeller | None = None
         self._running: tuple[Supervised, ...] = ()
         metrics = (MetricsServer(config.metrics, threads),) if wanted and config.metrics.listen else ()
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
 
-    def begin(self) -> None:
+    def begin(self, watches: Collection[EdgeWatch] = ()) -> None:
         """The hub leads.
+
+        Args:
+            watches: Of its driver; the monitor reads what they find.
 
         Raises:
             Unreachable: central does not answer.
         """
+        self._watches = watches
         self._told = ThreadTeller(self._config) if self._wanted else None
         watching = self._threads.watch(self._stop, self._told or _nobody)
         if self._wanted:
@@ -108,7 +114,7 @@ class Watching:
 
     def _watch(self, pulse: Pulse) -> None:
         number = self._before.number + 1 if self._before else 0
-        monitor = Monitor(self._config, self._stop, self._threads, publish=True, number=number)
+        monitor = Monitor(self._config, self._stop, self._threads, publish=True, number=number, watches=self._watches)
         try:
             self._monitor = monitor
             monitor.refuse(self._holds)

@@ -1,58 +1,28 @@
-"""The probe of one edge: asks it every second whether it answers and how far its logs go, and more every few seconds.
+"""The probe of one edge: follows the flows that are wanted of it, and asks for its logs every few seconds.
 
-Invariant: reads only, in a thread of its own, so that a silent edge delays nobody; its last answer stays with the
-moment at which it was given, on a clock that only goes forward.
+Invariant: reads only. The watch of the edge asks what is wanted every second; what takes longer is asked here, in a
+thread of its own, so that it delays nobody, and of an edge that answers.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, Position
+from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
-from aggregator.kafka import ends, peek, topics
-from aggregator.observe.edge_lag import EdgeLook, gap_of, look
-from aggregator.state.gap import Gap
-from aggregator.state.ledger import LedgerRecord
+from aggregator.kafka import peek
+from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries, edge_snapshot
+from aggregator.replicate.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
 
-EVERY_S = 1.0
-LOOK_EVERY_S = 15.0
-# A question that a healthy edge answers in a few ms; three missed beats are to be known in five seconds.
+_LOGS_EVERY_S = 15.0
 _QUESTION_S = 2.0
-# Longer than all questions of one look together, each with its time-outs.
+# Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
-Entries = Mapping[EdgePartition, LedgerRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """What an edge last showed; moments are of the watcher's clock.
-
-    Attributes:
-        answered_s: When it last answered; None: not yet.
-        trouble: What its last error said; empty while it answers.
-        ends_s: When the ends were asked for.
-        ends: Last stable offset by flow.
-        looked_s: When it was last looked at.
-        look: What was seen then.
-        gaps: Gaps of its flows, as far as they can be seen, each with the position that it was seen from.
-        skew_ms: Its clock less that of whoever wrote its last heartbeat; None where it does not stamp them.
-        topics: What it has, replicated or not, with partitions.
-    """
-
-    answered_s: float | None = None
-    trouble: str = ""
-    ends_s: float = 0.0
-    ends: Mapping[EdgePartition, int] = field(default_factory=dict)
-    looked_s: float | None = None
-    look: EdgeLook | None = None
-    gaps: Mapping[EdgePartition, tuple[Position, Gap]] = field(default_factory=dict)
-    skew_ms: int | None = None
-    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 class EdgeProbe:
@@ -60,19 +30,24 @@ class EdgeProbe:
 
     Args:
         config: The hub.
-        edge: Which one.
+        watch: Of the edge; it may serve others, too.
         entries: The flows that are wanted of it, with their ledger records.
     """
 
-    def __init__(self, config: HubConfig, edge: str, entries: Callable[[str], Entries]) -> None:
-        self.probed = Probed()
+    def __init__(self, config: HubConfig, watch: EdgeWatch, entries: Callable[[], Entries]) -> None:
         self._config = config
-        self._cluster = config.edges[edge]
-        self._edge = edge
+        self._watch = watch
         self._entries = entries
+        self._latest = EdgeSnapshot()
+        watch.follow(entries)
+
+    @property
+    def snapshot(self) -> EdgeSnapshot:
+        """What the edge showed last."""
+        return replace(self._latest, answer=self._watch.answer)
 
     def start(self, threads: Threads, over: threading.Event) -> None:
-        """Probe in a thread, at most once a second.
+        """Probe in a thread.
 
         Args:
             threads: Of the watcher's process.
@@ -82,41 +57,31 @@ class EdgeProbe:
         def run(pulse: Pulse) -> None:
             self._run(pulse, over)
 
-        threads.start(f"probe-{self._edge}", run, stop=over, bound_s=_BOUND_S)
+        threads.start(f"probe-{self._watch.edge}", run, stop=over, bound_s=_BOUND_S)
 
     def _run(self, pulse: Pulse, over: threading.Event) -> None:
+        due_s = time.monotonic()
         while not over.is_set():
             pulse()
-            began = time.monotonic()
-            try:
-                self._probe()
-            except AggregatorError as error:
-                self.probed = replace(self.probed, trouble=error.message)
-            over.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
+            now = self._watch.answer
+            if now.answered_s is not None and not now.trouble and time.monotonic() >= due_s:
+                with suppress(AggregatorError):  # the watch says what is wrong with the edge
+                    self.ask()
+                due_s = time.monotonic() + _LOGS_EVERY_S
+            over.wait(EVERY_S)
 
-    def _probe(self) -> None:
-        there = topics.topic_names(self._cluster, timeout_s=_QUESTION_S)
-        self.probed = replace(self.probed, answered_s=time.monotonic(), trouble="", topics=there)
-        entries = self._entries(self._edge)
-        flows = {s: (s.topic, s.partition) for s in entries if s.partition < there.get(s.topic, 0)}
-        asked_s = time.monotonic()
-        found = ends.stable_end_offsets(self._cluster, flows.values(), timeout_s=_QUESTION_S, refused={})
-        shown = {s: found[at] for s, at in flows.items() if at in found}
-        self.probed = replace(self.probed, ends_s=asked_s, ends=shown)
-        if self.probed.looked_s is None or time.monotonic() - self.probed.looked_s >= LOOK_EVERY_S:
-            self._look(entries, there)
-
-    def _look(self, entries: Entries, there: Mapping[str, int]) -> None:
+    def ask(self) -> None:
+        """Ask for the logs once; where they are not told, those that were told last stay."""
         now_ms = int(time.time() * 1000)
-        seen = look(self._config, self._edge, entries, now_ms=now_ms)
-        lacking = {s: gap_of(self._config, s, entry, seen, now_ms=now_ms) for s, entry in entries.items()}
-        gaps = {s: (entries[s].position, lost) for s, lost in lacking.items() if lost is not None}
-        skew_ms = self._skew_ms() if HEARTBEATS in there else None
-        self.probed = replace(self.probed, looked_s=time.monotonic(), look=seen, gaps=gaps, skew_ms=skew_ms)
+        found = edge_snapshot(self._config, self._watch.edge, self._entries(), now_s=time.monotonic(), now_ms=now_ms)
+        if found.logs is not None:
+            skew_ms = self._skew_ms() if HEARTBEATS in self._watch.answer.topics else None
+            self._latest = replace(found, skew_ms=skew_ms)
 
     def _skew_ms(self) -> int | None:
+        cluster = self._config.edges[self._watch.edge]
         try:
-            found = peek.newest_stamped(self._cluster, HEARTBEATS, patience_s=_QUESTION_S)
+            found = peek.newest_stamped(cluster, HEARTBEATS, patience_s=_QUESTION_S)
             return None if found is None else found.stamp_ms - decode(found.key, found.value).timestamp_ms
         except (AggregatorError, ValueError):  # no right to read them, or somebody writes other things there
             return None

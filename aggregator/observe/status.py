@@ -20,7 +20,6 @@ from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.probe import Probed
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
@@ -52,7 +51,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
     slots = _slots(config, names) if watched else ()
     troubled = troubles(slots, told.refused) if watched else {}
-    flows = {edge: _flows(edge, found, holding, troubled, Moment(0.0, now_ms)) for edge in found.looked}
+    flows = {edge: _flows(edge, found, holding, troubled, Moment(0.0, now_ms)) for edge in found.edges}
     central_ms = _central_ms(beats, told) if watched else now_ms
     edges = tuple(
         _edge(
@@ -61,12 +60,12 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
             flows[edge],
             told,
             watched=watched,
-            answers=seen.answers,
+            answers=seen.logs is not None,
             beat_ms=beats.get(edge),
             now_ms=central_ms,
             pause=found.pauses.get(edge),
         )
-        for edge, seen in found.looked.items()
+        for edge, seen in found.edges.items()
     )
     return HubStatus(
         config.hub,
@@ -87,13 +86,11 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
 def _flows(
     edge: str, found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], moment: Moment
 ) -> tuple[FlowStatus, ...]:
-    seen = found.looked[edge]
-    probed = Probed(ends={source: log.end for source, log in seen.logs.items()}, looked_s=0.0, look=seen)
     return tuple(
         flow_status(
             source,
             entry,
-            probed,
+            found.edges[edge],
             None,
             lost=holding.get(source),
             trouble=troubled.get(str(source), ""),

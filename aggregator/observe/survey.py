@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.observe.edge_lag import EdgeLook, gap_of, look
+from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, read_ledger
@@ -26,14 +26,14 @@ class Survey:
     Attributes:
         ledger: Winning records.
         decisions: All that were made about gaps.
-        looked: What each edge showed.
+        edges: What each edge showed, asked at second 0 of the reader's clock.
         gaps: Every gap, open or decided.
         pauses: The newest word about each edge that ever was paused.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: tuple[Decision, ...]
-    looked: Mapping[str, EdgeLook]
+    edges: Mapping[str, EdgeSnapshot]
     gaps: tuple[KnownGap, ...]
     pauses: Mapping[str, Pause]
 
@@ -52,16 +52,12 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
     names = HubNames(config.hub)
     ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)
 
-    def one(edge: str) -> EdgeLook:
-        return look(config, edge, {s: entry for s, entry in ledger.items() if s.edge == edge}, now_ms=now_ms)
+    def one(edge: str) -> EdgeSnapshot:
+        own = {source: entry for source, entry in ledger.items() if source.edge == edge}
+        return edge_snapshot(config, edge, own, now_s=0.0, now_ms=now_ms)
 
     with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        looked = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
-    lacking = {
-        source: gap_of(config, source, entry, looked[source.edge], now_ms=now_ms)
-        for source, entry in ledger.items()
-        if source.edge in looked
-    }
-    present = {source: lost for source, lost in lacking.items() if lost is not None}
-    gaps = known_gaps(ledger, present, requests.decisions)
-    return Survey(ledger, requests.decisions, looked, gaps, requests.pauses)
+        edges = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+    lacking = {source: lost for seen in edges.values() for source, (_, lost) in seen.gaps.items()}
+    gaps = known_gaps(ledger, lacking, requests.decisions)
+    return Survey(ledger, requests.decisions, edges, gaps, requests.pauses)

@@ -6,7 +6,7 @@ Invariant: a warning is said once, and again only after it was over.
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from aggregator.observe.edge_lag import EdgeLook
+from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.replicate.gaps import sentence
 from aggregator.state.telemetry import SlotWord
@@ -66,12 +66,12 @@ def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
 
 
 def warnings(
-    looked: Mapping[str, EdgeLook], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
+    logs: Mapping[str, EdgeLogs], gaps: Collection[KnownGap], troubled: Mapping[str, str], *, warning_ms: int
 ) -> dict[str, str]:
     """What to warn of, by what it is about.
 
     Args:
-        looked: What each edge showed.
+        logs: Of each edge that told of them.
         gaps: Those that hold flows.
         troubled: See `troubles`.
         warning_ms: See `replication.retention_warning`.
@@ -79,7 +79,7 @@ def warnings(
     found = {
         f"margin {source}": f"{source}: the edge deletes unread records in {margin.left_ms / 1000:.0f} s; it keeps them"
         f" for {margin.keeps_ms / 1000:.0f} s: raise its retention, or look why this flow is behind"
-        for seen in looked.values()
+        for seen in logs.values()
         for source, margin in seen.margins.items()
         if margin.is_short(warning_ms)
     }

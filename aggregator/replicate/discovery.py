@@ -1,13 +1,11 @@
-"""Discovery: what an edge shows of the topics that the configuration wants, one watching thread per edge.
+"""Discovery: what an edge shows of the topics that the configuration wants.
 
-Invariant: an edge that does not answer delays nobody; its last snapshot stays true until a newer one arrives. A topic
-that nobody answers for (no leader, no right) hides no other: it is named, and asked for again with every look.
-Internal topics are never replicated (MirrorMaker 2's rule).
+Invariant: a topic that nobody answers for (no leader, no right) hides no other: it is named, and asked for again with
+every look. Internal topics are never replicated (MirrorMaker 2's rule).
 """
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +16,9 @@ from typing import NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.state.ledger import LedgerRecord
-from aggregator.threads import Pulse, Threads
 
 _INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
@@ -30,8 +26,6 @@ _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes"
 BEATS_AT_AN_EDGE = topics.TopicSpec(
     HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
 )
-# Longer than all questions of one look together, each with its time-outs.
-_BOUND_S = 300.0
 # A new topic gets its leaders in the moments after its creation.
 _ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
@@ -137,8 +131,26 @@ def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], befor
     Raises:
         Unreachable: the edge does not answer.
     """
+    return discovered(config, edge, topics.topic_names(config.edges[edge]), known, before)
+
+
+def discovered(
+    config: HubConfig,
+    edge: str,
+    counts: Mapping[str, int],
+    known: Mapping[str, EdgeTopic],
+    before: Collection[str],
+) -> EdgeShown:
+    """As `snapshot`, for whoever knows already what the edge has.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        counts: Partitions of each of its topics, replicated or not.
+        known: What it showed before.
+        before: Topics that nobody answered for then.
+    """
     cluster = config.edges[edge]
-    counts = topics.topic_names(cluster)
     wanted = {name for name in counts if start_of(config, edge, name) is not None}
     shown, refused = _described(cluster, wanted, {*known, *before})
     fresh = {
@@ -281,69 +293,3 @@ def without(
     if not waiting:
         return ledger
     return {source: entry for source, entry in ledger.items() if (source.edge, source.topic) not in waiting}
-
-
-class EdgeWatch:
-    """Looks at one edge once a second, in its own thread, and keeps the last answer."""
-
-    def __init__(self, config: HubConfig, edge: str, *, every_s: float = 1.0) -> None:
-        self.edge = edge
-        self.shown: EdgeShown | None = None
-        self.trouble: str | None = None
-        self._config = config
-        self._every_s = every_s
-        self._stop = threading.Event()
-
-    @property
-    def topics(self) -> Mapping[str, EdgeTopic] | None:
-        """What can be replicated; None before the first answer."""
-        return None if self.shown is None else self.shown.topics
-
-    def start(self, threads: Threads) -> None:
-        """Begin to look.
-
-        Args:
-            threads: Of the driver's process.
-        """
-        threads.start(f"edge-{self.edge}", self._watch, stop=self._stop, bound_s=_BOUND_S)
-
-    def stop(self) -> None:
-        """Stop looking; does not wait for an answer that is under way."""
-        self._stop.set()
-
-    def _watch(self, pulse: Pulse) -> None:
-        while not self._stop.is_set():
-            pulse()
-            began = time.monotonic()
-            try:
-                self._look()
-            except AggregatorError as error:
-                if self.trouble is None:
-                    log.warning("edge %s: %s", self.edge, error.message)
-                self.trouble = error.message
-            self._stop.wait(max(0.1, self._every_s - (time.monotonic() - began)))
-
-    def _look(self) -> None:
-        before = self.shown or EdgeShown({})
-        if self.shown is None and self._config.heartbeats.emit:
-            self._ensure_heartbeats()
-        self.shown = snapshot(self._config, self.edge, before.topics, before.unanswered)
-        self._tell(before.unanswered, self.shown.unanswered)
-        if self.trouble is not None:
-            log.info("edge %s answers again", self.edge)
-        self.trouble = None
-
-    def _tell(self, before: Mapping[str, Unanswered], now: Mapping[str, Unanswered]) -> None:
-        for name, one in now.items():
-            if name not in before or before[name].why != one.why:
-                log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, one.why)
-        for name in before.keys() - now.keys():
-            log.info("edge %s: topic %s waits no more", self.edge, name)
-
-    def _ensure_heartbeats(self) -> None:
-        cluster = self._config.edges[self.edge]
-        try:
-            topics.ensure(cluster, [BEATS_AT_AN_EDGE])
-        except AggregatorError as error:
-            topics.topic_names(cluster)  # an edge that does not answer is trouble; a missing right is not
-            log.warning("edge %s: heartbeats can not be written: %s", self.edge, error.message)

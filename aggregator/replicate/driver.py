@@ -7,7 +7,7 @@ own lease write succeeded, and a fenced driver ends with 6 when it sees another 
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,8 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka import topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.discovery import EdgeWatch, unanswered
+from aggregator.replicate.discovery import unanswered
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
@@ -66,7 +67,7 @@ class Driver:
         drain: End when everything that existed at the start is at central.
         stop: Set from outside (SIGTERM) to end cleanly.
         threads: Of this process.
-        leading: Called once when this process has the lease and the id.
+        leading: Called once when this process has the lease and the id, with the watches of its edges.
         refusing: Called at the begin of every epoch with the flows that no slot gets.
     """
 
@@ -80,7 +81,7 @@ class Driver:
         drain: bool,
         stop: threading.Event,
         threads: Threads,
-        leading: Callable[[], None] = lambda: None,
+        leading: Callable[[Collection[EdgeWatch]], None] = lambda _: None,
         refusing: Callable[[Sequence[Hold]], None] = lambda _: None,
     ) -> None:
         self._config = config
@@ -153,7 +154,7 @@ class Driver:
             with leading(central, keeper, self._watches, self._threads, identity=self._identity, newest=newest):
                 runner.checks = self._record_keys(central)
                 emitter.start(self._threads)
-                self._leading()
+                self._leading(self._watches)
                 result = self._epochs(runner, keeper)
         finally:
             emitter.stop()

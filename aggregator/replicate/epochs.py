@@ -21,7 +21,8 @@ from aggregator.kafka.ends import Partition
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeTopic, EdgeWatch, unanswered, without
+from aggregator.replicate.discovery import EdgeTopic, unanswered, without
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import KafkaDriverCentral

@@ -21,7 +21,7 @@ from aggregator.errors import (
     RetryError,
     TransactionAborted,
 )
-from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.lease import LeaseState, lease_state
 from aggregator.replicate.lease_renewal import LeaseKeeper

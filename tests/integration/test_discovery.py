@@ -9,7 +9,8 @@ from confluent_kafka.admin import AclOperation, NewTopic
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.probe import EdgeProbe
-from aggregator.replicate.discovery import EdgeWatch, snapshot, unanswered
+from aggregator.replicate.discovery import snapshot, unanswered
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Threads
 from tests.chaos.lines import AUTHORIZER, lined, right
@@ -125,17 +126,20 @@ def test_a_known_topic_stays_known_while_a_partition_has_no_leader(trial, edge):
         for name in (trial.topic, trial.other)
         for partition in range(3)
     }
-    probe = EdgeProbe(config, EDGE, lambda _: flows)
+    watch = EdgeWatch(config, EDGE, discovers=False)
+    probe = EdgeProbe(config, watch, lambda: flows)
     away.kill()
     try:
         wait_for(lambda: trial.other in snapshot(config, EDGE, {}).unanswered, timeout=60, what="a missing leader")
         assert snapshot(config, EDGE, known).topics == known
-        probe._probe()
-        assert EdgePartition(EDGE, trial.other, 1) not in probe.probed.ends
-        assert len(probe.probed.ends) >= 3, probe.probed
-        assert EdgePartition(EDGE, trial.other, 0) in probe.probed.ends
-        assert probe.probed.look.answers
-        assert EdgePartition(EDGE, trial.other, 1) in probe.probed.look.unanswered
-        assert probe.probed.gaps == {}
+        watch.ask()
+        probe.ask()
+        seen = probe.snapshot
+        assert EdgePartition(EDGE, trial.other, 1) not in seen.answer.ends
+        assert len(seen.answer.ends) >= 3, seen
+        assert EdgePartition(EDGE, trial.other, 0) in seen.answer.ends
+        assert seen.logs is not None
+        assert EdgePartition(EDGE, trial.other, 1) in seen.logs.unanswered
+        assert seen.gaps == {}
     finally:
         away.start()

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from aggregator.observe.monitor import Monitor
 from aggregator.observe.observation import Watching
-from aggregator.replicate.discovery import EdgeWatch
+from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
@@ -24,7 +24,7 @@ IN_TIME_S = 5.0
 class Watched:
     """Everything of a running hub but Spark: beats, one slot in a thread, and the monitor that tells."""
 
-    def __init__(self, epochs):
+    def __init__(self, epochs, watches=()):
         self._epochs, self._stop = epochs, threading.Event()
         self.threads = Threads(self._stop)
         for edge in epochs.config.edges:
@@ -34,7 +34,7 @@ class Watched:
         (self._plan,) = epochs.plans(drain=False, beats=True)
         self._slot = epochs.start(self._plan)
         self.monitor = Watching(epochs.config, self._stop, self.threads, wanted=True)
-        self.monitor.begin()
+        self.monitor.begin(watches)
 
     def end(self):
         """End as a hub does: the slot first, the monitor's last word after it."""
@@ -92,6 +92,22 @@ def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epoch
     }
     assert again._accounts["eu"].spans[-1].state == "UNREACHABLE"
     again.close()
+
+
+def test_a_hub_asks_an_edge_in_one_loop(epochs):
+    """Discovery and the monitor read one watch's answer; a monitor without a driver's watches has its own."""
+    watches = [EdgeWatch(epochs.config, edge) for edge in epochs.config.edges]
+    hub = Watched(epochs, watches)
+    for watch in watches:
+        watch.start(hub.threads)
+    wait_for(lambda: set(hub.states().values()) == {"UP"}, timeout=30, what="both edges UP")
+    assert [thread.name for thread in threading.enumerate()].count("edge-eu") == 1
+    eu, topic = watches[0], epochs.trial.topic
+    assert len(eu.topics[topic].starts) == eu.answer.topics[topic] == hub.monitor.latest().topics["eu"][topic] == 3
+    assert {flow.source for flow in hub.monitor.latest().status.flows if flow.edge == "eu"} == eu.answer.ends.keys()
+    for watch in watches:
+        watch.stop()
+    hub.end()
 
 
 FORGED = (

@@ -11,9 +11,10 @@ from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.account import EdgeAccount, Moment
-from aggregator.observe.edge_lag import EdgeLook
+from aggregator.observe.edge_logs import EdgeLogs
+from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.history import day_records, lasting, spans_of
-from aggregator.observe.probe import Probed
+from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.replicate.retention import Margin
 from aggregator.state.edge_status import Told, day_record, state_key
 from aggregator.state.ledger import LedgerRecord
@@ -42,7 +43,7 @@ class Story:
     def __init__(self, hub=None, *, told=None, spans=(), began=0.0):
         self.account = EdgeAccount(hub or config(), "eu", moment(began).now_s, told=told, spans=spans)
         self.second, self.answered, self.position, self.end = began, None, 0, 0
-        self.states, self.pause, self.look, self.skew_ms = [], None, None, 0
+        self.states, self.pause, self.logs, self.skew_ms = [], None, None, 0
 
     def live(self, seconds, *, beats=True, answers=True, reads=10, arrives=10, gaps=0, source="h"):
         """Go on for so many seconds; returns the states that were seen."""
@@ -56,10 +57,11 @@ class Story:
                 self.account.beat(Heartbeat(source, "eu", now.now_ms - 40 + self.skew_ms), now.now_ms, now.now_s)
             if answers:
                 self.answered = now.now_s
-            probed = Probed(self.answered, "", now.now_s, {FLOW: self.end}, looked_s=500.0, look=self.look)
+            answer = EdgeAnswer(self.answered, ends_s=now.now_s, ends={FLOW: self.end})
+            shown = EdgeSnapshot(answer, self.logs, 500.0)
             entry = LedgerRecord(0, "id", self.position, epoch=1, slot=0)
-            self.account.moved({FLOW: entry}, probed)
-            seen = self.account.observe(now, probed, gaps=gaps, held=frozenset(), pause=self.pause)
+            self.account.moved({FLOW: entry}, shown)
+            seen = self.account.observe(now, shown, gaps=gaps, held=frozenset(), pause=self.pause)
             self.account.judge(now, seen)
             self.states.append(self.account.availability.state)
         return self.states[first:]
@@ -91,11 +93,11 @@ def test_a_life_with_everything_in_it():
 def test_a_flow_that_is_overtaken_loses_data_before_it_is_lost():
     """Behind, with less time left than it takes to catch up, counts before the first record is gone."""
     story = Story()
-    story.look = EdgeLook(True, margins={FLOW: Margin(200_000, 3_600_000)})
+    story.logs = EdgeLogs(margins={FLOW: Margin(200_000, 3_600_000)})
     assert story.live(40, reads=9)[-1] is State.LOSING_DATA
     assert "deletes unread records" in story.account.availability.reason
     quick = Story()
-    quick.look = EdgeLook(True, margins={FLOW: Margin(200_000, 3_600_000)})
+    quick.logs = EdgeLogs(margins={FLOW: Margin(200_000, 3_600_000)})
     quick.live(40, reads=9)
     assert quick.live(20, reads=10**6)[-1] is State.UP
 

@@ -3,9 +3,10 @@
 import pytest
 
 from aggregator.observe.account import Moment
-from aggregator.observe.edge_lag import EdgeLook, Undecided
+from aggregator.observe.edge_logs import EdgeLogs, Undecided
+from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.flow_status import flow_status
-from aggregator.observe.probe import Probed
+from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -17,11 +18,12 @@ def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):
     story = Story()
     story.live(4, reads=10, arrives=arrives)
     now = moment(story.second + after_s)
-    look = EdgeLook(True, margins={FLOW: Margin(60_000, 3_600_000)}, **seen)
-    probed = Probed(0.0, "", moment(story.second).now_s, ends, looked_s=moment(story.second).now_s, look=look)
+    asked_s = moment(story.second).now_s
+    logs = EdgeLogs(margins={FLOW: Margin(60_000, 3_600_000)}, **seen)
+    shown = EdgeSnapshot(EdgeAnswer(0.0, ends_s=asked_s, ends=ends), logs, asked_s)
     entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
     track = story.account.tracks.get(FLOW)
-    return flow_status(FLOW, entry, probed, track, lost=None, trouble=trouble, moment=now)
+    return flow_status(FLOW, entry, shown, track, lost=None, trouble=trouble, moment=now)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +65,11 @@ def test_a_transaction_that_hangs_is_named(since_ms, arrives, age_ms, hangs):
 def test_one_look_tells_lag_by_the_time_of_the_oldest_unread_record():
     """Nobody has watched the flow, so no track says how long anything waited; a log that was cut ends where it does."""
     entry = LedgerRecord(0, "id", 70, epoch=1, slot=0)
-    look = EdgeLook(True, unread_ms={FLOW: CENTRAL_MS - 5000}, margins={FLOW: Margin(60_000, HOUR_MS)})
+    logs = EdgeLogs(unread_ms={FLOW: CENTRAL_MS - 5000}, margins={FLOW: Margin(60_000, HOUR_MS)})
 
     def found(end: int, lost: Gap | None = None):
-        probed = Probed(ends={FLOW: end}, looked_s=0.0, look=look)
-        seen = flow_status(FLOW, entry, probed, None, lost=lost, trouble="", moment=Moment(0.0, CENTRAL_MS))
+        shown = EdgeSnapshot(EdgeAnswer(0.0, ends={FLOW: end}), logs, 0.0)
+        seen = flow_status(FLOW, entry, shown, None, lost=lost, trouble="", moment=Moment(0.0, CENTRAL_MS))
         return seen.end_offset, seen.lag_records, seen.lag_ms, seen.retention_margin_ms
 
     assert found(80) == (80, 10, 5000, 60_000)

@@ -3,7 +3,7 @@
 from aggregator.audit.findings import Audit, FlowAudit, Strangers
 from aggregator.audit.tally import Finding
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.observe.edge_lag import EdgeLook, Undecided, gap_of
+from aggregator.observe.edge_logs import EdgeLogs, Undecided, gap_of
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.warnings import warnings
 from aggregator.replicate.retention import Margin
@@ -43,7 +43,7 @@ def test_an_edge_tells_of_gaps_before_the_hub_has_met_them():
     """Grown, new, deleted, back again; offsets of a recreated topic, or a silent edge, say nothing."""
 
     def at(recorded, *log, **seen):
-        shown = EdgeLook(answers=True, logs={FLOW: OffsetRange(*log)} if log else {}, **seen)
+        shown = EdgeLogs(ranges={FLOW: OffsetRange(*log)} if log else {}, **seen)
         found = gap_of(CONFIG, FLOW, entry(gap=recorded), shown, now_ms=5000)
         return found and (found.kind.value, found.start, found.end, found.since_ms)
 
@@ -58,15 +58,15 @@ def test_an_edge_tells_of_gaps_before_the_hub_has_met_them():
     assert at(None) == ("deleted", 10, None, 5000)
     assert at(Gap(GapKind.DELETED, 10, None, 1000), 0, 30) is None
     assert at(None, recreated=frozenset({FLOW})) is None
-    assert gap_of(CONFIG, FLOW, entry(gap=LOST), EdgeLook(answers=False), now_ms=5000) == LOST
+    assert gap_of(CONFIG, FLOW, entry(gap=LOST), None, now_ms=5000) == LOST
     unwanted = EdgePartition("eu", "other", 0)
-    assert gap_of(CONFIG, unwanted, entry(), EdgeLook(answers=True), now_ms=5000) is None
+    assert gap_of(CONFIG, unwanted, entry(), EdgeLogs(), now_ms=5000) is None
 
 
 def test_a_running_hub_warns_in_time_and_of_what_is_held():
     """A short margin and an open gap are each one sentence; a wide margin is none."""
     other = EdgePartition("eu", "orders", 1)
-    seen = {"eu": EdgeLook(True, margins={FLOW: Margin(HOUR // 2, 24 * HOUR), other: Margin(20 * HOUR, 24 * HOUR)})}
+    seen = {"eu": EdgeLogs(margins={FLOW: Margin(HOUR // 2, 24 * HOUR), other: Margin(20 * HOUR, 24 * HOUR)})}
     held = list(unsettled(known_gaps({FLOW: entry(gap=LOST)}, {FLOW: LOST}, [])))
     found = warnings(seen, held, {}, warning_ms=HOUR)
     assert sorted(line.split(":")[0] for line in found.values()) == [str(FLOW), f"{FLOW} is held"]

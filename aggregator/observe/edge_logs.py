@@ -1,10 +1,10 @@
-"""A look at one edge: what it has of the flows that the ledger knows, how old what waits is, and how long it lasts.
+"""An edge's logs beside the ledger: what they have of each flow, how old what waits is, and how long it lasts.
 
 Beyond the last stable offset lies what transactions at the edge have not decided yet. Nobody may read that, and where
 such a transaction is never ended, a flow without any lag stands still.
 
-Invariant: reads only; an edge that does not answer is an answer. Offsets are compared only with the topic that the
-ledger's position belongs to: those of a recreated topic mean nothing to it.
+Invariant: reads only. Offsets are compared only with the topic that the ledger's position belongs to: those of a
+recreated topic mean nothing to it.
 """
 
 from collections.abc import Mapping
@@ -50,63 +50,61 @@ NOTHING_UNDECIDED = Undecided(0, None)
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeLook:
-    """What one edge showed.
+class EdgeLogs:
+    """The logs of one edge, as far as they matter to the flows of a ledger.
 
     Attributes:
-        answers: Whether it did.
         unanswered: Flows of partitions that nobody answers for; they hide no other.
-        logs: [first offset, last stable offset) of the flows whose topic is the one that the ledger speaks of.
+        ranges: [first offset, last stable offset) of the flows whose topic is the one that the ledger speaks of.
         recreated: Flows whose topic is another one of the same name.
         unread_ms: Timestamp of the oldest unread record, where one waits.
         margins: Time until it is deleted, where it will be.
         undecided: What open transactions hold back, where they do.
     """
 
-    answers: bool
     unanswered: frozenset[EdgePartition] = frozenset()
-    logs: Mapping[EdgePartition, OffsetRange] = field(default_factory=dict)
+    ranges: Mapping[EdgePartition, OffsetRange] = field(default_factory=dict)
     recreated: frozenset[EdgePartition] = frozenset()
     unread_ms: Mapping[EdgePartition, int] = field(default_factory=dict)
     margins: Mapping[EdgePartition, Margin] = field(default_factory=dict)
     undecided: Mapping[EdgePartition, Undecided] = field(default_factory=dict)
 
 
-def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRecord], *, now_ms: int) -> EdgeLook:
-    """Look at one edge once.
+def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRecord], *, now_ms: int) -> EdgeLogs:
+    """Ask one edge for its logs.
 
     Args:
         config: The hub.
         edge: Which one.
         entries: Its flows in the ledger.
         now_ms: The reader's present.
+
+    Raises:
+        Unreachable: the edge does not answer.
     """
     cluster = config.edges[edge]
-    try:
-        there = topics.topic_names(cluster, timeout_s=_TIMEOUT_S)
-        shown, silent = topics.described_each(cluster, {source.topic for source in entries if source.topic in there})
-        flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
-        flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
-        recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
-        same = {s: at for s, at in flows.items() if s not in recreated}
-        refused: ends.Refused = {}
-        starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
-        marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
-        # After the high watermarks: what grows meanwhile is not undecided.
-        stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
-        unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
-        same = {s: at for s, at in same.items() if s not in unanswered}
-        logs = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
-        behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
-        waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
-        ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
-        oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
-        undecided = {s: at for s, at in same.items() if marks[at] > stable[at]}
-        opened = peek.timestamps_at(
-            cluster, {at: stable[at] for at in undecided.values()}, patience_s=_PEEK_S, committed=False
-        )
-    except Unreachable:
-        return EdgeLook(answers=False)
+    there = topics.topic_names(cluster, timeout_s=_TIMEOUT_S)
+    shown, silent = topics.described_each(cluster, {source.topic for source in entries if source.topic in there})
+    flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
+    flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
+    recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
+    same = {s: at for s, at in flows.items() if s not in recreated}
+    refused: ends.Refused = {}
+    starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+    marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+    # After the high watermarks: what grows meanwhile is not undecided.
+    stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+    unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
+    same = {s: at for s, at in same.items() if s not in unanswered}
+    ranges = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
+    behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
+    waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
+    ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
+    oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
+    undecided = {s: at for s, at in same.items() if marks[at] > stable[at]}
+    opened = peek.timestamps_at(
+        cluster, {at: stable[at] for at in undecided.values()}, patience_s=_PEEK_S, committed=False
+    )
     settings = _settings(config, edge, {s.topic for s in behind})
     margins = {
         s: found
@@ -121,10 +119,9 @@ def look(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRec
             )
         )
     }
-    return EdgeLook(
-        answers=True,
+    return EdgeLogs(
         unanswered=unanswered,
-        logs=logs,
+        ranges=ranges,
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
         margins=margins,
@@ -156,20 +153,22 @@ def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[s
         return {}
 
 
-def gap_of(config: HubConfig, source: EdgePartition, entry: LedgerRecord, seen: EdgeLook, *, now_ms: int) -> Gap | None:
+def gap_of(
+    config: HubConfig, source: EdgePartition, entry: LedgerRecord, logs: EdgeLogs | None, *, now_ms: int
+) -> Gap | None:
     """The gap of a flow: as the ledger has it, as far as it has grown since, or one that the hub has not met yet.
 
     Args:
         config: The hub.
         source: The flow.
         entry: Its ledger record.
-        seen: What its edge showed.
+        logs: Of its edge; None where that does not answer.
         now_ms: The reader's present.
     """
     known = entry.gap
-    if not seen.answers or source in seen.recreated or source in seen.unanswered:
+    if logs is None or source in logs.recreated or source in logs.unanswered:
         return known
-    log = seen.logs.get(source)
+    log = logs.ranges.get(source)
     if log is None:
         wanted = start_of(config, source.edge, source.topic) and not skips_gaps(config, source.edge, source.topic)
         return deleted(entry, since_ms=now_ms) if wanted else known
@@ -177,6 +176,6 @@ def gap_of(config: HubConfig, source: EdgePartition, entry: LedgerRecord, seen: 
         known = None  # it is back, and the hub has not noticed yet
     if known is not None and known.kind is GapKind.SHRUNK:
         return known  # a log that grew again does not bring back what was cut
-    mark = log.end + seen.undecided.get(source, NOTHING_UNDECIDED).records
+    mark = log.end + logs.undecided.get(source, NOTHING_UNDECIDED).records
     found = gap(entry.next_offset, log.start, mark, since_ms=known.since_ms if known else now_ms)
     return found or known

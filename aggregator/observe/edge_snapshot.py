@@ -1,0 +1,58 @@
+"""What one edge showed of its flows: its last answer, its logs, and the gaps that follow from them.
+
+Invariant: frozen; each part has the moment at which it was asked for. An edge that does not answer is an answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.errors import Unreachable
+from aggregator.observe.edge_logs import EdgeLogs, edge_logs, gap_of
+from aggregator.replicate.edge_watch import EdgeAnswer
+from aggregator.state.gap import Gap
+from aggregator.state.ledger import LedgerRecord
+
+Entries = Mapping[EdgePartition, LedgerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSnapshot:
+    """One edge; moments are of the watcher's clock, which only goes forward.
+
+    Attributes:
+        answer: What it answered last.
+        logs: What its logs have of the flows; None before they were asked for.
+        logs_s: When they were.
+        gaps: Gaps of its flows, as far as they can be seen, each with the position that it was seen from.
+        skew_ms: Its clock less that of whoever wrote its last heartbeat; None where it does not stamp them.
+    """
+
+    answer: EdgeAnswer = field(default_factory=EdgeAnswer)
+    logs: EdgeLogs | None = None
+    logs_s: float | None = None
+    gaps: Mapping[EdgePartition, tuple[Position, Gap]] = field(default_factory=dict)
+    skew_ms: int | None = None
+
+
+def edge_snapshot(config: HubConfig, edge: str, entries: Entries, *, now_s: float, now_ms: int) -> EdgeSnapshot:
+    """Ask one edge once.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        entries: Its flows in the ledger.
+        now_s: The present on the watcher's clock.
+        now_ms: The reader's present.
+    """
+    logs, answer = None, EdgeAnswer()
+    try:
+        logs = edge_logs(config, edge, entries, now_ms=now_ms)
+    except Unreachable as error:
+        answer = EdgeAnswer(trouble=error.message)
+    else:
+        answer = EdgeAnswer(now_s, ends_s=now_s, ends={source: log.end for source, log in logs.ranges.items()})
+    found = {source: gap_of(config, source, entry, logs, now_ms=now_ms) for source, entry in entries.items()}
+    gaps = {source: (entries[source].position, lost) for source, lost in found.items() if lost is not None}
+    return EdgeSnapshot(answer, logs, None if logs is None else now_s, gaps)
