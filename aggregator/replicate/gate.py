@@ -74,23 +74,18 @@ class Gate:
                     self._open.discard(place)
                     self._ends[place] = None
 
-    def expect(self, flows: Iterable[FlowPlan]) -> list[Partition]:
-        """These flows are about to write: the next question is about all of their partitions; which these are."""
-        asked = list(self._always)
-        for flow in flows:
-            asked += self._each(flow.central, -1 if flow.by_key else flow.source.partition)
-        for place in asked:
-            if place not in self._open:
-                self._ends.setdefault(place, None)
-        return asked
-
     def closed(self, flows: Iterable[FlowPlan]) -> str:
         """Why these flows may not write now, or nothing. What was not asked about yet is waited for a moment.
 
         Args:
             flows: None: whether the ledger and the dead letters may be written.
         """
-        asked = self.expect(flows)
+        asked = list(self._always)
+        for flow in flows:
+            asked += self._each(flow.central, -1 if flow.by_key else flow.source.partition)
+        for place in asked:
+            if place not in self._open:
+                self._ends.setdefault(place, None)
         if self._ends:
             self._ask()
         closed = next((place for place in asked if place in self._ends), None)

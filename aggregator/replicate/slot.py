@@ -8,7 +8,6 @@ producer and goes back to C.
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
@@ -240,7 +239,7 @@ class _Turn:
 
     def _take(self, edge: str, polled: Polled) -> None:
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
-        self._gate.expect(flow.plan for flow in flows)  # the first that writes asks about all of them
+        self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
             if self._readers.is_foreign(flow, chunk):
                 continue
@@ -258,10 +257,12 @@ class _Turn:
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that can not go on."""
+        if closed := self._gate.closed([flow.plan]):
+            self._stand_before(flow, closed)
+            return
         try:
             now_ms = self._world.clock_ms()
-            begin = partial(self._begin_with, flow)
-            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, begin, now_ms=now_ms)
+            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
             self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
         except HoldError as error:
             if len(chunk) > 1:
@@ -271,21 +272,15 @@ class _Turn:
                 return
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
-            self._stand_still(flow, str(error))
+            self._readers.wait(flow, str(error))
 
-    def _stand_still(self, flow: Flow, why: str) -> None:
-        """Let a flow stand still for a while: held where central refuses its topic, else it waits."""
+    def _stand_before(self, flow: Flow, closed: str) -> None:
+        """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
         standing = self._refused.standing(flow.plan.central, self._world.now())
         if standing is None:
-            self._readers.wait(flow, why)
+            self._readers.wait(flow, closed)
         else:
             self._readers.hold_until(flow, HoldReason.CENTRAL, standing.detail, standing.retry_at_s)
-
-    def _begin_with(self, flow: Flow) -> None:
-        """Open the transaction for a flow's records, which are stripped: meanwhile the markers have come."""
-        if closed := self._gate.closed([flow.plan]):
-            raise Unreachable(closed)
-        self._begin()
 
     def _begin(self) -> None:
         if self._open_since is None:
