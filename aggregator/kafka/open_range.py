@@ -90,12 +90,17 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
     Args:
         cluster: Central.
         at: Topic and partition.
-        offsets: Below the last stable offset where only what is committed is wanted.
+        offsets: Below the last stable offset where only what is committed is wanted. What retention deleted of it, or
+            what went with a topic that was created again, is left out.
         committed: Whether only that; else records of open and aborted transactions too.
 
     Raises:
         Unreachable: the range was not read to its end in time.
     """
+    first, end = (of(cluster, [at])[at] for of in (ends.start_offsets, ends.log_end_offsets))
+    offsets = OffsetRange(max(first, offsets.start), min(end, offsets.end))
+    if offsets.start >= offsets.end:
+        return []
     made = clients.consumer if committed else clients.uncommitted_consumer
     reader, records, deadline = made(cluster), list[CentralRecord](), time.monotonic() + _BOUND_S
     try:

@@ -23,7 +23,7 @@ _LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE
 
 
 class LogTail:
-    """Follows partitions of an internal topic.
+    """Follows partitions of an internal topic; where its position is gone, from the first record that is still there.
 
     Args:
         cluster: Central.
@@ -47,17 +47,17 @@ class LogTail:
         if self._statistics.lost():
             self._reader.close()
             self._reader = self._connect()
-        found = [
-            LogRecord(
-                message.partition() or 0,
-                message.offset() or 0,
-                key_text(message.key()),
-                message.value(),
-                message.timestamp()[1],
-            )
-            for message in _queued(self._reader)
-            if message.error() is None
-        ]
+        found = list[LogRecord]()
+        for message in _queued(self._reader):
+            partition, error = message.partition() or 0, message.error()
+            if error is None:
+                stamp_ms = message.timestamp()[1]
+                key, value = key_text(message.key()), message.value()
+                found.append(LogRecord(partition, message.offset() or 0, key, value, stamp_ms))
+            elif error.code() in _LOST:  # deleted by retention or with its topic: the client itself reads no further
+                self._next[partition] = OFFSET_BEGINNING
+                self._reader.incremental_unassign([TopicPartition(self._topic, partition)])
+                self._reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
         self._next |= {record.partition: record.offset + 1 for record in found}
         return found
 

@@ -6,10 +6,14 @@ When a client is taken for lost is in `tests/unit/kafka/test_statistics.py`; her
 import time
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange
 from aggregator.kafka import heartbeat_writer
 from aggregator.kafka.heartbeat_writer import BeatWriter
+from aggregator.kafka.open_range import read_range
 from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader, Start
 from aggregator.kafka.tail import ArrivalTail, LogTail
@@ -68,6 +72,33 @@ def test_a_tail_goes_on_where_it_was(trial, edge):
     assert tail._reader is not first
     tail.close()
     assert seen == list(range(20))
+
+
+def test_a_tail_whose_position_is_gone_goes_on_with_what_is_there(trial, edge):
+    """Retention passes whoever was stopped for longer than it keeps; the client itself would be silent for ever."""
+    trial.produce("eu", 30)
+    admin = AdminClient({"bootstrap.servers": edge.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(trial.topic, 0, 5)]).values():
+        deleted.result(10)
+    tail, seen = LogTail(edge, trial.topic, {0: 0, 1: 20}), []
+
+    def read() -> int:
+        seen.extend((record.partition, record.offset) for record in tail.arrived())
+        return len(seen)
+
+    wait_for(lambda: read() >= 15, timeout=20, what="what is there")
+    tail.close()
+    assert sorted(seen) == [(0, offset) for offset in range(5, 10)] + [(1, offset) for offset in range(10)]
+
+
+def test_what_is_gone_of_a_range_is_left_out(trial, edge):
+    """A note of a range may outlive what lay there: retention, or a topic that was created again."""
+    trial.produce("eu", 30)
+    admin = AdminClient({"bootstrap.servers": edge.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(trial.topic, 0, 5)]).values():
+        deleted.result(10)
+    for offsets, count in ((OffsetRange(0, 8), 3), (OffsetRange(2, 4), 0), (OffsetRange(100, 110), 0)):
+        assert len(read_range(edge, (trial.topic, 0), offsets, committed=False)) == count
 
 
 def test_a_tail_of_newest_records_follows_anew(trial, edge):
