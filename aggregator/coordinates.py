@@ -94,3 +94,17 @@ class Origin(NamedTuple):
         further = [] if len(numbers) > _NUMBERS else ["0"]
         partition, offset, incarnation, tombstone = map(int, [*numbers, *further])
         return cls(hub, edge, topic, partition, offset, incarnation, tombstone)
+
+
+Partition = tuple[str, int]
+
+
+class CentralPartition(NamedTuple):
+    """One partition of a central topic, of the topic's life that `topic_id` names."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.topic_id}-{self.partition}"

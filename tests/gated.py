@@ -12,8 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.lake import driver as driver_module
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds, LakeDriver

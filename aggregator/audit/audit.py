@@ -26,7 +26,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles
 from aggregator.observe.survey import survey
-from aggregator.state.control import read_control
+from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 from aggregator.state.requests import by_flow
 

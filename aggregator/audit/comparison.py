@@ -19,11 +19,10 @@ from aggregator.audit.records import Letters, committed
 from aggregator.audit.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import CentralPartition, central_partitions
-from aggregator.kafka.ends import Partition
+from aggregator.kafka.committed import central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.replicate.gaps import segments
 from aggregator.replicate.planning import target

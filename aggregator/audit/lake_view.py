@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from aggregator.audit.omissions import LAKE, Omission
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition
 from aggregator.errors import AggregatorError, HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition, CommittedReader
-from aggregator.kafka.ends import Partition
+from aggregator.kafka.committed import CommittedReader
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import Rows, row_origins

@@ -12,7 +12,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, topics
-from aggregator.replicate.discovery import start_of
+from aggregator.replicate.edge_topic import start_of
 
 
 @dataclass(slots=True)

@@ -11,10 +11,9 @@ import numpy as np
 
 from aggregator.audit.tally import Offsets
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed, read_committed
-from aggregator.kafka.ends import Partition
 from aggregator.state.dead_letters import read_letters
 from aggregator.state.names import HubNames
 

@@ -34,7 +34,7 @@ from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.epochs import EpochResult
@@ -48,10 +48,11 @@ from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
 from aggregator.replicate.task import EpochWork
-from aggregator.state.control import Pace, read_control
+from aggregator.state.control import Pace
+from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges
-from aggregator.state.requests import read_requests
+from aggregator.state.request_log import read_requests
 from aggregator.threads import Threads
 
 _TICK_S = 0.1

@@ -14,14 +14,16 @@ from aggregator.backfill.request import Ask, Bound, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
-from aggregator.state.requests import by_flow, read_requests
+from aggregator.state.request_log import read_requests
+from aggregator.state.requests import by_flow
 
 _FAR = 2**62
 
@@ -132,7 +134,7 @@ def look_at_edge(
 
 
 def _offsets(
-    config: HubConfig, edge: str, at: Mapping[EdgePartition, ends.Partition], window: Window
+    config: HubConfig, edge: str, at: Mapping[EdgePartition, Partition], window: Window
 ) -> dict[EdgePartition, OffsetRange]:
     """A window in offsets; without an end it goes as far as anything can."""
     begins = _bound(config, edge, at, window.since, 0)
@@ -141,7 +143,7 @@ def _offsets(
 
 
 def _bound(
-    config: HubConfig, edge: str, at: Mapping[EdgePartition, ends.Partition], bound: Bound | None, otherwise: int
+    config: HubConfig, edge: str, at: Mapping[EdgePartition, Partition], bound: Bound | None, otherwise: int
 ) -> dict[EdgePartition, int]:
     if bound is None or bound.time is None:
         offset = otherwise if bound is None or bound.offset is None else bound.offset

@@ -20,7 +20,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target

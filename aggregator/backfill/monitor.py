@@ -13,7 +13,8 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka import ends, topics
 from aggregator.kafka.tail import LogTail
 from aggregator.replicate.lease import BEAT_S
-from aggregator.state.control import ControlWatch, Lease
+from aggregator.state.control import Lease
+from aggregator.state.control_log import ControlWatch
 from aggregator.state.names import HubNames
 
 _DISCOVER_EVERY_S = 5.0

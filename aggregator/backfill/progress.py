@@ -9,7 +9,7 @@ from dataclasses import replace
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.replicate.lease import BEAT_S
-from aggregator.state.control import read_control
+from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 
 _MARGIN_S = 0.5

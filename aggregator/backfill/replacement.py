@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted

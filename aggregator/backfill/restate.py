@@ -18,9 +18,9 @@ from aggregator.backfill.replacement import ATTEMPTS, Admission, Come, Everythin
 from aggregator.backfill.store import Backfill, note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition, central_partitions
+from aggregator.kafka.committed import central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.current import CurrentState

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from aggregator.backfill.planner import Sampled
 from aggregator.backfill.ranges import Ranges
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.committed import Committed, read_committed
-from aggregator.kafka.ends import Partition
 
 _PLACES = 4
 _RECORDS = 100

@@ -21,10 +21,12 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Amount, Count, Moment, TypedDecoder
-from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.state import requests
-from aggregator.state.ledger import LedgerRecord, ledger_log, winners
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log_record import LogRecord
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger_log import ledger_log
 from aggregator.state.names import HubNames
+from aggregator.state.request_log import write
 
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Below a broker's default of a million bytes for one record.
@@ -298,7 +300,7 @@ def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, 
             f"the plan has {sum(len(one.segments) for one in plan.writes)} parts, too many for one record at central",
             hint="narrow it, by --from and --to, --topic or --reason, and run it in pieces",
         )
-    requests.write(cluster, names.backfills(), [(f"{_PLAN}{plan.id}", value)])
+    write(cluster, names.backfills(), [(f"{_PLAN}{plan.id}", value)])
 
 
 def cancel(cluster: ClusterConfig, names: HubNames, id_: str, signed: Signed) -> None:
@@ -307,7 +309,7 @@ def cancel(cluster: ClusterConfig, names: HubNames, id_: str, signed: Signed) ->
     Raises:
         Unreachable: central did not take it.
     """
-    requests.write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", json.dumps(asdict(signed)).encode())])
+    write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", json.dumps(asdict(signed)).encode())])
 
 
 def revive(cluster: ClusterConfig, names: HubNames, id_: str) -> None:
@@ -316,7 +318,7 @@ def revive(cluster: ClusterConfig, names: HubNames, id_: str) -> None:
     Raises:
         Unreachable: central did not take it.
     """
-    requests.write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", None)])
+    write(cluster, names.backfills(), [(f"{_CANCEL}{id_}", None)])
 
 
 def note_removed(cluster: ClusterConfig, names: HubNames, id_: str, removed: Mapping[str, int]) -> None:
@@ -325,7 +327,7 @@ def note_removed(cluster: ClusterConfig, names: HubNames, id_: str, removed: Map
     Raises:
         Unreachable: central did not take it.
     """
-    requests.write(cluster, names.backfills(), [(f"{_REMOVED}{id_}", json.dumps(dict(removed)).encode())])
+    write(cluster, names.backfills(), [(f"{_REMOVED}{id_}", json.dumps(dict(removed)).encode())])
 
 
 def note_policies(cluster: ClusterConfig, names: HubNames, id_: str, policies: Mapping[str, str]) -> None:
@@ -334,7 +336,7 @@ def note_policies(cluster: ClusterConfig, names: HubNames, id_: str, policies: M
     Raises:
         Unreachable: central did not take it.
     """
-    requests.write(cluster, names.backfills(), [(f"{_POLICIES}{id_}", json.dumps(dict(policies)).encode())])
+    write(cluster, names.backfills(), [(f"{_POLICIES}{id_}", json.dumps(dict(policies)).encode())])
 
 
 def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
@@ -343,7 +345,7 @@ def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
     Raises:
         Unreachable: central did not take it.
     """
-    requests.write(cluster, names.backfills(), [(f"{_END}{id_}", json.dumps(asdict(end)).encode())])
+    write(cluster, names.backfills(), [(f"{_END}{id_}", json.dumps(asdict(end)).encode())])
 
 
 def is_cancel(record: LogRecord, id_: str) -> bool:

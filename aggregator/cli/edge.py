@@ -74,7 +74,7 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
 def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:
     from aggregator.state.names import HubNames  # noqa: PLC0415 - as above
     from aggregator.state.pauses import Pause  # noqa: PLC0415
-    from aggregator.state.requests import read_requests, submit  # noqa: PLC0415
+    from aggregator.state.request_log import read_requests, submit  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     if name not in hub.edges:

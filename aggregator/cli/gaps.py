@@ -107,7 +107,7 @@ def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
 def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:
     from aggregator.state.gap import Decision  # noqa: PLC0415 - as above
     from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.requests import submit  # noqa: PLC0415
+    from aggregator.state.request_log import submit  # noqa: PLC0415
 
     now_ms = int(time.time() * 1000)
     submit(

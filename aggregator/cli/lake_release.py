@@ -80,7 +80,7 @@ def _confirm(still: "Sequence[HeldRange]", *, yes: bool) -> None:
 def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: str) -> None:
     from aggregator.state.names import HubNames  # noqa: PLC0415 - as above
     from aggregator.state.releases import Release  # noqa: PLC0415
-    from aggregator.state.requests import write  # noqa: PLC0415
+    from aggregator.state.request_log import write  # noqa: PLC0415
 
     at_ms = int(time.time() * 1000)
     asked = (Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still)

@@ -247,7 +247,8 @@ def exit_code(report: "Report", *, lake_held: bool) -> int:
 
 def _totals(config: HubConfig) -> Iterator[str]:
     """What each edge has delivered since the hub's first start; the ledger's own counters."""
-    from aggregator.state.ledger import read_ledger, totals  # noqa: PLC0415 - as above
+    from aggregator.state.ledger import totals  # noqa: PLC0415 - as above
+    from aggregator.state.ledger_log import read_ledger  # noqa: PLC0415
 
     ledger = read_ledger(config.central, HubNames(config.hub))
     for edge in config.edges:

@@ -13,7 +13,7 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError
 from aggregator.kafka import topics
 from aggregator.privacy.policy import paths
-from aggregator.replicate.discovery import is_internal
+from aggregator.replicate.edge_topic import is_internal
 from aggregator.schema.avro import Kind, Node, Schema, parse
 from aggregator.schema.registry import Registry
 

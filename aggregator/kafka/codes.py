@@ -10,16 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from aggregator.kafka.native.library import rd
-
-
-class FaultKind(StrEnum):
-    """Why a partition can not be read on: what its flow does about it."""
-
-    POSITION_LOST = "position_lost"
-    TOPIC_GONE = "topic_gone"
-    DENIED = "denied"
-    DAMAGED = "damaged"
-    FAILED = "failed"
+from aggregator.kafka.polled import FaultKind
 
 
 class Passing(StrEnum):

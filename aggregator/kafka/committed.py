@@ -14,26 +14,14 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import ORIGIN_HEADER, OffsetRange
+from aggregator.coordinates import ORIGIN_HEADER, CentralPartition, OffsetRange, Partition
 from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka import ends, topics
 from aggregator.kafka.clients import consumer
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.polls import poll_batch
 
 _POLL_S = 0.2
 _CONSUME_RECORDS = 2000  # messages taken out of the prefetch queue at once; bytes bound what is kept
-
-
-class CentralPartition(NamedTuple):
-    """One partition of a central topic, of the topic's life that `topic_id` names."""
-
-    topic: str
-    topic_id: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}@{self.topic_id}-{self.partition}"
 
 
 @dataclass(slots=True)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
-from aggregator.kafka.codes import FaultKind, Passing, when_reading
-from aggregator.kafka.ends import Partition
+from aggregator.kafka.codes import Passing, when_reading
+from aggregator.kafka.polled import FaultKind
 
 # Less than half of a transaction's time-out: the slot that asks may have one open.
 _PATIENCE_S = 7.0

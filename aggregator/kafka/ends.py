@@ -15,11 +15,10 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 
-Partition = tuple[str, int]
 TIMEOUT_S = 10.0
 # Who asks again soon anyway: a partition without a leader takes all of it.
 _SOON_S = 1.0

@@ -7,15 +7,15 @@ to a read_committed reader right now may miss a commit that has already succeede
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, ends
 from aggregator.kafka.decoding import key_text
+from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.polls import poll_batch
 
 # A hanging transaction is aborted after its time-out (15 s) plus the broker's sweep interval (10 s).
@@ -23,25 +23,14 @@ END_BOUND_S = 40.0
 _POLL_S = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One record of an internal topic; `timestamp_ms` is central's stamp where the topic has its own."""
-
-    partition: int
-    offset: int
-    key: str
-    value: bytes | None
-    timestamp_ms: int = 0
-
-
 def stable_ends(
-    log_end: Callable[[], Mapping[ends.Partition, int]],
-    stable_end: Callable[[], Mapping[ends.Partition, int]],
+    log_end: Callable[[], Mapping[Partition, int]],
+    stable_end: Callable[[], Mapping[Partition, int]],
     *,
     bound_s: float,
     now: Callable[[], float],
     sleep: Callable[[float], None],
-) -> Mapping[ends.Partition, int]:
+) -> Mapping[Partition, int]:
     """Wait until everything that is in the logs now is decided.
 
     Args:
@@ -75,8 +64,8 @@ def stable_ends(
 
 
 def decided_ranges(
-    cluster: ClusterConfig, partitions: Collection[ends.Partition], *, bound_s: float = END_BOUND_S
-) -> dict[ends.Partition, OffsetRange]:
+    cluster: ClusterConfig, partitions: Collection[Partition], *, bound_s: float = END_BOUND_S
+) -> dict[Partition, OffsetRange]:
     """From the first offset to everything that is in the logs now, once open transactions are decided.
 
     Args:
@@ -153,7 +142,7 @@ def read_last(cluster: ClusterConfig, topic: str, most: int, *, bound_s: float =
     return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []
 
 
-def _read(cluster: ClusterConfig, ranges: dict[ends.Partition, OffsetRange], deadline: float) -> list[LogRecord]:
+def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline: float) -> list[LogRecord]:
     # The end is known to be there: end-of-partition should not wait for more.
     reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 1})
     records: list[LogRecord] = []

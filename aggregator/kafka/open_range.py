@@ -12,11 +12,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition, OffsetRange, Origin, Partition
 from aggregator.errors import Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka import clients, ends
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.polls import poll_batch
 

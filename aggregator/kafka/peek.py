@@ -10,9 +10,9 @@ from typing import NamedTuple
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients, ends
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.polls import poll_batch
 
 _NEWEST = 20

@@ -6,66 +6,24 @@ connect any more is replaced by one at the same positions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind, Passing, name_of, when_reading
+from aggregator.kafka.codes import Passing, name_of, when_reading
 from aggregator.kafka.damage import readable_from
-from aggregator.kafka.ends import Partition, leader_epoch
+from aggregator.kafka.ends import leader_epoch
+from aggregator.kafka.polled import Cut, Fault, FaultKind, Polled, Start
 from aggregator.kafka.statistics import ClientStatistics
-from aggregator.kafka.truncation import Cut, find_cut
+from aggregator.kafka.truncation import find_cut
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer, Event
-
-
-class Start(NamedTuple):
-    """Where a partition is read from: the next offset, and a leader epoch that no record before it exceeds.
-
-    With the epoch the client asks the edge whether its log still reaches to the offset; one that was cut and has grown
-    again looks whole otherwise. None: nobody knows.
-    """
-
-    offset: int
-    leader_epoch: int | None = None
-
-
-class Fault(NamedTuple):
-    """Why a partition can not be read on.
-
-    Attributes:
-        at: The partition.
-        kind: What its flow does about it.
-        detail: What the client says, with the code's name.
-    """
-
-    at: Partition
-    kind: FaultKind
-    detail: str
-
-
-@dataclass(slots=True)
-class Polled:
-    """What one poll brought.
-
-    Attributes:
-        chunks: Records, one chunk per partition.
-        ends: Partitions whose end was reached, with the position behind markers.
-        faults: Partitions that can not be read on.
-        served: Brokers (-1: nobody knows which) by which a position was moved or found to be lost, and in which topics.
-    """
-
-    chunks: list[Chunk] = field(default_factory=list)
-    ends: dict[Partition, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-    served: dict[int, set[str]] = field(default_factory=dict)
 
 
 class EdgeReader:

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.kafka import clients
 from aggregator.kafka.codes import RefusalKind, text_of, when_writing
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.reports import Failure
 
 _PATIENCE_S = 5.0

@@ -8,11 +8,13 @@ import time
 from itertools import chain, islice
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.errors import Failed, Unreachable
 from aggregator.header_columns import Headers
 from aggregator.kafka import ends
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader import EdgeReader, Start
+from aggregator.kafka.polled import Start
+from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024
@@ -41,9 +43,9 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float 
 
 
 def _read(
-    cluster: ClusterConfig, starts: dict[ends.Partition, int], stable: dict[ends.Partition, int], deadline: float
-) -> dict[ends.Partition, list[Record]]:
-    found: dict[ends.Partition, list[Record]] = {at: [] for at in starts}
+    cluster: ClusterConfig, starts: dict[Partition, int], stable: dict[Partition, int], deadline: float
+) -> dict[Partition, list[Record]]:
+    found: dict[Partition, list[Record]] = {at: [] for at in starts}
     left = set(starts)
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:

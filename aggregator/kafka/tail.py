@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients, ends
 from aggregator.kafka.decoding import key_text
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.statistics import ClientStatistics
 
 _MOST = 1000

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -16,6 +16,7 @@ from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, Resou
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
+from aggregator.kafka.topic_spec import TopicSpec
 
 TIMEOUT_S = 10.0
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
@@ -35,15 +36,6 @@ class Topic:
     topic_id: str
     partitions: int
     leaderless: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
-    """A topic that must be there with at least this many partitions."""
-
-    name: str
-    partitions: int
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:

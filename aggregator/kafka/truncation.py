@@ -5,25 +5,16 @@ may have lost its end; so what carries a higher epoch than the last record that 
 """
 
 import time
-from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
-from aggregator.kafka.ends import Partition
+from aggregator.kafka.polled import Cut
 
 _PATIENCE_S = 10.0
-
-
-class Cut(NamedTuple):
-    """Offset behind the last old record; offset and leader epoch of the first newer one, if there is any."""
-
-    end: int
-    newer: int | None
-    newer_epoch: int | None = None
 
 
 def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:

@@ -10,10 +10,10 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.codes import RefusalKind, when_writing
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.refusals import Refusal, refusals

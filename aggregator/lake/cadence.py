@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import ClusterConfig, LakeConfig
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.ends import stable_end_offsets
 from aggregator.lake.report import CycleReport
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import FIXED_COLUMNS, Promotes, merged
 from aggregator.lake.orphans import discard

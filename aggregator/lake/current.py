@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from aggregator.config.model import LakeConfig
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.committed import central_partitions, offset_bounds
 from aggregator.kafka.ends import log_end_offsets
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
@@ -33,7 +33,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
-from aggregator.state.ledger import read_ledger
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.releases import Release, read_releases
 from aggregator.threads import Pulse

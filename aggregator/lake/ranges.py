@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
 
 # Positions that moved over nothing but markers are worth a commit of their own only now and then.

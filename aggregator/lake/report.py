@@ -6,8 +6,8 @@ Invariant: whatever could not be brought in is named, held or failed; silence me
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.ranges import Held
 
 

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.committed import central_partitions, offset_bounds
 from aggregator.lake.compaction import bins
 from aggregator.lake.quality.history import Totals, read, totals
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
-from aggregator.state.ledger import read_ledger
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
 

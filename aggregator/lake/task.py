@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition, Committed, CommittedReader
+from aggregator.kafka.committed import Committed, CommittedReader
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason

@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, peek, topics
-from aggregator.replicate.discovery import start_of
+from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.gaps import deleted, gap
 from aggregator.replicate.planning import skips_gaps
 from aggregator.replicate.retention import Margin, margin

@@ -13,17 +13,19 @@ from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
 from aggregator.kafka.decoding import Damaged
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.tail import ArrivalTail, LogTail
 from aggregator.observe.fields import FieldFeed, TopicFields
-from aggregator.state.control import ControlState, ControlWatch
+from aggregator.state.control import ControlState
+from aggregator.state.control_log import ControlWatch
 from aggregator.state.dead_letters import reason_of
 from aggregator.state.edge_status import Told, read_told
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord, read_ledger, winners
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
-from aggregator.state.requests import RequestWatch
+from aggregator.state.request_log import RequestWatch
 from aggregator.state.telemetry import SlotFeed, SlotWord
 
 # Older dead letters than these many are not told by reason; the ledger counts them all.

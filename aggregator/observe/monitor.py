@@ -34,7 +34,7 @@ from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.warnings import Warnings, foreign, standing, troubles, warnings
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import start_of
+from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap

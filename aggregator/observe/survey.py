@@ -13,10 +13,11 @@ from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
 from aggregator.state.gap import Decision
-from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
-from aggregator.state.requests import read_requests
+from aggregator.state.request_log import read_requests
 
 
 @dataclass(frozen=True, slots=True)

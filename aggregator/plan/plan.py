@@ -18,6 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import topics
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.plan.schemas import (
     NOTHING,
     REFUSED,
@@ -32,12 +33,14 @@ from aggregator.plan.schemas import (
 )
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, snapshot, without
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, snapshot, without
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
-from aggregator.state.ledger import LedgerRecord, read_ledger
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
 CREATE, WIDEN = "create", "add partitions"
@@ -176,15 +179,13 @@ def _beats(seen: Snapshots, snapshots: Snapshots) -> list[TopicStep]:
     ]
 
 
-def _settings(
-    config: HubConfig, specs: Sequence[topics.TopicSpec], have: Mapping[str, int]
-) -> dict[str, Mapping[str, str]]:
+def _settings(config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int]) -> dict[str, Mapping[str, str]]:
     """Settings of the central topics: those that are, and of the others those that they would get."""
     there = topics.settings(config.central, [spec.name for spec in specs if spec.name in have])
     return {spec.name: there.get(spec.name, spec.settings) for spec in specs}
 
 
-def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[topics.TopicSpec]) -> list[TopicStep]:
+def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[TopicSpec]) -> list[TopicStep]:
     missing, short = topics.lacking(have, specs)
     actions = {spec.name: CREATE for spec in missing} | {spec.name: WIDEN for spec in short}
     return [

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader import Start
+from aggregator.kafka.polled import Start
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord

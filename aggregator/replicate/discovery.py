@@ -5,7 +5,6 @@ every look. Internal topics are never replicated (MirrorMaker 2's rule).
 """
 
 import logging
-import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,72 +12,20 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
-from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition
+from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.kafka import ends, topics
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate.cursor import Hold, HoldReason
+from aggregator.replicate.edge_topic import EdgeTopic, start_of
 from aggregator.state.ledger import LedgerRecord
 
-_INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
 # Its own stamps show the edge's clock, and an edge whose clock is far behind ours takes our beats all the same.
-BEATS_AT_AN_EDGE = topics.TopicSpec(
-    HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
-)
+BEATS_AT_AN_EDGE = TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
 # A new topic gets its leaders in the moments after its creation.
 _ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeTopic:
-    """One wanted edge topic, as it was when its id and partition count were first seen.
-
-    Attributes:
-        name: Topic.
-        topic_id: Changes when the topic is created again.
-        starts: First offset per partition.
-        firsts: Offset per partition at which the rule's `start` begins.
-        ends: Last stable offset per partition at that moment: what `--drain` must reach.
-        oldest_ms: Timestamp of each partition's first record, None where it is empty.
-        settings: Topic settings that central must respect.
-        undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
-        leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
-        firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
-    """
-
-    name: str
-    topic_id: str
-    starts: tuple[int, ...]
-    firsts: tuple[int, ...]
-    ends: tuple[int, ...]
-    oldest_ms: tuple[int | None, ...]
-    settings: Mapping[str, str] = field(default_factory=dict)
-    undecided: tuple[int, ...] = ()
-    leader_epochs: tuple[int | None, ...] = ()
-    firsts_ms: tuple[int | None, ...] = ()
-
-    def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
-        """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
-
-        Args:
-            partition: Which one.
-            from_start: It begins at the log's start, and not where the rule says.
-        """
-        if from_start or not self.firsts_ms:
-            return self.oldest_ms[partition]
-        return self.firsts_ms[partition]
-
-    @property
-    def shape(self) -> tuple[str, int]:
-        """What makes an epoch end when it changes."""
-        return self.topic_id, len(self.starts)
-
-    def epoch_before(self, partition: int, offset: int) -> int | None:
-        """A leader epoch between those of the records before and behind an offset: known where nothing is behind it."""
-        at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
-        return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
 
 
 class Unanswered(NamedTuple):
@@ -104,19 +51,6 @@ class EdgeShown:
 
     topics: Mapping[str, EdgeTopic]
     unanswered: Mapping[str, Unanswered] = field(default_factory=dict)
-
-
-def is_internal(topic: str) -> bool:
-    """Whether MirrorMaker 2 would never copy this topic either."""
-    return _INTERNAL.fullmatch(topic) is not None
-
-
-def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | None:
-    """Where a flow of this topic begins, or None when nothing wants the topic."""
-    if topic == HEARTBEATS:
-        return "earliest"
-    rule = None if is_internal(topic) else rule_for(config, edge, topic)
-    return rule.start if rule else None
 
 
 def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
@@ -246,17 +180,17 @@ def _firsts_ms(
 def _later_starts(
     config: HubConfig,
     edge: str,
-    at: Mapping[str, Sequence[ends.Partition]],
-    stable: Mapping[ends.Partition, int],
+    at: Mapping[str, Sequence[Partition]],
+    stable: Mapping[Partition, int],
     refused: ends.Refused,
-) -> dict[ends.Partition, int]:
+) -> dict[Partition, int]:
     """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
     committed records: a transaction that is open then comes when it is decided.
     """
-    by_start: dict[str | datetime, list[ends.Partition]] = {}
+    by_start: dict[str | datetime, list[Partition]] = {}
     for name, partitions in at.items():
         by_start.setdefault(start_of(config, edge, name) or "earliest", []).extend(partitions)
-    found: dict[ends.Partition, int] = {}
+    found: dict[Partition, int] = {}
     for start, partitions in by_start.items():
         if isinstance(start, datetime):
             found |= ends.offsets_at(config.edges[edge], partitions, start, refused=refused)

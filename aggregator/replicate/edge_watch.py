@@ -15,7 +15,8 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, EdgeTopic, Unanswered, discovered
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, Unanswered, discovered
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0

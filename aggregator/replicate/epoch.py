@@ -8,9 +8,8 @@ partition in which something of an id is undecided lets the next transaction of 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import Fenced
-from aggregator.kafka.ends import Partition
 from aggregator.replicate.ledger_settlement import LedgerCentral, settle_ledger
 from aggregator.replicate.settlement import Whose, settle
 from aggregator.state.control import ControlState, Epoch, Undecided

@@ -14,14 +14,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import Partition
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka import topics
-from aggregator.kafka.ends import Partition
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import EdgeTopic, unanswered, without
+from aggregator.replicate.discovery import unanswered, without
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan

@@ -10,8 +10,7 @@ holds up none that does; where central refuses its topic for good, that is kept 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.ends import Partition
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.refused import Refused

@@ -14,10 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import TransactionAborted
 from aggregator.kafka import ends, topics
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
 from aggregator.kafka.outlet import Outlet
@@ -25,24 +24,18 @@ from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.topic_ids import EdgeTopicIds
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
 from aggregator.state import edge_status
-from aggregator.state.control import (
-    ControlState,
-    ControlWatch,
-    Epoch,
-    KeyCheck,
-    Lease,
-    Pace,
-    Undecided,
-    encode,
-    read_control,
-)
-from aggregator.state.ledger import LedgerRecord, read_ledger, winners
+from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, Pace, Undecided, encode
+from aggregator.state.control_log import ControlWatch, read_control
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
-from aggregator.state.requests import Requests, RequestWatch, read_requests
+from aggregator.state.request_log import RequestWatch, read_requests
+from aggregator.state.requests import Requests
 
 _FENCE_THREADS = 16
 # Who asks again soon anyway does not stand still for an answer.
@@ -54,17 +47,17 @@ _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
 CENTRAL = "central"
 
 
-def internal_topics(names: HubNames, slots: int) -> list[topics.TopicSpec]:
+def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
     """Everything that a hub owns at central, with the settings that the protocol needs."""
     compact = {"cleanup.policy": "compact"}
     return [
-        topics.TopicSpec(names.ledger, slots, compact),
-        topics.TopicSpec(names.control, 1, compact),
-        topics.TopicSpec(names.requests, 1, compact),
-        topics.TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
-        topics.TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
+        TopicSpec(names.ledger, slots, compact),
+        TopicSpec(names.control, 1, compact),
+        TopicSpec(names.requests, 1, compact),
+        TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
+        TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
         # A segment that is written to is never deleted: without a short one, retention would be that of a week.
-        topics.TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
+        TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
     ]
 
 

@@ -11,10 +11,9 @@ Invariant: as in `settlement`: noted, ended by an abort, and what had been commi
 from collections.abc import Mapping
 from typing import Protocol
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import Unreachable
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.replicate.settlement import SettlingCentral, Whose, after_a_moment, end, note
 from aggregator.state.control import Epoch, Undecided

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Segment
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.topics import TopicSpec
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition, Segment
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.discovery import EdgeTopic, is_internal
+from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits

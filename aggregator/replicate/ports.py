@@ -6,13 +6,11 @@ Invariant: everything that the protocol does to the world goes through these, so
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.ends import Partition
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.native.topic_ids import Answer
-from aggregator.kafka.reader import Polled, Start
+from aggregator.kafka.polled import Cut, Polled, Start
 from aggregator.kafka.refusals import Refusal
-from aggregator.kafka.truncation import Cut
 from aggregator.replicate.limits import Limits
 from aggregator.state.control import ControlState
 from aggregator.state.ledger import LedgerRecord

@@ -6,12 +6,10 @@ offset and leader epoch. Nothing here outlives a rewind, because all of it is wr
 
 from collections.abc import Iterator, Mapping
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.reader import Fault, Start
+from aggregator.kafka.polled import Fault, FaultKind, Start
 from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap

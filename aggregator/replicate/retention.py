@@ -7,7 +7,7 @@ records older than `retention.ms` was seen deleted minutes after it had been wri
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 
 
 def refusal(

@@ -12,9 +12,8 @@ transaction of the driver that also takes the note back. A partition that is not
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
 from aggregator.errors import Fenced
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.state.control import ControlState, Epoch, Undecided
 from aggregator.state.dead_letters import letter_origin

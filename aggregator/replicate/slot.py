@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader import Polled
+from aggregator.kafka.polled import Polled
 from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow

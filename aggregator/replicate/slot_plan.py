@@ -6,8 +6,7 @@ Invariant: frozen; plans travel to executors and outcomes back, and neither hold
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from aggregator.coordinates import EdgePartition
-from aggregator.kafka.ends import Partition
+from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.flow import FlowPlan

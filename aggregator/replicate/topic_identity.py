@@ -12,12 +12,10 @@ answer.
 
 from collections.abc import Callable, Container, Mapping
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.codes import FaultKind, text_of, when_reading
-from aggregator.kafka.ends import Partition
+from aggregator.coordinates import OffsetRange, Partition
+from aggregator.kafka.codes import text_of, when_reading
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.reader import Fault, Polled, Start
-from aggregator.kafka.truncation import Cut
+from aggregator.kafka.polled import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.ports import Reader, TopicIds
 
 # Brokers that answer within this are waited for in the same poll; a poll is given up some time after its questions.

@@ -16,7 +16,7 @@ from aggregator.kafka.decoding import Damaged
 from aggregator.observe.fields import FieldFeed
 from aggregator.report.report import Report, compose
 from aggregator.state.dead_letters import reason_of
-from aggregator.state.ledger import read_ledger
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
 _PIECE_BYTES = 8 * 1024 * 1024

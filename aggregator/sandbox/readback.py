@@ -10,10 +10,12 @@ from pathlib import Path
 import polars as pl
 
 from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ends import Partition, stable_end_offsets, start_offsets
-from aggregator.kafka.reader import EdgeReader, Start
+from aggregator.kafka.ends import stable_end_offsets, start_offsets
+from aggregator.kafka.polled import Start
+from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ from aggregator.sandbox.readback import count_lake, count_topic
 from aggregator.sandbox.specimen import Place, Specimen, find_specimen
 from aggregator.sandbox.traffic import Produced, produce_traffic
 from aggregator.schema.registry import Registry, open_registry
-from aggregator.state.ledger import read_ledger
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_topic
 
 TOPICS = (flights.TOPIC, bookings.TOPIC)

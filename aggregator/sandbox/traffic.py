@@ -17,7 +17,8 @@ import fastavro
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
 from aggregator.kafka.clients import plain_producer
-from aggregator.kafka.topics import TopicSpec, ensure
+from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.topics import ensure
 from aggregator.sandbox import bookings, flights
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame

@@ -10,14 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 
 from msgspec import Struct
 
-from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed
 from aggregator.kafka.decoding import Damaged, TypedDecoder
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.log import LogRecord, read_to_end
-from aggregator.kafka.tail import LogTail
-from aggregator.state.names import HubNames
+from aggregator.kafka.log_record import LogRecord
 
 _UNDECIDED = "undecided/"
 
@@ -165,35 +161,3 @@ def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Pa
     if not partition.isdecimal():
         raise Damaged("of no partition")
     return {at: offsets for at, offsets in known.items() if at != (topic, int(partition))}
-
-
-def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
-    """The control topic, read to its end.
-
-    Raises:
-        Failed: a damaged record, or an end that stays stuck.
-        Unreachable: central does not answer.
-    """
-    return fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
-
-
-class ControlWatch:
-    """Follows the control topic without waiting; a look, not a proof."""
-
-    def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
-        self._topic = names.control
-        self._tail = LogTail(cluster, names.control)
-        self.state = ControlState()
-
-    def look(self) -> ControlState:
-        """Fold in what has arrived since; never blocks.
-
-        Raises:
-            Failed: a damaged record; names it.
-        """
-        self.state = fold(self.state, self._tail.arrived(), self._topic)
-        return self.state
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        self._tail.close()

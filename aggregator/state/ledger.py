@@ -11,13 +11,10 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.json import Decoder, Encoder
 
-from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
-from aggregator.kafka import topics
-from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.gap import Gap
-from aggregator.state.names import HubNames
 
 VERSION = 1
 
@@ -137,27 +134,3 @@ def totals(ledger: Mapping[EdgePartition, LedgerRecord], edge: str) -> Totals:
     """What became of an edge's records since the hub's first start."""
     entries = [entry for source, entry in ledger.items() if source.edge == edge]
     return Totals(*(sum(getattr(entry, name) for entry in entries) for name in Totals._fields))
-
-
-def read_ledger(
-    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0, backfill: str = ""
-) -> dict[EdgePartition, LedgerRecord]:
-    """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
-
-    Args:
-        cluster: Central.
-        names: The hub's names.
-        partitions: How many are known to exist: stale metadata that shows fewer is an error, not an empty ledger.
-        backfill: Whose flows, in the ledger of all backfills.
-
-    Raises:
-        Failed: a damaged record, or an end that stays stuck.
-        Unreachable: central does not answer.
-    """
-    return winners(ledger_log(cluster, names, partitions=partitions), names.ledger, backfill=backfill)
-
-
-def ledger_log(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> list[LogRecord]:
-    """Every record of every ledger partition, read to its end; arguments and errors as `read_ledger`."""
-    count = max(partitions, topics.partition_count(cluster, names.ledger))
-    return read_to_end(cluster, names.ledger, range(count)) if count else []

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from aggregator.kafka.decoding import Damaged, Moment, TypedDecoder
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 
 VERSION = 1
 _PAUSES = "pause/"

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
-from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.names import HubNames
 
 VERSION = 1

@@ -25,6 +25,7 @@ from deltalake import DeltaTable
 from aggregator.config.load import load_config
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.kafka import topics
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
@@ -56,8 +57,8 @@ def fill(config, records: int) -> None:
     """A backlog at central, and the ledger that names its flow."""
     schema_id = open_registry(config.schemas).register(f"{TOPIC}-value", json.dumps(ORDER))
     names, draw, parsed = HubNames("bench"), random.Random(1), fastavro.parse_schema(ORDER)
-    ledger = topics.TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})
-    topics.ensure(config.central, [topics.TopicSpec(TOPIC, PARTITIONS), ledger])
+    ledger = TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})
+    topics.ensure(config.central, [TopicSpec(TOPIC, PARTITIONS), ledger])
     values = []
     for number in range(DISTINCT):
         out = io.BytesIO()

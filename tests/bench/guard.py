@@ -24,12 +24,11 @@ from confluent_kafka import Message
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.engine.collector import resting
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ends import Partition
 from aggregator.kafka.native.consumer import Poll
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal

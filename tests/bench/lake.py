@@ -36,6 +36,7 @@ from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.engine.session import open_session
 from aggregator.kafka import topics
 from aggregator.kafka.committed import central_partitions, offset_bounds
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.tables.formats import open_tables
 from aggregator.sandbox.sandbox import Sandbox
@@ -68,7 +69,7 @@ def order(draw: random.Random, number: int) -> dict:
 def fill(config: HubConfig, records: int) -> None:
     """Write the topic, as a slot would: transactions, keys, origins."""
     schema_id = open_registry(config.schemas).register(f"{TOPIC}-value", json.dumps(ORDER))
-    topics.ensure(config.central, [topics.TopicSpec(TOPIC, PARTITIONS)])
+    topics.ensure(config.central, [TopicSpec(TOPIC, PARTITIONS)])
     producer = Producer(
         {
             "bootstrap.servers": config.central.bootstrap_servers,

@@ -29,15 +29,14 @@ import numpy as np
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.engine.collector import resting
-from aggregator.kafka.ends import Partition
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.replicate.assignment import assign
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Whose

@@ -21,7 +21,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.lake.driver import LakeDriver
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.names import HubNames
-from aggregator.state.requests import submit
+from aggregator.state.request_log import submit
 from tests.epochs import Epochs
 from tests.late import Late, LocalSpark
 from tests.trial import Trial, wait_for

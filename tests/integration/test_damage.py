@@ -5,8 +5,8 @@ import struct
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.reader import EdgeReader, Start
+from aggregator.kafka.polled import FaultKind, Start
+from aggregator.kafka.reader import EdgeReader
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]

@@ -22,6 +22,7 @@ from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, OffsetRange, Or
 from aggregator.engine.session import open_session
 from aggregator.kafka import clients, topics
 from aggregator.kafka.committed import CommittedReader, central_partitions, offset_bounds
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.orphans import sweep
@@ -115,8 +116,8 @@ class Hub:
         """The central topics, and the ledger that says which flows there are."""
         names = HubNames(self.name)
         any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # as the hub makes them
-        specs = [topics.TopicSpec(self.topic(edge), 2, any_time) for edge in edges]
-        topics.ensure(self.config.central, [*specs, topics.TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})])
+        specs = [TopicSpec(self.topic(edge), 2, any_time) for edge in edges]
+        topics.ensure(self.config.central, [*specs, TopicSpec(names.ledger, 1, {"cleanup.policy": "compact"})])
         self.producer.begin_transaction()
         for edge in edges:
             flow = str(EdgePartition(edge, "orders", 0))

@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from aggregator.errors import Failed
-from aggregator.kafka.topics import TopicSpec, ensure, topic_names
+from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.topics import ensure, topic_names
 from aggregator.sandbox.readback import count_topic, read_topic
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.sandbox.traffic import produce_traffic

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin
 from aggregator.kafka import ends, topics
 from aggregator.kafka.open_range import CentralRecord, read_range
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate import gate
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
@@ -66,7 +67,7 @@ def leave(epochs, at, records, slot=0):
 
 def test_topics_that_were_just_made_hold_nothing(epochs, central):
     """Their first leaders are elected while the epoch opens: no flow is held; a slot waits where it writes."""
-    specs = [topics.TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
+    specs = [TopicSpec(f"fresh-{number}.{epochs.trial.mark}", 60) for number in range(10)]
     places = topics.partitions(topics.ensure(central, specs))
     opened = open_epoch(epochs.central, slots=1, driver="d", places=places, whose=Whose.live(epochs.names))
     assert opened.held == {}

@@ -16,10 +16,8 @@ from typing import NamedTuple
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.reader import Fault, Polled, Start
-from aggregator.kafka.truncation import Cut
+from aggregator.kafka.polled import Cut, Fault, FaultKind, Polled, Start
 from tests.simulation.scheduler import Scheduler
 
 EDGE, TOPIC = "eu", "orders"

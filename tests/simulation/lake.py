@@ -14,9 +14,8 @@ from types import ModuleType, SimpleNamespace
 from greenlet import getcurrent
 
 from aggregator.config.model import CatalogConfig, HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.driver import LakeBounds
 from aggregator.lake.files import StagedFile

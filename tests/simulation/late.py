@@ -14,10 +14,10 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import Terms
 from aggregator.state.control import Lease

@@ -15,12 +15,12 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.privacy.strip import PolicyId, Stripped
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.settlement import Whose
 from aggregator.state.control import Lease
 from aggregator.state.gap import Decision, GapKind

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.limits import Limits

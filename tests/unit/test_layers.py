@@ -1,6 +1,7 @@
 """The shape of the tree, read from its syntax: layers, foreign packages, sizes, docstrings, names."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,8 @@ HOMES = {
     "uvicorn": {"web": "uvicorn"},
     "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }
+# What ARCHITECTURE.md calls pure; none of these may reach what speaks to a cluster, draws, or tells the time.
+IMPURE = {"confluent_kafka", "pyspark", "random", "secrets", "socket", "subprocess", "threading", "time", "uuid"}
 DRAWERS = {
     "util",
     "utils",
@@ -186,3 +189,46 @@ def test_the_search_finds_what_it_looks_for(room, text, rooms, packages):
     path = ROOT / "aggregator" / room / "example.py"
     assert upward(path, ast.parse(text)) == rooms
     assert strangers(path, ast.parse(text)) == packages
+
+
+def decisions() -> list[str]:
+    """Modules that ARCHITECTURE.md names as those that decide: dotted, without the folders that it names whole."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paragraph = text[text.index("What decides is pure") :].partition("\n\n")[0]
+    found = re.findall(r"`(\w+)/(?:\{([\w,]+)\}\.py)?`(?: ((?:`[\w. ]+`)))?", paragraph)
+    modules = []
+    for room, several, listed in found:
+        names = several.split(",") if several else [name.removesuffix(".py") for name in listed.strip("`").split()]
+        names = names or [path.stem for path in (ROOT / "aggregator" / room).glob("*.py") if path.stem != "__init__"]
+        modules += [f"aggregator.{room}.{name}" for name in names if room != "privacy"]
+    return modules
+
+
+def reached(name: str) -> Iterator[tuple[str, str]]:
+    """Everything impure that a module imports, directly or through others, and by which of them."""
+    by_name = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in MODULES}
+    by_name = {dotted.removesuffix(".__init__"): path for dotted, path in by_name.items()}
+    waiting, seen = [name], {name}
+    while waiting:
+        module = waiting.pop()
+        package = list(by_name[module].relative_to(ROOT).parent.parts)
+        for found in imported(tree(by_name[module]), package):
+            if found.split(".")[0] in IMPURE:
+                yield found, module
+            parts = found.split(".")
+            prefixes = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+            waiting += (prefixes & by_name.keys()) - seen
+            seen |= prefixes
+
+
+def test_what_decides_is_named():
+    """The paragraph is read, and every module in it is there."""
+    found = decisions()
+    assert {"aggregator.replicate.gaps", "aggregator.backfill.planner", "aggregator.edges.availability"} <= set(found)
+    assert all((ROOT / (name.replace(".", "/") + ".py")).exists() for name in found)
+
+
+@pytest.mark.parametrize("name", decisions())
+def test_what_decides_reaches_no_client_no_clock_and_no_chance(name):
+    """A decision gets time, randomness and environment as arguments, so that a test can give any."""
+    assert sorted(reached(name)) == []

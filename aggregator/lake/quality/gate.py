@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from aggregator.config.model import HubConfig
 from aggregator.config.suites import Suite, SuiteFaults, load_suite
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import ConfigError, HoldError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import FIXED_COLUMNS, merged
 from aggregator.lake.commit import Commit, CommitResult, fitted
 from aggregator.lake.files import StagedFile

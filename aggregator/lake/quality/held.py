@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka.committed import CentralPartition, central_partitions, offset_bounds
+from aggregator.kafka.committed import central_partitions, offset_bounds
 from aggregator.lake.quality.history import Audit, read
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
-from aggregator.state.ledger import read_ledger
+from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.releases import Release, read_releases
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import AggregatorError, Unreachable
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder, reason

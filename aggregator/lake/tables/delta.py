@@ -19,8 +19,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.columns import merged
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile

@@ -19,8 +19,8 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import Failed, HoldError, RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 

@@ -17,8 +17,8 @@ from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
-from aggregator.kafka.log import LogRecord
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.kafka.log_record import LogRecord
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.gaps import grown
 from aggregator.state.dead_letters import encode_resolution, is_key, is_resolution
 from aggregator.state.ledger import LedgerRecord, decode, flow_key

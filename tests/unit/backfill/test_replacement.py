@@ -11,9 +11,8 @@ from aggregator.backfill import replacement as module
 from aggregator.backfill.affected import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import Come, Everything, Replacement
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
 from aggregator.errors import HoldError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.compaction import compact
 from aggregator.lake.current import CurrentState
 from aggregator.lake.files import Stage

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from aggregator.cli.catchup import CatchUp
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition
 from aggregator.lake.report import CycleReport, TableReport
 
 PART = CentralPartition("eu.t", "A", 0)

@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from aggregator.kafka import codes
-from aggregator.kafka.codes import Attempt, FaultKind, Passing, RefusalKind, when_reading, when_writing
+from aggregator.kafka.codes import Attempt, Passing, RefusalKind, when_reading, when_writing
 from aggregator.kafka.native.library import rd
+from aggregator.kafka.polled import FaultKind
 
 
 class _Described(ctypes.Structure):

@@ -8,7 +8,7 @@ import pytest
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients, topics
-from aggregator.kafka.topics import TopicSpec
+from aggregator.kafka.topic_spec import TopicSpec
 
 CENTRAL = ClusterConfig(bootstrap_servers="central:9092")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import Stage

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Entry
 from aggregator.lake.orphans import leftovers, working_since

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.files import StagedFile
 from aggregator.lake.ranges import Outcome, Reached, Span, backlog, settle, tasks
 

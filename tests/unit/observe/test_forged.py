@@ -7,14 +7,13 @@ from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
 from aggregator.backfill.store import Told as ToldBackfills
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
 from aggregator.errors import Failed
-from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.decoding import Damaged, key_text
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history import day_records, lasting, told_spans

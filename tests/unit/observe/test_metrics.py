@@ -20,9 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator import measures as m
 from aggregator.config.model import MetricsConfig
 from aggregator.config.waivers import Waiver
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import CentralPartition, EdgePartition, Position
 from aggregator.errors import ConfigError
-from aggregator.kafka.committed import CentralPartition
 from aggregator.kafka.statistics import condensed
 from aggregator.lake.quality.history import Totals
 from aggregator.lake.status import TableStatus

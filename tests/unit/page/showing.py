@@ -8,10 +8,9 @@ from aggregator.backfill.monitor import Progress
 from aggregator.backfill.store import State as BackfillState
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import Waiver
-from aggregator.coordinates import EdgePartition, Position
+from aggregator.coordinates import CentralPartition, EdgePartition, Position
 from aggregator.edges.availability import State
 from aggregator.edges.history import Span
-from aggregator.kafka.committed import CentralPartition
 from aggregator.lake.status import TableStatus
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.observe.gaps import GapState, KnownGap

@@ -9,7 +9,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 from aggregator.privacy.policy.agreement import drops_key, read_policies
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.keyless import keyless
 
 TODAY = date(2026, 11, 1)

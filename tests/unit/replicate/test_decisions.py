@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.discovery import EdgeTopic, is_internal
+from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.gaps import gap, sentence
 from aggregator.replicate.lease import LeaseState, lease_state
 from aggregator.replicate.retention import refusal

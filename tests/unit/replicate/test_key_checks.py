@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.replicate.key_checks import checked_rings, checks_of, unrecorded
 from aggregator.state.control import ControlState, KeyCheck, encode, fold
 

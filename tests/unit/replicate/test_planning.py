@@ -8,7 +8,7 @@ from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.discovery import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.planning import central_topics, entry_of, plan_flows
 from aggregator.state.ledger import LedgerRecord
 

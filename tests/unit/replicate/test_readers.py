@@ -5,9 +5,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
-from aggregator.kafka.reader import Fault, Start
-from aggregator.kafka.truncation import Cut
+from aggregator.kafka.polled import Cut, Fault, FaultKind, Start
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.gate import Gate

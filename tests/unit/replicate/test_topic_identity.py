@@ -4,9 +4,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.codes import FaultKind
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.reader import Fault, Polled, Start
+from aggregator.kafka.polled import Fault, FaultKind, Polled, Start
 from aggregator.replicate.topic_identity import CheckedReader
 
 GONE, SILENT = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TIMED_OUT

@@ -2,10 +2,9 @@
 
 import pytest
 
-from aggregator.coordinates import OffsetRange
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka.committed import CentralPartition
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.releases import Release, fold_releases
 
 RELEASE = Release("orders", CentralPartition("eu.orders", "AAA", 1), OffsetRange(7, 9), "ada@desk", 5, "test data")

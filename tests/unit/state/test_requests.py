@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.requests import by_flow, encode, fold
 

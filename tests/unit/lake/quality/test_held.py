@@ -1,7 +1,6 @@
 """What a gate holds, and that a release lets pass exactly that."""
 
-from aggregator.coordinates import OffsetRange
-from aggregator.kafka.committed import CentralPartition
+from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.commit import Commit
 from aggregator.lake.quality.held import still_held
 from aggregator.lake.quality.publication import Published

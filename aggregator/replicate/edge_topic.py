@@ -1,0 +1,78 @@
+"""A wanted topic of an edge, as it was when it was first seen, and which topics are wanted.
+
+Invariant: values and rules alone; whoever asks an edge is `discovery.py`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
+
+_INTERNAL = re.compile(r"__.*|\..*|.*[\-\.]internal|.*\.replica")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTopic:
+    """One wanted edge topic, as it was when its id and partition count were first seen.
+
+    Attributes:
+        name: Topic.
+        topic_id: Changes when the topic is created again.
+        starts: First offset per partition.
+        firsts: Offset per partition at which the rule's `start` begins.
+        ends: Last stable offset per partition at that moment: what `--drain` must reach.
+        oldest_ms: Timestamp of each partition's first record, None where it is empty.
+        settings: Topic settings that central must respect.
+        undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
+        leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
+        firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
+    """
+
+    name: str
+    topic_id: str
+    starts: tuple[int, ...]
+    firsts: tuple[int, ...]
+    ends: tuple[int, ...]
+    oldest_ms: tuple[int | None, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    undecided: tuple[int, ...] = ()
+    leader_epochs: tuple[int | None, ...] = ()
+    firsts_ms: tuple[int | None, ...] = ()
+
+    def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
+        """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
+
+        Args:
+            partition: Which one.
+            from_start: It begins at the log's start, and not where the rule says.
+        """
+        if from_start or not self.firsts_ms:
+            return self.oldest_ms[partition]
+        return self.firsts_ms[partition]
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What makes an epoch end when it changes."""
+        return self.topic_id, len(self.starts)
+
+    def epoch_before(self, partition: int, offset: int) -> int | None:
+        """A leader epoch between those of the records before and behind an offset: known where nothing is behind it."""
+        at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
+        return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
+
+
+def is_internal(topic: str) -> bool:
+    """Whether MirrorMaker 2 would never copy this topic either."""
+    return _INTERNAL.fullmatch(topic) is not None
+
+
+def start_of(config: HubConfig, edge: str, topic: str) -> str | datetime | None:
+    """Where a flow of this topic begins, or None when nothing wants the topic."""
+    if topic == HEARTBEATS:
+        return "earliest"
+    rule = None if is_internal(topic) else rule_for(config, edge, topic)
+    return rule.start if rule else None

@@ -1,0 +1,42 @@
+"""The control topic read: at once, or followed.
+
+Invariant: reads only; what a record says is decided in `control.py`.
+"""
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.tail import LogTail
+from aggregator.state.control import ControlState, fold
+from aggregator.state.names import HubNames
+
+
+def read_control(cluster: ClusterConfig, names: HubNames) -> ControlState:
+    """The control topic, read to its end.
+
+    Raises:
+        Failed: a damaged record, or an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    return fold(ControlState(), read_to_end(cluster, names.control, [0]), names.control)
+
+
+class ControlWatch:
+    """Follows the control topic without waiting; a look, not a proof."""
+
+    def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
+        self._topic = names.control
+        self._tail = LogTail(cluster, names.control)
+        self.state = ControlState()
+
+    def look(self) -> ControlState:
+        """Fold in what has arrived since; never blocks.
+
+        Raises:
+            Failed: a damaged record; names it.
+        """
+        self.state = fold(self.state, self._tail.arrived(), self._topic)
+        return self.state
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._tail.close()

@@ -1,0 +1,36 @@
+"""The ledger read: every partition of it, to its end.
+
+Invariant: reads only; which record wins is decided in `ledger.py`.
+"""
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.kafka import topics
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log_record import LogRecord
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.names import HubNames
+
+
+def read_ledger(
+    cluster: ClusterConfig, names: HubNames, *, partitions: int = 0, backfill: str = ""
+) -> dict[EdgePartition, LedgerRecord]:
+    """Every flow's winning record, from *every* ledger partition read to its end; empty before the first run.
+
+    Args:
+        cluster: Central.
+        names: The hub's names.
+        partitions: How many are known to exist: stale metadata that shows fewer is an error, not an empty ledger.
+        backfill: Whose flows, in the ledger of all backfills.
+
+    Raises:
+        Failed: a damaged record, or an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    return winners(ledger_log(cluster, names, partitions=partitions), names.ledger, backfill=backfill)
+
+
+def ledger_log(cluster: ClusterConfig, names: HubNames, *, partitions: int = 0) -> list[LogRecord]:
+    """Every record of every ledger partition, read to its end; arguments and errors as `read_ledger`."""
+    count = max(partitions, topics.partition_count(cluster, names.ledger))
+    return read_to_end(cluster, names.ledger, range(count)) if count else []

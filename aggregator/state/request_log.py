@@ -1,0 +1,77 @@
+"""The requests read, followed and written.
+
+Invariant: what a request says is decided in `requests.py`.
+"""
+
+from collections.abc import Collection, Iterable
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka import clients, topics
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.tail import LogTail
+from aggregator.state.gap import Decision
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import Pause
+from aggregator.state.requests import _AT_ONCE, _FLUSH_S, Requests, _requests, encode
+
+
+def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
+    """Every request, the topic read to its end; none before the hub's first run.
+
+    Raises:
+        Failed: an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    if not topics.partition_count(cluster, names.requests):
+        return Requests()
+    return _requests(read_to_end(cluster, names.requests, [0]), names.requests)
+
+
+def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:
+    """Write decisions and pauses, and wait until central has them.
+
+    Raises:
+        Unreachable: central did not take all of them; submitting again does no harm.
+    """
+    write(cluster, names, (one.encode() if isinstance(one, Pause) else encode(one) for one in asked))
+
+
+def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str, bytes | None]]) -> None:
+    """Write any requests, by key and value, and wait until central has them.
+
+    Raises:
+        Unreachable: central did not take all of them; writing them again does no harm.
+    """
+    refused: list[str] = []
+    producer = clients.plain_producer(cluster, **_AT_ONCE)
+    for key, value in requests:
+        producer.produce(
+            names.requests,
+            value,
+            key,
+            0,
+            on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
+        )
+    if producer.flush(_FLUSH_S) or refused:
+        why = refused[0] if refused else "no answer"
+        raise Unreachable(
+            f"{names.requests} at {cluster.bootstrap_servers} did not take the request: {why}",
+            hint="check the broker and the principal's right to write this topic, then ask again",
+        )
+
+
+class RequestWatch:
+    """Follows the requests topic without waiting; a look, not a proof."""
+
+    def __init__(self, cluster: ClusterConfig, names: HubNames) -> None:
+        self._topic = names.requests
+        self._tail = LogTail(cluster, names.requests)
+
+    def look(self) -> Requests:
+        """Requests that arrived since the last look, all of them at the first; never blocks."""
+        return _requests(self._tail.arrived(), self._topic)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._tail.close()
