@@ -75,18 +75,9 @@ def leaders(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds.
     """
-    try:
-        listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
-    except KafkaException as error:
-        clients.renew_admin(cluster)
-        raise Unreachable(
-            f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
-            hint="check the address, the network and whether the broker runs",
-        ) from None
     return {
         name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
-        for name, topic in listed.items()
-        if topic.error is None
+        for name, topic in _listed(cluster, timeout_s).items()
     }
 
 
@@ -96,7 +87,19 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds.
     """
-    return {name: len(led) for name, led in leaders(cluster, timeout_s=timeout_s).items()}
+    return {name: len(topic.partitions) for name, topic in _listed(cluster, timeout_s).items()}
+
+
+def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
+    try:
+        listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        clients.renew_admin(cluster)
+        raise Unreachable(
+            f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
+            hint="check the address, the network and whether the broker runs",
+        ) from None
+    return {name: topic for name, topic in listed.items() if topic.error is None}
 
 
 def partition_count(cluster: ClusterConfig, topic: str) -> int:
