@@ -36,7 +36,8 @@ class Budget(NamedTuple):
     beyond: Reason | str
 
 
-REDACTED, IN_PARTS, SHARED, WAITS = "the value is redacted", "done in parts", "places share lines", "the flow waits"
+REDACTED, IN_PARTS, SHARED = "the value is redacted", "done in parts", "places share lines"
+WAITS, HELD = "the flow waits", "the flow is held"
 
 # The slowest step of exact arithmetic grows with the square of the digits; no currency or sensor has so many.
 NUMBER_BYTES = Budget(Of.VALUE, 512, "bytes of a decimal under an operator", Reason.OPERATOR_FAILED)
@@ -74,6 +75,8 @@ DECIMAL_DIGITS = Budget(Of.SCHEMA, 1000, "digits of a decimal's precision or sca
 SCHEMA_NODES = Budget(Of.SCHEMA, 50_000, "types at places that rules tell apart", Reason.SCHEMA_REFUSED)
 SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, over all places", Reason.SCHEMA_REFUSED)
 SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
+# Each may cost a question to a registry far away, once.
+SUBJECT_VERSIONS = Budget(Of.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
 # Report lines of their own.
 SCHEMA_PLACES = Budget(Of.SCHEMA, 20_000, "places in reports", SHARED)
 JSON_PLACES = Budget(Of.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
@@ -103,6 +106,7 @@ TABLE: tuple[Budget, ...] = (
     SCHEMA_NODES,
     SCHEMA_LABELS,
     SCHEMA_STEPS,
+    SUBJECT_VERSIONS,
     SCHEMA_PLACES,
     JSON_PLACES,
     ANSWER_BYTES,

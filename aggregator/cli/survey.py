@@ -14,7 +14,8 @@ from aggregator.errors import DeadLetterError
 from aggregator.kafka import topics
 from aggregator.privacy.policy import paths
 from aggregator.replicate.edge_topic import is_internal
-from aggregator.schema.avro import Kind, Node, Schema, parse
+from aggregator.schema.avro import Kind, Node, Schema
+from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ def value_leaves(registry: Registry | None, topic: str) -> tuple[Leaf, ...] | No
     read = False
     for version in registry.versions(f"{topic}-value") if registry else ():
         try:
-            schema = parse(version.text)
+            schema = with_heritage(version.text, version.tags, ())
         except DeadLetterError as error:
             log.warning("%s version %d: %s", version.subject, version.version, error.message)
             continue

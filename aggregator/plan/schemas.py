@@ -23,6 +23,7 @@ from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
 from aggregator.privacy.policy.rules import privacy_class
 from aggregator.replicate.planning import Snapshots, target
 from aggregator.schema.compatibility import refusal
+from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import Registered, Registry, open_registry
 
@@ -64,7 +65,18 @@ class Writer(NamedTuple):
     topic: str
     subject: str
     version: Registered
+    earlier: tuple[Registered, ...]
     scope: Scope
+
+    def plan(self, today: date) -> Plan:
+        """What a strip makes of it.
+
+        Raises:
+            DeadLetterError: the schema is refused.
+            HoldError: an earlier version can not be read.
+        """
+        schema = with_heritage(self.version.text, self.version.tags, self.earlier)
+        return compile_plan(schema, self.scope, today)
 
 
 def writers(
@@ -94,7 +106,7 @@ def _of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topi
                 continue
             versions = registry.versions(f"{topic}-{part}")
             if versions:
-                yield Writer(edge, topic, f"{name}-{part}", versions[-1], scope)
+                yield Writer(edge, topic, f"{name}-{part}", versions[-1], tuple(versions[:-1]), scope)
 
 
 def schema_steps(
@@ -116,8 +128,8 @@ def schema_steps(
         told = f"{writer.version.subject} version {writer.version.version}"
         place = (writer.edge, writer.topic, writer.subject, told)
         try:
-            plan = compile_plan(writer.version.text, writer.scope, today)
-        except DeadLetterError as error:
+            plan = writer.plan(today)
+        except (DeadLetterError, HoldError) as error:
             yield SchemaStep(*place, REFUSED, error.message, "")
             continue
         if not (plan.dropped and writer.subject.endswith("-key")):
@@ -191,8 +203,8 @@ def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
     for writer in found:
         central, _, part = writer.subject.rpartition("-")
         try:
-            rows = compile_plan(writer.version.text, writer.scope, today).rows
-        except DeadLetterError:
+            rows = writer.plan(today).rows
+        except (DeadLetterError, HoldError):
             continue  # told with the schemas
         for row in rows:
             path = key_path(row.path) if part == "key" else row.path or "."

@@ -23,8 +23,11 @@ from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.schema_ids import Groups, Pile
-from aggregator.privacy.strip import Rejection, ReportRow
+from aggregator.privacy.strip import Meaning, Rejection, ReportRow
+from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import Met, report_rows, summed
+from aggregator.schema.avro import Schema, parse
+from aggregator.schema.heritage import fingerprint, with_heritage
 from aggregator.schema.registry import Registry, UnknownSchema
 
 
@@ -51,7 +54,7 @@ Maker = Callable[[Plan, Sequence[Distinct], int, int | None], Program]
 
 
 class Programs:
-    """Programs of one scope.
+    """Programs of one scope; `met` says what the schema ids mean that the batch has which was begun.
 
     Args:
         scope: What the policy says.
@@ -59,6 +62,7 @@ class Programs:
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
         keys: Key rings by name.
+        subjects: Which of the edge's subjects are the topic's.
         maker: Makes programs; where implementations differ.
         late: Ids that are waited for.
         now_s: Seconds on a clock that only goes forward.
@@ -73,12 +77,14 @@ class Programs:
         central_registry: Registry,
         keys: Mapping[str, KeyRing],
         *,
+        subjects: Subjects,
         maker: Maker,
         late: Latecomers,
         now_s: Callable[[], float] = time.monotonic,
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope
+        self._subjects = subjects
         self._subject = subject
         self._edge_registry = edge_registry
         self._central_registry = central_registry
@@ -90,6 +96,8 @@ class Programs:
         self._day: date | None = None
         self._missed, self._room = False, UNKNOWN_IDS.limit
         self._known: dict[int, Program | Rejection] = {}
+        self._meanings: dict[int, tuple[str, Meaning]] = {}
+        self.met: dict[str, Meaning] = {}
         self._calls: dict[Call, Distinct] = {}
         self._running: list[tuple[int, Plan, Program]] = []
         self._past: list[ReportRow] = []
@@ -102,6 +110,7 @@ class Programs:
             self._edge_registry,
             self._central_registry,
             keys,
+            subjects=self._subjects,
             maker=self._maker,
             late=self._late,
             now_s=self._now_s,
@@ -110,7 +119,7 @@ class Programs:
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
-        self._missed, self._room = False, UNKNOWN_IDS.limit
+        self._missed, self._room, self.met = False, UNKNOWN_IDS.limit, {}
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
@@ -131,14 +140,15 @@ class Programs:
 
         Raises:
             RetryError: a registry does not answer.
-            HoldError: central refuses the derived schema, or an id has two meanings.
+            HoldError: central refuses the derived schema, or an id has two meanings or none for this topic.
             ConfigError: a key can not be read.
         """
-        if len(groups.members) == 1:  # as of nearly every batch
-            return {schema_id: self._program(schema_id) for schema_id in groups.members}
-        known = sum(not self._late.is_new(schema_id) for schema_id in groups.members)
-        self._room = max(0, UNKNOWN_IDS.limit - known)
-        return {schema_id: self._program(schema_id) for schema_id in self._late.in_turn(groups.members)}
+        if len(groups.members) > 1:  # nearly every batch has one
+            known = sum(not self._late.is_new(schema_id) for schema_id in groups.members)
+            self._room = max(0, UNKNOWN_IDS.limit - known)
+        programs = {schema_id: self._program(schema_id) for schema_id in self._late.in_turn(groups.members)}
+        self.met = dict(self._meanings[one] for one, made in programs.items() if not isinstance(made, Rejection))
+        return programs
 
     def report(self) -> list[ReportRow]:
         """Every leaf of every schema met so far, on other days under other rules perhaps."""
@@ -170,13 +180,25 @@ class Programs:
     def _compiled(self, schema_id: int, text: str) -> Program:
         if self._day is None:
             raise AssertionError("`begin` comes before `program`")
-        plan = compile_plan(text, self._scope, self._day)
+        schema = self._with_heritage(schema_id, text)
+        plan = compile_plan(schema, self._scope, self._day)
         calls = [self._call(call) for call in plan.calls]
         leaves_nothing = plan.dropped and self._drops_whole
         central_id = None if leaves_nothing else self._central_registry.admit(self._subject, plan.schema)
         made = self._maker(plan, calls, schema_id, central_id)
         self._running.append((schema_id, plan, made))
         return made
+
+    def _with_heritage(self, schema_id: int, text: str) -> Schema:
+        """What the id means on this topic: its text, and all tags that its subject has given its fields."""
+        origin = self._edge_registry.origin(schema_id)
+        bare = parse(text)
+        bound = self._subjects.bound(schema_id, origin, bare.nodes[bare.root].name)
+        earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
+        others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]
+        schema = with_heritage(text, origin.tags, others)
+        self._meanings[schema_id] = self._subjects.meaning(origin, bound[0], fingerprint(text, schema))
+        return schema
 
     def _call(self, call: Call) -> Distinct:
         """Shared by all schemas of the topic, so that a value seen under one is known under the next."""

@@ -30,6 +30,20 @@ class Rejection(NamedTuple):
     schema_id: int | None = None
 
 
+class Meaning(NamedTuple):
+    """What a schema id means on a topic.
+
+    Attributes:
+        fingerprint: Of the schema and all its tags.
+        subject: The topic's own that has it.
+        accepted: The policy says that it may mean this since its registry was rebuilt.
+    """
+
+    fingerprint: str
+    subject: str
+    accepted: bool
+
+
 @dataclass(slots=True)
 class Stripped:
     """What is left of a batch: as long as the input.
@@ -42,6 +56,7 @@ class Stripped:
         suppressed: Indices that `drop_record` left out; counted, not dead, and in `rejected` never.
         further: Place of a tombstone to the keys that it has under other versions of the policy's key.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
+        schemas: `key/<id>` or `value/<id>` to what the id means, of those that the batch has.
     """
 
     keys: BytesColumn
@@ -51,6 +66,7 @@ class Stripped:
     suppressed: set[int] = field(default_factory=set)
     further: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    schemas: dict[str, Meaning] = field(default_factory=dict)
 
 
 class PolicyId(NamedTuple):

@@ -25,6 +25,7 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
+from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.unified import ID_HEADERS, unified
 from aggregator.schema.registry import Registry
@@ -79,10 +80,13 @@ class TopicStrip:
         if view.value_format == "json":
             self._values = JsonValues(json_scope(of_values), keys)
         else:
-            self._values = Programs(of_values, f"{central_topic}-value", *parts, **common)
+            own = Subjects(edge_topic, "value", view.opens, dict(view.reissued))
+            self._values = Programs(of_values, f"{central_topic}-value", *parts, subjects=own, **common)
         of_keys = key_scope(policy, edge_topic)
-        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, **common, drops_whole=True)
+        own = Subjects(edge_topic, "key", view.opens, dict(view.reissued))
+        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=own, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
+        self._read = [avro_keys, *([self._values] if isinstance(self._values, Programs) else [])]
         self._former = [
             Keys(of_keys, view.format, avro_keys.under(rings), rings) for rings in other_versions(of_keys, keys)
         ]
@@ -137,7 +141,8 @@ class TopicStrip:
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = self._further(batch, left_keys, lost, today) if self._former else {}
-        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts)
+        schemas = {name: meaning for programs in self._read for name, meaning in programs.met.items()}
+        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas)
 
     def _further(
         self, batch: Batch, written: BytesColumn, lost: Collection[int], today: date

@@ -15,6 +15,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.polled import Start
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.replicate.meanings import Meanings
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -99,7 +100,7 @@ class Cursor(Struct, frozen=True):
         )
         return structs.replace(self, entry=entry)
 
-    def past(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int) -> Self:
+    def past(self, chunk: Chunk, *, dead: int, suppressed: int, stripped: int, schemas: Meanings) -> Self:
         """Behind the records of a chunk, which the transaction holds now."""
         entry = self.entry
         known = chunk.leader_epoch
@@ -112,6 +113,7 @@ class Cursor(Struct, frozen=True):
             suppressed=entry.suppressed + suppressed,
             stripped=entry.stripped + stripped,
             gap=None,
+            schemas=schemas,
         )
         return structs.replace(self, entry=entry, waiting=None)
 

@@ -26,6 +26,7 @@ from aggregator.replicate.field_counts import FieldNews
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import remembered
 from aggregator.replicate.ports import Writer
 from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
 
@@ -87,11 +88,13 @@ class Delivery:
             del stripped.rejected[index]
         if flow.plan.limits.keyed:
             require_keys(flow.plan.central, chunk.keys, stripped)
+        schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source)
         begin()
         _reject_far(flow.plan.limits, chunk, stripped, now_ms)
         produced = self._produce(writer, flow, chunk, stripped)
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
-        flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=stripped.counts.total())
+        changed = stripped.counts.total()
+        flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
         flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged))
         return produced
 

@@ -114,7 +114,15 @@ def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartit
     """The strip of each edge topic under its rule's policy."""
     from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
 
-    budget = Budget()
+    budget, refreshed = Budget(), set[int]()
+
+    def edge_registry(reference: str, client: Mapping[str, str | SecretRef]) -> Registry:
+        """Asked anew about what is known, once an epoch: ids may mean something else since."""
+        registry = _registry(reference, frozenset(client.items()))
+        if id(registry) not in refreshed:
+            refreshed.add(id(registry))
+            registry.refresh()
+        return registry
 
     def strip_for(source: EdgePartition) -> Strip:
         if source.topic == HEARTBEATS:
@@ -127,7 +135,7 @@ def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartit
             policy=work.policies[rule.policy],
             edge_topic=source.topic,
             central_topic=target(config, source.edge, source.topic),
-            edge_registry=_registry(edge.schemas, frozenset(edge.schemas_client.items())),
+            edge_registry=edge_registry(edge.schemas, edge.schemas_client),
             central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
             keys=keys,
             edge=source.edge,

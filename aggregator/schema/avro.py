@@ -73,13 +73,14 @@ class Logical(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A record's field; `node` is the number of its type's node."""
+    """A record's field; `node` is the number of its type's node, `inherited` are tags that earlier versions gave it."""
 
     name: str
     node: int
     tags: frozenset[str]
     aliases: tuple[str, ...] = ()
     default: Any = Missing.MISSING
+    inherited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Node:
         children: Nodes of an array's items, a map's values, or a union's branches.
         fields: A record's fields.
         tags: Tags on the type itself.
+        inherited: Tags that earlier versions gave it, and that it does not have itself.
         aliases: Full names.
         logical: Logical type, where Avro defines it.
         symbols: An enum's.
@@ -109,6 +111,7 @@ class Node:
     symbols: tuple[str, ...] = ()
     default: str | None = None
     size: int = 0
+    inherited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """A registry behind Confluent's REST API, through confluent-kafka's client.
 
 Invariants: only a registry's own word makes an id unknown; whatever else goes wrong (down, slow, no rights, a proxy's
-answer) is `Unreachable`, which holds the flow and loses nothing; an answer is kept for ever, so that known ids flow on.
+answer) is `Unreachable`, which holds the flow and loses nothing; what it said counts until it says something else, so
+that known ids flow on. Versions that were deleted count for what they tagged.
 No text of a server travels into an error. Refuses JSON Schema and Protobuf by name. For one thread.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
@@ -12,22 +13,23 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NoReturn, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 
-from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
-from aggregator.budgets import SCHEMA_REFERENCES
+from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.answers import bound
 from aggregator.schema.compatibility import breaking
+from aggregator.schema.entries import Entry, entry, homes, numbers
 from aggregator.schema.guids import Guids
 from aggregator.schema.misses import Misses
 from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
@@ -41,6 +43,7 @@ _NOT_FOUND = 404
 _CONFLICT = 409
 _UNPROCESSABLE = 422
 _DENIED = (401, 403)
+_AVRO = "AVRO"
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
 T = TypeVar("T")
@@ -65,13 +68,21 @@ class ConfluentRegistry:
         self._is_denied = False
         self._patience = Patience(wait_s)
         self._texts: dict[int, str] = {}
+        self._tags: dict[int, TagPaths] = {}
+        self._stale: set[int] = set()
+        self._origins: dict[int, Origin] = {}
+        self._former: dict[int, Origin] = {}
+        self._histories: dict[str, dict[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._misses = Misses()
         self._guids = Guids()
 
     def schema(self, schema_id: int, *, look_again: bool = True) -> str:
-        """The text of an id, self-contained; asked for once."""
+        """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
+        if schema_id in self._stale:
+            with contextlib.suppress(Unreachable):  # what is known counts on
+                self._look_anew(schema_id)
         if schema_id not in self._texts and schema_id not in self._foreign:
             self._look(schema_id, look_again=look_again)
         if schema_id in self._foreign:
@@ -98,6 +109,40 @@ class ConfluentRegistry:
         if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
             now = time.monotonic()
             self._misses.add(schema_id, now, now - asked)
+
+    def _look_anew(self, schema_id: int) -> None:
+        """Ask again about an id that is known; of a registry in which it means another schema, nothing is known."""
+        before = self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)
+        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
+            raise GoneSchema(schema_id, self._where)
+        self._stale.discard(schema_id)
+        if before != (self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)):
+            self._origins, self._former, self._histories = {}, {}, {}
+
+    def refresh(self) -> None:
+        """Ids are asked for again, and where they come from; versions do not change while their ids do not."""
+        self._stale = {*self._texts, *self._foreign}
+        self._former |= self._origins
+        self._origins = {}
+
+    def origin(self, schema_id: int) -> Origin:
+        """The registry's word, kept until the next `refresh`."""
+        if schema_id not in self._origins:
+            try:
+                self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._origin(schema_id))
+            except Unreachable:
+                if schema_id in self._former:
+                    return self._former[schema_id]
+                raise
+        return self._origins[schema_id]
+
+    def history(self, subject: str, version: int) -> list[Registered]:
+        """Asked for once, version by version."""
+        known = self._histories.get(subject, {})
+        if version not in known:
+            known = self._ask(("history", subject), lambda: self._history(subject))
+            self._histories[subject] = known
+        return [known[number] for number in sorted(known) if number <= version]
 
     def number(self, guid: UUID) -> int | None:
         """A number of this process's own."""
@@ -129,27 +174,58 @@ class ConfluentRegistry:
     def _fetch(self, schema_id: int) -> bool:
         """Whether the registry has the id; what it says is kept."""
         guid = self._guids.guid(schema_id)
-        by_id, by_guid = self._client.get_schema, self._client.get_schema_by_guid
-        found = self._found(lambda: by_id(schema_id) if guid is None else by_guid(str(guid)), _NO_SCHEMA)
-        if found is None:
+        path = f"schemas/ids/{schema_id}" if guid is None else f"schemas/guids/{guid}"
+        answer = self._found(lambda: self._get(path), _NO_SCHEMA)
+        if answer is None:
             return False
-        if found.schema_type in (None, "AVRO"):
-            self._texts[schema_id] = self._whole(found)
+        found = entry(answer)
+        if found.kind == _AVRO:
+            self._texts[schema_id], self._tags[schema_id] = self._whole(found)
+            self._foreign.pop(schema_id, None)
         else:
-            self._foreign[schema_id] = _kind(found.schema_type)
+            self._foreign[schema_id] = _kind(found.kind)
+            self._texts.pop(schema_id, None)
         return True
 
-    def _whole(self, schema: Schema) -> str:
-        if not isinstance(schema.schema_str, str):
-            raise Unreachable(f"registry {self._where}: answers without a schema", hint="is the address a registry's?")
-        return self_contained(schema.schema_str, list(self._others(schema)))
+    def _origin(self, schema_id: int) -> Origin:
+        """Every subject and version that has the schema, those that were deleted among them."""
+        guid = self._guids.guid(schema_id)
+        ids = [schema_id] if guid is None else numbers(self._get(f"schemas/guids/{guid}/ids"), "id")
+        newest: dict[str, int] = {}
+        for one in ids:
+            newest |= homes(self._found(partial(self._get, f"schemas/ids/{one}/versions", deleted=True)) or [])
+        return Origin(newest, self._tags.get(schema_id, ()), str(guid or schema_id))
 
-    def _others(self, schema: Schema) -> Iterator[str]:
-        """Texts of everything that a schema refers to, directly or not."""
-        waiting, seen = list(schema.references or ()), set[tuple[str, int]]()
+    def _history(self, subject: str) -> dict[int, Registered]:
+        known = dict(self._histories.get(subject, {}))
+        there = numbers(self._found(lambda: self._get(f"{_of(subject)}/versions", deleted=True)) or [])
+        if len(there) > SUBJECT_VERSIONS.limit:
+            raise HoldError(
+                f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
+                hint="delete versions that no record needs, for good; their tags go with them",
+            )
+        for number in set(there) - known.keys():
+            one = self._version(subject, number)
+            if one is not None and one.kind == _AVRO:
+                known[number] = Registered(subject, number, one.schema_id, *self._whole(one))
+        return known
+
+    def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
+        """A version may be deleted and still be needed to read what was written under it."""
+        answer = self._found(lambda: self._get(f"{_of(subject)}/versions/{number}", deleted=deleted))
+        return None if answer is None else entry(answer)
+
+    def _whole(self, found: Entry) -> tuple[str, TagPaths]:
+        """A schema's text, and the tags beside it and beside what it refers to."""
+        others = list(self._others(found))
+        beside = tuple(pair for one in (found, *others) for pair in one.tags)
+        return self_contained(found.text, [other.text for other in others]), beside
+
+    def _others(self, found: Entry) -> Iterator[Entry]:
+        """Everything that a schema refers to, directly or not."""
+        waiting, seen = list(found.references), set[tuple[str, int]]()
         while waiting:
-            reference = waiting.pop(0)
-            at = (str(reference.subject), int(reference.version))
+            at = waiting.pop(0)
             if at in seen:
                 continue
             seen.add(at)
@@ -159,23 +235,29 @@ class ConfluentRegistry:
                     f"writer schema refused: it refers to more than {SCHEMA_REFERENCES.limit} others",
                     hint="register a smaller schema",
                 )
-            # A version may be deleted and still be needed to read what was written under it.
-            found = self._found(partial(self._client.get_version, *at, deleted=True))
-            if found is None:
+            other = self._version(*at)
+            if other is None:
                 raise Unreachable(
                     f"registry {self._where}: a schema refers to {at[0]} version {at[1]}, which is not there",
                     hint="restore that version; the flow goes on by itself",
                 )
-            yield str(found.schema.schema_str)
-            waiting.extend(found.schema.references or ())
+            yield other
+            waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        numbers = self._found(lambda: self._client.get_versions(subject)) or []
-        found = [self._client.get_version(subject, number) for number in sorted(numbers)]
-        return [self._told(subject, one) for one in found if one.schema.schema_type in (None, "AVRO")]
+        there = numbers(self._found(lambda: self._get(f"{_of(subject)}/versions")) or [])
+        found = [(number, self._version(subject, number)) for number in sorted(there)]
+        return [
+            Registered(subject, number, one.schema_id, *self._whole(one))
+            for number, one in found
+            if one is not None and one.kind == _AVRO
+        ]
 
-    def _told(self, subject: str, one: RegisteredSchema) -> Registered:
-        return Registered(subject, int(one.version), int(one.schema_id), self._whole(one.schema))
+    def _get(self, path: str, *, deleted: bool = False) -> object:
+        """One answer, past the client's memory."""
+        query = {"deleted": "true"} if deleted else {}
+        answer: object = self._client._rest_client.get(path, query)  # noqa: SLF001 - see `entries`
+        return answer
 
     def _admitted(self, subject: str, text: str) -> int:
         schema = Schema(text, "AVRO")
@@ -200,10 +282,10 @@ class ConfluentRegistry:
             raise
 
     def _breaking(self, subject: str, text: str) -> HoldError:
-        newest = self._found(lambda: self._client.get_version(subject, "latest"))
+        newest = self._version(subject, "latest", deleted=False)
         if newest is None:
             return HoldError(f"registry {self._where} refuses the schema of subject {subject}", hint="see its rules")
-        return breaking(subject, int(newest.version), text, self._whole(newest.schema))
+        return breaking(subject, newest.version, text, self._whole(newest)[0])
 
     @staticmethod
     def _found(question: Callable[[], T], *codes: int) -> T | None:
@@ -279,6 +361,10 @@ def _shown(address: str) -> str:
     """An address without credentials; the configuration refuses them, code may hold them."""
     parts = urlsplit(address.strip())
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+
+
+def _of(subject: str) -> str:
+    return f"subjects/{quote(subject, safe='')}"
 
 
 def _kind(name: str | None) -> str:

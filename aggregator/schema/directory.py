@@ -18,7 +18,7 @@ from uuid import UUID
 
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.compatibility import refusal
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import GoneSchema, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
@@ -45,18 +45,50 @@ class DirectoryRegistry:
         self._root = root
         self._entries: list[_Entry] = []
         self._texts: dict[int, str] = {}
+        self._stale: set[int] = set()
+        self._is_fresh = False
 
     def schema(self, schema_id: int, *, look_again: bool = True) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
+        if schema_id in self._stale:
+            with contextlib.suppress(Unreachable):  # what is known counts on
+                self._look_anew(schema_id)
         if schema_id not in self._texts:
-            found = [entry for entry in self._entries if entry.schema_id == schema_id]
+            found = self._of(schema_id)
             if not found and look_again:
                 self._scan()
-                found = [entry for entry in self._entries if entry.schema_id == schema_id]
+                found = self._of(schema_id)
             if not found:
                 raise UnknownSchema(schema_id, f"directory:{self._root}")
             self._texts[schema_id] = _one_meaning(found)
         return self._texts[schema_id]
+
+    def _of(self, schema_id: int) -> list[_Entry]:
+        return [entry for entry in self._entries if entry.schema_id == schema_id]
+
+    def _look_anew(self, schema_id: int) -> None:
+        if not self._is_fresh:  # one look for all of them
+            self._scan()
+        found = self._of(schema_id)
+        if not found:
+            raise GoneSchema(schema_id, f"directory:{self._root}")
+        self._texts[schema_id] = _one_meaning(found)
+        self._stale.discard(schema_id)
+
+    def origin(self, schema_id: int) -> Origin:
+        """The folders that have a file of the id; files have no tags beside them."""
+        newest: dict[str, int] = {}
+        for entry in self._of(schema_id):
+            newest[entry.subject] = max(entry.version, newest.get(entry.subject, 0))
+        return Origin(newest, (), str(schema_id))
+
+    def history(self, subject: str, version: int) -> list[Registered]:
+        """The files of a folder."""
+        return [one for one in self._listed(subject) if one.version <= version]
+
+    def refresh(self) -> None:
+        """Files are read again, once for each id."""
+        self._stale, self._is_fresh = set(self._texts), False
 
     def number(self, _guid: UUID) -> int | None:
         """Files have no GUIDs."""
@@ -95,6 +127,9 @@ class DirectoryRegistry:
     def versions(self, subject: str) -> list[Registered]:
         """Every version of a subject, oldest first."""
         self._scan()
+        return self._listed(subject)
+
+    def _listed(self, subject: str) -> list[Registered]:
         return [
             Registered(subject, entry.version, entry.schema_id, _text(entry.path))
             for entry in sorted(self._entries, key=lambda entry: entry.version)
@@ -103,7 +138,7 @@ class DirectoryRegistry:
 
     def _scan(self) -> None:
         try:
-            self._entries = sorted(_list(self._root))
+            self._entries, self._is_fresh = sorted(_list(self._root)), True
         except OSError as error:
             raise self._away(error) from None
 

@@ -7,7 +7,7 @@ whether a derived schema may follow is the question of the registry that it woul
 from collections import defaultdict
 from uuid import UUID
 
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import Origin, Registered, UnknownSchema
 
 
 class MemoryRegistry:
@@ -27,6 +27,19 @@ class MemoryRegistry:
         if not 0 < schema_id <= len(self._texts):
             raise UnknownSchema(schema_id, "memory")
         return self._texts[schema_id - 1]
+
+    def origin(self, schema_id: int) -> Origin:
+        """The subjects that have the text."""
+        text = self._texts[schema_id - 1]
+        having = {subject: texts.index(text) + 1 for subject, texts in self._subjects.items() if text in texts}
+        return Origin(having, (), str(schema_id))
+
+    def history(self, subject: str, version: int) -> list[Registered]:
+        """Versions up to this one."""
+        return self.versions(subject)[:version]
+
+    def refresh(self) -> None:
+        """Nothing of it changes."""
 
     def number(self, _guid: UUID) -> int | None:
         """No text has a GUID."""

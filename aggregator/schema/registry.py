@@ -11,7 +11,7 @@ from uuid import UUID
 
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import registry_openings, unreasoned
-from aggregator.errors import ConfigError, DeadLetterError, Reason
+from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason
 
 
 class UnknownSchema(DeadLetterError):
@@ -30,13 +30,46 @@ class UnknownSchema(DeadLetterError):
         return super().__reduce__()
 
 
+# Tags that a registry keeps beside a schema, by the path that they are kept under.
+TagPaths = tuple[tuple[str, frozenset[str]], ...]
+
+
+class GoneSchema(HoldError):
+    """The registry had a schema of this id, and has none any more."""
+
+    def __init__(self, schema_id: int, where: str) -> None:
+        super().__init__(
+            f"schema id {schema_id} was in {where}, and is not there any more",
+            hint="restore the registry as it was; what the flow holds is tried again every few minutes",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuilt like every other error of the tree."""
+        return super().__reduce__()
+
+
 class Registered(NamedTuple):
-    """One version of a subject."""
+    """One version of a subject; `tags` are those that its registry keeps beside it."""
 
     subject: str
     version: int
     schema_id: int
     text: str
+    tags: TagPaths = ()
+
+
+class Origin(NamedTuple):
+    """Where a registry has a schema.
+
+    Attributes:
+        versions: Subject to the newest version of it that has this id, deleted ones among them.
+        tags: What the registry keeps beside the schema.
+        name: What the schema is known by for ever: its id, or its GUID.
+    """
+
+    versions: Mapping[str, int]
+    tags: TagPaths
+    name: str
 
 
 class Registry(Protocol):
@@ -53,8 +86,25 @@ class Registry(Protocol):
         Raises:
             UnknownSchema: the registry answers and has no such id.
             Unreachable: the registry does not answer.
-            HoldError: the id has two meanings.
+            HoldError: the id has two meanings, or the registry had it and has it no more.
         """
+
+    def origin(self, schema_id: int) -> Origin:
+        """Where an id that `schema` has given comes from.
+
+        Raises:
+            Unreachable: the registry does not answer.
+        """
+
+    def history(self, subject: str, version: int) -> list[Registered]:
+        """Versions of a subject up to this one, oldest first; deleted ones too, others than Avro not.
+
+        Raises:
+            Unreachable: the registry does not answer.
+        """
+
+    def refresh(self) -> None:
+        """What is known may have changed: it is asked for again, and counts on while the registry does not answer."""
 
     def number(self, guid: UUID) -> int | None:
         """The id under which `schema` knows the schema of a GUID, without asking; None: this registry has no GUIDs."""

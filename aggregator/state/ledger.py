@@ -29,7 +29,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     read: with it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic
     begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their
     beginning.
-    Records of earlier versions do not say it.
+    Records of earlier versions do not say it. `schemas`: what the schema ids meant under which it has delivered.
     """
 
     incarnation: int
@@ -48,6 +48,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     first_partitions: int | None = None
     cycles: int = 0
     forged: int = 0
+    schemas: tuple[tuple[str, str], ...] = ()
 
     @property
     def position(self) -> Position:

@@ -1,7 +1,8 @@
 """The leak corpus and the fail-closed matrix through real brokers, once: edge, central, lake; then all is searched.
 
 One hub, one `run --drain`: every shape as value, as key and as header at once; every cell of the matrix that real
-traffic can make; a registry that is away on the other edge.
+traffic can make; tags beside a schema, in versions before it and behind aliases; a registry that is away on the other
+edge.
 """
 
 import json
@@ -26,6 +27,7 @@ from tests.unit.privacy.exposure import CANARY
 from tests.unit.privacy.foreign import install
 from tests.unit.privacy.kernel.drawing import MemoryRegistry
 from tests.unit.privacy.scenarios import KEEP, TOKEN
+from tests.unit.schema.double import RegistryDouble
 
 pytestmark = pytest.mark.brokers
 
@@ -34,7 +36,9 @@ VALUE, KEY, HEADER, KEPT = "canary_v8Kq1", "canary_b6Xd4", "canary_o2Ns6", "cana
 # A type change is a schema that central refuses: the flow is held, in a topic of its own.
 SHARED_CELLS = [cell for cell in CELLS if cell.fault != "type change"]
 CELL_TOPIC = {policy: f"cells{number}" for number, policy in enumerate(dict.fromkeys(c.policy for c in SHARED_CELLS))}
-DROPPED, TOKENS = "dropped", "tokens"
+DROPPED, TOKENS, INHERITED = "dropped", "tokens", "inherited"
+# Each shape is the only version of a subject of its own.
+OPENS = 'subjects: {"shape-.*": "one subject for each shape"}'
 # Per policy file: what happens to the tag, and to the topics.
 POLICIES = {
     "drop.yaml": (
@@ -45,6 +49,7 @@ POLICIES = {
             "changed": f"fields: {{kept: keep, token: {TOKEN}}}",
             "away": "fields: {kept: keep}",
             "left-out": f"fields: {{kept: keep}}, drop_record: [{{field: token, equals: {CANARY}}}]",
+            INHERITED: "key: keep, default: keep",
             **{name: policy for policy, name in CELL_TOPIC.items()},
         },
     ),
@@ -59,6 +64,8 @@ class Pipeline:
 
     Attributes:
         trial: The hub.
+        registry: Of edge eu, behind an address.
+        edge: Ids and texts of the shapes.
         said: All that its commands printed.
         produced: What must become of each record of a topic, in order: a dead letter's reason, `suppressed`, `held`, or
             None for what arrives.
@@ -66,6 +73,7 @@ class Pipeline:
     """
 
     trial: Trial
+    registry: RegistryDouble
     edge: MemoryRegistry = field(default_factory=MemoryRegistry)
     said: str = ""
     produced: dict[str, list] = field(default_factory=dict)
@@ -84,7 +92,7 @@ class Pipeline:
         """Configuration, policies and the edge's schemas."""
         trial, rules = self.trial, []
         for file, (tag, topics) in POLICIES.items():
-            lines = [f"  {self.topic(name)}: {{{policy}}}" for name, policy in topics.items()]
+            lines = [f"  {self.topic(name)}: {{{policy}, {OPENS}}}" for name, policy in topics.items()]
             head = [f"policy: {file.removesuffix('.yaml')}", "version: 1", f"tags: {{PII: {tag}}}", "topics:"]
             (trial.folder / file).write_text("\n".join([*head, *lines, ""]))
             rule = {"policy": file, "central_config": {"max.message.bytes": str(LIMIT_BYTES)}}
@@ -93,14 +101,13 @@ class Pipeline:
             rules += [{"match": "|".join(in_lake), "lake": "{topic}", **rule}] if in_lake else []
             rules += [{"match": "|".join(others), **rule}]
         trial.settings["topics"] = rules
+        trial.settings["edges"]["eu"]["schemas"] = self.registry.address
         trial.settings["edges"]["us"]["schemas"] = "directory:not-there"
         trial.settings["replication"] = {"drain_patience": "10s", "slots": 1}
         trial.write()
         shutil.rmtree(trial.folder / "schemas")
-        folder = trial.folder / "schemas" / "all"
-        folder.mkdir(parents=True)
         for number, schema in enumerate(self.edge.texts, 1):
-            (folder / f"{number}-{number}.avsc").write_text(schema)
+            self.registry.add(f"shape-{number}", schema, schema_id=number)
 
     @staticmethod
     def send(cluster, records, compression="lz4") -> None:
@@ -166,6 +173,31 @@ def _framed(pipe: Pipeline, shape, canary: str, name: str, *, shared: bool) -> b
     return frame(pipe.edge.register("edge", text), body_of(shape, canary, field=f"x_{name}", shared=shared))
 
 
+def _inherited(pipe: Pipeline) -> None:
+    """What no text tags: beside the schema, in an earlier version, behind an alias; in values, and in keys."""
+    tags = {"confluent:tags": ["PII"]}
+
+    def order(*fields):
+        shapes = [{"name": name, "type": "string", **more} for name, more in fields]
+        return json.dumps({"type": "record", "name": "Order", "fields": shapes})
+
+    for part, mark in (("value", VALUE), ("key", KEY)):
+        subject, count = f"{pipe.topic(INHERITED)}-{part}", 10_000 if part == "value" else 20_000
+        body = b"".join(bytes([2 * len(text)]) + text.encode() for text in (mark, "kept"))
+        pipe.registry.add(subject, order(("mail", tags), ("kept", {})), schema_id=count)
+        later = [
+            (order(("mail", {}), ("kept", {})), None),
+            (order(("contact", {"aliases": ["mail"]}), ("kept", {})), None),
+            (order(("who", {"aliases": ["contact"]}), ("kept", {})), {}),
+            (order(("ssn", {}), ("kept", {})), {"**.ssn": ["PII"]}),
+            (order(("number", {"aliases": ["ssn"]}), ("kept", {})), None),
+        ]
+        for at, (text, beside) in enumerate(later, count + 1):
+            pipe.registry.add(subject, text, schema_id=at, tags=beside)
+            framed = frame(at, body)
+            pipe.add(INHERITED, framed if part == "key" else None, framed if part == "value" else None)
+
+
 def _cells(pipe: Pipeline) -> None:
     for cell in SHARED_CELLS:
         parts = {"value": None, "key": None, cell.place: cell.content(pipe.edge)}
@@ -175,11 +207,20 @@ def _cells(pipe: Pipeline) -> None:
 
 
 @pytest.fixture(scope="module")
-def pipe(clusters, tmp_path_factory):
+def registry():
+    """The registry of edge eu, over real sockets."""
+    made = RegistryDouble()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def pipe(clusters, registry, tmp_path_factory):
     """A hub after its run."""
     folder = tmp_path_factory.mktemp("leaks")
-    pipe = Pipeline(Trial(clusters, folder))
+    pipe = Pipeline(Trial(clusters, folder), registry)
     _corpus(pipe)
+    _inherited(pipe)
     _cells(pipe)
     pipe.add("open", None, good(pipe.edge, KEPT))
     broken = json.loads(json.dumps(GOOD).replace('"kept", "type": "string"', '"kept", "type": "int"'))

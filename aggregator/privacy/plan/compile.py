@@ -23,7 +23,7 @@ from aggregator.privacy.plan.side_inputs import with_looks
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize, beside
-from aggregator.schema.avro import CONTAINERS, Kind, Node, parse
+from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
 # Beyond so many, equal contexts share nodes and report lines.
 MAXIMUM_PLACES = SCHEMA_PLACES.limit
@@ -39,18 +39,18 @@ class _Context(NamedTuple):
     tags: frozenset[str]
 
 
-def compile_plan(text: str, scope: Scope, today: date) -> Plan:
+def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
     """Compile a plan.
 
     Args:
-        text: The writer's schema.
+        schema: The writer's: its text, or what was read of it together with the tags that it inherits.
         scope: What the policy says about the topic.
         today: Decides which `keep` has expired.
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported.
     """
-    compiler = _Compiler(text, scope, today)
+    compiler = _Compiler(parse(schema) if isinstance(schema, str) else schema, scope, today)
     try:
         root = compiler.visit(_Context(compiler.schema.root, compiler.matcher.start, frozenset(), frozenset()), "")
     except RecursionError:
@@ -63,8 +63,8 @@ def compile_plan(text: str, scope: Scope, today: date) -> Plan:
     seen = {look.path for look in looks}
     lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
-    schema = derive(compiler.schema, nodes, root, calls, scope.policy)
-    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, schema, looks, tuple(compiler.rows))
+    derived = derive(compiler.schema, nodes, root, calls, scope.policy)
+    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, derived, looks, tuple(compiler.rows))
 
 
 def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
@@ -79,12 +79,12 @@ def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
 class _Compiler:
     """Walks schema and patterns together; every node gets its number before its children."""
 
-    def __init__(self, text: str, scope: Scope, today: date) -> None:
+    def __init__(self, schema: Schema, scope: Scope, today: date) -> None:
         self.scope = scope
         self.today = today
-        self.schema = parse(text)
+        self.schema = schema
         self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
-        for path in scope.looked_at:
+        for path in (*scope.looked_at, *scope.lifts):
             self.matcher.tell_apart(paths.steps(path))
         self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
         self.nodes: list[PlanNode] = []
@@ -103,6 +103,7 @@ class _Compiler:
             return shared
         here = self.matcher.matched(at.alive)
         tags = at.tags if node.tags <= at.tags else at.tags | node.tags
+        tags |= self.inherited(node.inherited, path)
         self.afford(path, tags)
         if node.kind not in CONTAINERS or (node.kind is Kind.RECORD and not node.fields):
             return self.leaf(leaf_of(node), at._replace(rules=at.rules | here, tags=tags), path)
@@ -119,7 +120,12 @@ class _Compiler:
         match node.kind:
             case Kind.RECORD:
                 return tuple(
-                    self.step(inside._replace(node=item.node, tags=inside.tags | item.tags), path, item.name)
+                    self.step(
+                        inside._replace(node=item.node, tags=inside.tags | item.tags),
+                        path,
+                        item.name,
+                        item.inherited,
+                    )
                     for item in node.fields
                 )
             case Kind.UNION:
@@ -132,8 +138,14 @@ class _Compiler:
                     self.step(inside._replace(node=node.children[0]), path, paths.VALUES),
                 )
 
-    def step(self, inside: _Context, path: str, step: str) -> int:
-        return self.visit(inside._replace(alive=self.matcher.advance(inside.alive, step)), paths.join(path, step))
+    def step(self, inside: _Context, path: str, step: str, inherited: frozenset[str] = frozenset()) -> int:
+        way = paths.join(path, step)
+        tags = inside.tags | self.inherited(inherited, way)
+        return self.visit(inside._replace(alive=self.matcher.advance(inside.alive, step), tags=tags), way)
+
+    def inherited(self, tags: frozenset[str], path: str) -> frozenset[str]:
+        """Tags of earlier versions, but those that the policy lifts at this very place."""
+        return tags - self.scope.lifts.get(path, frozenset()) if tags else tags
 
     def branch(self, inside: _Context, path: str) -> int:
         """A branch has no step of its own; a null beside others says nothing that the others do not."""

@@ -6,7 +6,7 @@ value, and the hash depends on the meaning of the file only, not on its order or
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -49,6 +49,12 @@ def _path(value: str) -> str:
     return value
 
 
+def _place(value: str) -> str:
+    if not {paths.ANY, paths.ANY_DEPTH}.isdisjoint(paths.steps(value)):
+        raise ValueError("a tag is lifted by the name of its field, not by a wildcard")
+    return value
+
+
 def _pattern(value: str) -> str:
     full_matches(value, [])
     return value
@@ -85,6 +91,35 @@ def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(value)))
 
 
+Reasoned = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Lift(Model):
+    """Tags that earlier versions gave a field, and that do not hold for it: what says so, and who.
+
+    Attributes:
+        tags: Their names.
+        reason: Why the field is not what they say.
+        owner: Who answers for it.
+    """
+
+    tags: Annotated[tuple[str, ...], AfterValidator(_each_once), Field(min_length=1)]
+    reason: Reasoned
+    owner: Reasoned
+
+
+class Reissue(Model):
+    """A schema id that means another schema than before, and may.
+
+    Attributes:
+        fingerprint: Of what it means now, as the held flow names it.
+        reason: Why it does.
+    """
+
+    fingerprint: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    reason: Reasoned
+
+
 class TopicPolicy(Model):
     """What happens on the topics that one pattern matches.
 
@@ -96,6 +131,9 @@ class TopicPolicy(Model):
         default: For leaves that neither a tag nor a path names; None leaves it to the policy's.
         value_format: `avro` (the default), or `json`: values without a schema, of which only what a path names is left.
         drop_record: Conditions; a record that meets any of them is left out, and counted.
+        subjects: Pattern of further subjects whose schemas records may have, to the reason.
+        lifts: Path to the tags that it inherits from earlier versions, and that do not hold.
+        reissued: `value/<id>` or `key/<id>` to what the id means since its registry was rebuilt.
     """
 
     key: Annotated[Rule, AfterValidator(_of_key)] | None = None
@@ -105,6 +143,11 @@ class TopicPolicy(Model):
     default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
     value_format: ValueFormat | None = None
     drop_record: tuple[Condition, ...] = ()
+    subjects: dict[Annotated[str, AfterValidator(_pattern)], Reasoned] = Field(default_factory=dict)
+    lifts: dict[Annotated[str, AfterValidator(_place)], Lift] = Field(default_factory=dict)
+    reissued: dict[Annotated[str, StringConstraints(pattern=r"^(key|value)/[0-9a-f-]{1,36}$")], Reissue] = Field(
+        default_factory=dict
+    )
 
     @model_validator(mode="after")
     def _names_are_written(self) -> Self:
@@ -121,10 +164,10 @@ class TopicPolicy(Model):
                 )
         return self
 
-    @field_validator("headers", "fields", "drop_record", mode="before")
+    @field_validator("headers", "fields", "drop_record", "subjects", "lifts", "reissued", mode="before")
     @classmethod
     def _nothing_written(cls, value: Any, info: ValidationInfo) -> Any:
-        empty: Any = {} if info.field_name == "fields" else ()
+        empty: Any = () if info.field_name in ("headers", "drop_record") else {}
         return empty if value is None else value
 
 
@@ -138,6 +181,33 @@ class TopicView(Model):
     default: Rule
     value_format: ValueFormat
     drop_record: tuple[Condition, ...]
+    subjects: tuple[tuple[str, ...], ...] = ()
+    lifts: tuple[tuple[str, frozenset[str]], ...] = ()
+    reissued: tuple[tuple[str, str], ...] = ()
+
+    def opens(self, subject: str) -> bool:
+        """Whether records of the topic may have schemas of this further subject: all patterns that match it say so."""
+        return bool(self.subjects) and all(
+            any(full_matches(pattern, [subject])[0] for pattern in patterns) for patterns in self.subjects
+        )
+
+
+# Keys of a topic that its hash leaves out where they are empty.
+_LATER = ("subjects", "lifts", "reissued")
+
+
+def _lifted(found: Sequence[TopicPolicy]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """What all patterns lift that match a topic."""
+    said = {(path, tag) for item in found for path, lift in item.lifts.items() for tag in lift.tags}
+    shared: dict[str, set[str]] = {}
+    for path, tag in sorted(said):
+        if all(path in item.lifts and tag in item.lifts[path].tags for item in found):
+            shared.setdefault(path, set()).add(tag)
+    return tuple((path, frozenset(tags)) for path, tags in shared.items())
+
+
+def _fingerprints(item: TopicPolicy) -> dict[str, str]:
+    return {name: reissue.fingerprint for name, reissue in item.reissued.items()}
 
 
 class Policy(Model):
@@ -159,7 +229,12 @@ class Policy(Model):
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical form, in hex."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        meaning = self.model_dump(mode="json")
+        for topic in meaning["topics"].values():
+            for name in _LATER:
+                if not topic[name]:  # a policy that says nothing of it has the hash that it always had
+                    del topic[name]
+        canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def __hash__(self) -> int:
@@ -183,6 +258,9 @@ class Policy(Model):
             default=most_restrictive([item.default or self.default for item in found] or [self.default]),
             value_format=self._one(topic, "value formats", "value_format", value_formats) or "avro",
             drop_record=tuple(condition for item in found for condition in item.drop_record),
+            subjects=tuple(tuple(sorted(item.subjects)) for item in found),
+            lifts=_lifted(found),
+            reissued=tuple(pair for item in found for pair in sorted(_fingerprints(item).items())),
         )
 
     def _one(self, topic: str, what: str, name: str, said: Collection[T | None]) -> T | None:

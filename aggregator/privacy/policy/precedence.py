@@ -7,6 +7,7 @@ wildcard. A wildcard without a reason takes no less than the tag does, and an un
 
 from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import NamedTuple
 
 from aggregator.privacy.policy import paths
@@ -69,6 +70,7 @@ class Scope(NamedTuple):
         default: For leaves without tag and path.
         closed: For undeclared tags and expired rules; never `keep`.
         looks: Paths of fields that conditions on whole records ask for.
+        lifts: Path to inherited tags that do not hold there.
     """
 
     topic: str
@@ -78,6 +80,7 @@ class Scope(NamedTuple):
     default: AnyRule
     closed: AnyRule
     looks: tuple[str, ...] = ()
+    lifts: Mapping[str, frozenset[str]] = MappingProxyType({})
 
     @property
     def looked_at(self) -> frozenset[str]:
@@ -163,7 +166,7 @@ def value_scope(policy: Policy, topic: str) -> Scope:
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
     looks = sorted({path for condition in view.drop_record for path in condition.fields()})
-    return _scope(policy, topic, rules, view.default)._replace(looks=tuple(looks))
+    return _scope(policy, topic, rules, view.default)._replace(looks=tuple(looks), lifts=dict(view.lifts))
 
 
 def json_scope(scope: Scope) -> Scope:

@@ -60,7 +60,7 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
         before = moving.position
         for piece in moving.pieces(chunk(offsets)):
             taken += piece.offsets
-            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0)
+            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
         moving.reach(offsets[-1] + 1)
         assert moving.position >= before
     assert taken == sorted(set(taken))
@@ -82,7 +82,7 @@ def test_a_leader_epoch_goes_as_far_as_was_read():
     moving = flow((Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(9, 20))))
     for piece in moving.pieces(chunk(range(4))):
         assert piece.leader_epoch == 7
-        moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0)
+        moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
     moving.reach(4, 7)
     assert moving.cursor.start == Start(4, 7)
     moving.reach(6, 7)

@@ -10,9 +10,12 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
-from aggregator.privacy.strip import Batch
+from aggregator.privacy.strip import Batch, Meaning
+from aggregator.replicate.meanings import remembered
+from aggregator.schema.registry import Origin, Registered
 from aggregator.schema.wire import frame
 from tests.canary import recognised
 from tests.reference.reference import ReferenceStrip
@@ -49,6 +52,33 @@ class Away(MemoryRegistry):
 
     def schema(self, schema_id, *, look_again=True):
         raise Unreachable("the registry does not answer")
+
+
+class Versioned(MemoryRegistry):
+    """A registry with one subject, in which tags lie in the first version, behind aliases, and beside the last one."""
+
+    SUBJECT = "orders-value"
+
+    def __init__(self):
+        super().__init__()
+        tags = {"confluent:tags": ["PII"]}
+        fields = [("mail", tags), ("mail", {}), ("who", {"aliases": ["mail"]}), ("who", {"type": ["null", "string"]})]
+        for name, more in [*fields, ("ssn", {})]:
+            shapes = [{"name": name, "type": "string", **more}, {"name": "kept", "type": "string"}]
+            self.register(self.SUBJECT, json.dumps({"type": "record", "name": "R", "fields": shapes}))
+
+    def origin(self, schema_id):
+        beside = (("**.ssn", frozenset(["PII"])),) if schema_id == len(self.texts) else ()
+        return Origin({self.SUBJECT: schema_id}, beside, str(schema_id))
+
+    def history(self, subject, version):
+        return [Registered(subject, n, n, text) for n, text in enumerate(self.texts[:version], 1)]
+
+
+class Foreign(Versioned):
+    """The same, and none of it is the topic's."""
+
+    SUBJECT = "customers-value"
 
 
 class Strict(MemoryRegistry):
@@ -125,6 +155,39 @@ def _refused() -> list[str]:
     return [f"delivered under a schema that central refuses: {done.counts}"]
 
 
+def _heritage() -> Iterator[str]:
+    """What no text tags, but another version does, or the registry beside it."""
+    registry = Versioned()
+    text = long_bytes(len(RAW)) + RAW
+    bodies = [(b"\2" if number == 4 else b"") + text + b"\2k" for number in range(1, 6)]
+    values = [frame(number, body) for number, body in enumerate(bodies, 1)]
+    done = deliver(
+        topic("policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {default: keep}}\n", registry), values
+    )
+    yield from recognised(done.raw(), TRACES)
+    if len(done.central) != len(values):
+        yield f"counted {done.counts}"
+
+
+def _foreign_subject() -> list[str]:
+    strip = topic("policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n", Foreign())
+    try:
+        done = deliver(strip, [frame(2, long_bytes(len(RAW)) + RAW + b"\2k")])
+    except HoldError:
+        return []
+    return [f"delivered under a schema of another topic: {done.counts}"]
+
+
+def _another_meaning() -> list[str]:
+    try:
+        remembered(
+            (("value/7", "a"),), {"value/7": Meaning("b", "s", accepted=False)}, EdgePartition("eu", "orders", 0)
+        )
+    except HoldError:
+        return []
+    return ["delivered under an id that means another schema than before"]
+
+
 def _failing_operators() -> Iterator[str]:
     """Foreign code that raises, answers too little, or something else: its own record is dead, the next one arrives."""
     for name in ("picky", "mute", "odd"):
@@ -151,6 +214,9 @@ CHECKS: dict[str, Callable[[], object]] = {
     "failing operators": _failing_operators,
     "registry away": _away,
     "refused by central": _refused,
+    "heritage": _heritage,
+    "a schema of another subject": _foreign_subject,
+    "an id that means another schema": _another_meaning,
     "hostile bytes, reference": lambda: _hostile(ReferenceStrip),
     "hostile bytes, kernel": lambda: _hostile(KernelStrip),
     "scenarios": lambda: _scenarios(KernelStrip),

@@ -10,7 +10,9 @@ DELIVERY = "aggregator.replicate.delivery"
 DERIVED = "aggregator.privacy.plan.derived"
 DISTINCT = "aggregator.privacy.distinct"
 GUARD = "aggregator.privacy.guard"
+HERITAGE = "aggregator.schema.heritage"
 KEYS = "aggregator.privacy.keys"
+MEANINGS = "aggregator.replicate.meanings"
 OPENING = "aggregator.privacy.policy.parameters.opening"
 POLICY = "aggregator.privacy.policy.file"
 PRECEDENCE = "aggregator.privacy.policy.precedence"
@@ -18,6 +20,7 @@ PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
 RULES = "aggregator.privacy.policy.rules"
 SETTLE = "aggregator.privacy.plan.containers"
+SUBJECTS = "aggregator.privacy.subjects"
 STRENGTH = "aggregator.privacy.policy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
@@ -261,8 +264,8 @@ RECORDS = [
     _one(
         "an unknown schema rejects",
         PROGRAMS,
-        "                parts.append(refused(members, program))\n",
-        f"                parts.append((members, {_COPY.format('members')}))\n",
+        "            parts.append(refused(members, program))\n",
+        f"            parts.append((members, {_COPY.format('members')}))\n",
     ),
     _one(
         "another first byte rejects",
@@ -296,8 +299,48 @@ SCHEMAS = [
     _one(
         "the schema: texts of the writer",
         COMPILE,
-        "schema = derive(compiler.schema, nodes, root, calls, scope.policy)",
-        "schema = text",
+        "derived = derive(compiler.schema, nodes, root, calls, scope.policy)",
+        "derived = __import__('json').dumps(repr(compiler.schema))",
+    ),
+]
+
+HERITAGES = [
+    _one(
+        "tags of earlier versions",
+        PROGRAMS,
+        "schema = with_heritage(text, origin.tags, others)",
+        "schema = with_heritage(text, origin.tags, [])",
+    ),
+    _one(
+        "tags beside the schema",
+        PROGRAMS,
+        "schema = with_heritage(text, origin.tags, others)",
+        "schema = with_heritage(text, (), others)",
+    ),
+    Mutant(
+        "aliases of fields",
+        [
+            (HERITAGE, "_onwards(places, (item.name, *item.aliases))", "_onwards(places, (item.name,))"),
+            (HERITAGE, "for field in (item.name, *item.aliases):", "for field in (item.name,):"),
+        ],
+    ),
+    _one(
+        "inherited tags of a field",
+        COMPILE,
+        "tags = inside.tags | self.inherited(inherited, way)",
+        "tags = inside.tags",
+    ),
+    _one(
+        "only the topic's subjects count",
+        SUBJECTS,
+        "        if found:\n",
+        "        if True:\n            found = list(origin.versions)\n",
+    ),
+    _one(
+        "an id means what it meant",
+        MEANINGS,
+        "if fingerprint != meaning.fingerprint and not meaning.accepted:",
+        "if False:",
     ),
 ]
 
@@ -391,4 +434,16 @@ LETTERS = [
     _one("what is dead is not counted as delivered", CURSOR, "len(chunk) - dead - suppressed", "len(chunk)"),
 ]
 
-MUTANTS = [*PRECEDENCES, *EXPIRIES, *WALKS, *MACHINES, *RECORDS, *SCHEMAS, *OPERATORS, *CONDITIONS, *JSON, *LETTERS]
+MUTANTS = [
+    *PRECEDENCES,
+    *EXPIRIES,
+    *WALKS,
+    *MACHINES,
+    *RECORDS,
+    *SCHEMAS,
+    *HERITAGES,
+    *OPERATORS,
+    *CONDITIONS,
+    *JSON,
+    *LETTERS,
+]

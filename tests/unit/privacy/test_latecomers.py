@@ -11,7 +11,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.misses import Misses
-from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.registry import Origin, UnknownSchema
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
@@ -48,6 +48,9 @@ class LateRegistry(MemoryRegistry):
             return ORDER
         self.misses.add(schema_id, self.now_s, self.far_s)
         raise UnknownSchema(schema_id, "far")
+
+    def origin(self, schema_id):
+        return Origin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
 
 
 @pytest.fixture(params=[ReferenceStrip, KernelStrip])

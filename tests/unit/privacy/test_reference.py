@@ -235,9 +235,9 @@ def test_every_bad_record_has_its_reason_and_the_rest_is_delivered(both):
 def test_an_unknown_id_is_asked_for_again(both):
     """A schema that appears is used in the next batch, without restart."""
     strip = both.topic(KEEP_ALL)
-    both.edge.register("a", '"string"')
+    both.edge.register("orders-value", '"string"')
     assert strip.strip(_batch([frame(2, b"\2")])).rejected == {0: Rejection(Reason.UNKNOWN_SCHEMA, 2)}
-    both.edge.register("a", '"int"')
+    both.edge.register("orders-value", '"int"')
     assert strip.strip(_batch([frame(2, b"\2")])).rejected == {}
 
 

@@ -5,7 +5,7 @@ import json
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from aggregator.schema.avro import parse
 from aggregator.schema.compatibility import reads
@@ -21,6 +21,7 @@ class RegistryDouble:
         level: `BACKWARD` or `NONE`.
         asked: Method and path of every request.
         guids: GUID to id.
+        deleted: Subject and number of versions that were deleted, and not for good.
     """
 
     def __init__(self, certificate=None):
@@ -31,6 +32,7 @@ class RegistryDouble:
         self.schemas = {}
         self.subjects = {}
         self.guids = {}
+        self.deleted = set()
         self.released = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -51,10 +53,13 @@ class RegistryDouble:
             self._thread.join()
             self._server.server_close()
 
-    def add(self, subject, text, *, kind="AVRO", references=(), schema_id=None):
-        """Register from the side, without any check."""
+    def add(self, subject, text, *, kind="AVRO", references=(), schema_id=None, tags=None, rules=None):
+        """Register from the side, without any check; what is kept beside a schema makes it another one."""
+        schema = {"schema": text, "schemaType": kind, "references": list(references)}
+        schema |= {"metadata": {"tags": tags}} if tags is not None else {}
+        schema |= {"ruleSet": {"domainRules": rules}} if rules is not None else {}
         with self._lock:
-            return self._add(subject, {"schema": text, "schemaType": kind, "references": list(references)}, schema_id)
+            return self._add(subject, schema, schema_id)
 
     def _add(self, subject, schema, schema_id=None):
         ids = [known for known, other in self.schemas.items() if other == schema]
@@ -65,7 +70,24 @@ class RegistryDouble:
             versions.append(schema_id)
         return schema_id
 
-    def answer(self, method, path, body):
+    def rebuild(self):
+        """Lose everything, as a registry does whose topic was lost."""
+        with self._lock:
+            self.schemas, self.subjects, self.guids, self.deleted = {}, {}, {}, set()
+
+    def _numbers(self, subject, *, deleted):
+        count = len(self.subjects.get(subject, []))
+        return [number for number in range(1, count + 1) if deleted or (subject, number) not in self.deleted]
+
+    def _homes(self, schema_id, *, deleted):
+        return [
+            {"subject": subject, "version": number}
+            for subject, ids in self.subjects.items()
+            for number in self._numbers(subject, deleted=deleted)
+            if ids[number - 1] == schema_id
+        ]
+
+    def answer(self, method, path, body, *, deleted=False):
         """Status and JSON of one request."""
         parts = [unquote(part) for part in path.strip("/").split("/")]
         with self._lock:
@@ -73,16 +95,22 @@ class RegistryDouble:
                 case ["GET", "schemas", "ids", number]:
                     schema = self.schemas.get(int(number))
                     return (200, schema) if schema else _missing(40403)
+                case ["GET", "schemas", "ids", number, "versions"]:
+                    known = int(number) in self.schemas
+                    return (200, self._homes(int(number), deleted=deleted)) if known else _missing(40403)
+                case ["GET", "schemas", "guids", guid, "ids"]:
+                    found = self.guids.get(guid)
+                    return (200, [{"context": ".", "id": found}]) if found in self.schemas else _missing(40403)
                 case ["GET", "schemas", "guids", guid]:
                     schema = self.schemas.get(self.guids.get(guid))
                     return (200, schema) if schema else _missing(40403)
                 case ["GET", "subjects"]:
                     return 200, list(self.subjects)
                 case ["GET", "subjects", subject, "versions"]:
-                    found = self.subjects.get(subject)
-                    return (200, list(range(1, len(found) + 1))) if found else _missing(40401)
+                    found = self._numbers(subject, deleted=deleted)
+                    return (200, found) if found else _missing(40401)
                 case ["GET", "subjects", subject, "versions", version]:
-                    return self._version(subject, version)
+                    return self._version(subject, version, deleted=deleted)
                 case ["POST", "subjects", subject]:
                     return self._lookup(subject, body)
                 case ["POST", "subjects", subject, "versions"]:
@@ -94,12 +122,12 @@ class RegistryDouble:
                     return (200, {"is_compatible": self._follows(subject, body)}) if found else _missing(40402)
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _version(self, subject, version):
-        found = self.subjects.get(subject, [])
-        number = len(found) if version == "latest" else int(version)
-        if not 0 < number <= len(found):
+    def _version(self, subject, version, *, deleted):
+        found = self._numbers(subject, deleted=deleted)
+        number = max(found, default=0) if version == "latest" else int(version)
+        if number not in found:
             return _missing(40402 if found else 40401)
-        schema_id = found[number - 1]
+        schema_id = self.subjects[subject][number - 1]
         return 200, {"subject": subject, "version": number, "id": schema_id, **self.schemas[schema_id]}
 
     def _lookup(self, subject, body):
@@ -133,7 +161,7 @@ def _handler(double):
             self.serve(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def serve(self, body):
-            path = urlsplit(self.path).path
+            path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
             double.asked.append(f"{self.command} {path}")
             expected = double.user and f"Basic {base64.b64encode(double.user.encode()).decode()}"
             if double.fault == "slow":
@@ -147,7 +175,7 @@ def _handler(double):
             elif isinstance(double.fault, int):
                 self.tell(double.fault, {"error_code": double.fault * 100 + 1, "message": "scripted"})
             else:
-                self.tell(*double.answer(self.command, path, body))
+                self.tell(*double.answer(self.command, path, body, deleted=query.get("deleted") == ["true"]))
 
         def tell(self, status, answer):
             self.write(status, json.dumps(answer).encode())

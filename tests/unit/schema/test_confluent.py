@@ -296,10 +296,10 @@ def test_a_refusal_at_registration_holds_the_flow(double, registry, status):
     registry.register("a", '"string"')
     real = double.answer
 
-    def answer(method, path, body):
+    def answer(method, path, body, **more):
         if method == "POST" and path.startswith("/subjects/a/versions"):
             return status, {"error_code": 42201, "message": CANARY}
-        return real(method, path, body)
+        return real(method, path, body, **more)
 
     double.answer = answer
     with pytest.raises(HoldError) as caught:

@@ -78,7 +78,10 @@ def test_both_formats_become_the_first_in_one_batch(known, make):
     assert out.values[0] == out.values[1] == out.values[3] == frame(split(out.values[0])[0], b"\2")
     assert out.values[2] is None
     assert out.headers == [[], [("traceparent", b"t")], [("traceparent", b"t")], []]
-    assert [path for path in known.asked if "guids" in path] == [f"GET /schemas/guids/{GUID}"]
+    assert [path for path in known.asked if "guids" in path] == [
+        f"GET /schemas/guids/{GUID}",
+        f"GET /schemas/guids/{GUID}/ids",
+    ]
 
 
 def test_a_header_counts_before_the_first_bytes(known, make):

@@ -12,7 +12,7 @@ from datetime import date
 
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Registered, UnknownSchema
+from aggregator.schema.registry import Origin, Registered, UnknownSchema
 from aggregator.schema.wire import frame
 
 TODAY = date(2026, 11, 1)
@@ -61,11 +61,25 @@ _NOT_TEXT = (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"abc\x
 _NUMBERS = (0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 42)
 
 
+TOPICS = ("orders", "t", "visits")
+
+
 class MemoryRegistry:
-    """A registry without a disk."""
+    """A registry without a disk, whose schemas are those of all topics that are in TOPICS."""
 
     def __init__(self):
         self.texts = []
+
+    def origin(self, schema_id):
+        """See the port."""
+        return Origin({f"{topic}-{part}": schema_id for topic in TOPICS for part in ("key", "value")}, (), "")
+
+    def history(self, subject, version):
+        """See the port."""
+        return []
+
+    def refresh(self):
+        """See the port."""
 
     def schema(self, schema_id, *, look_again=True):
         """See the port."""

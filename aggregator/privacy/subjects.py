@@ -1,0 +1,64 @@
+"""Which subjects of a registry a topic's schemas may come from.
+
+Invariant: an id counts only under a subject of its topic: `<topic>-value` or `<topic>-key` (TopicNameStrategy), or
+`<topic>-<record>` (TopicRecordNameStrategy). Whoever else can register a schema decides nothing about the topic, unless
+its policy opens the subject, with a reason. Pure.
+Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from aggregator.errors import HoldError
+from aggregator.privacy.strip import Meaning
+from aggregator.schema.registry import Origin
+
+Part = Literal["key", "value"]
+_SHOWN = 3
+
+
+class Subjects(NamedTuple):
+    """Those of one topic's keys, or of its values.
+
+    Attributes:
+        topic: Edge topic.
+        part: Which of the two.
+        opens: Whether the policy opens a further subject.
+        reissued: `key/<id>` or `value/<id>` to the fingerprint of what the policy lets it mean.
+    """
+
+    topic: str
+    part: Part
+    opens: Callable[[str], bool]
+    reissued: Mapping[str, str] = MappingProxyType({})
+
+    def meaning(self, origin: Origin, subject: str, fingerprint: str) -> tuple[str, Meaning]:
+        """What an id is called in the memory of a flow, and what it means."""
+        name = f"{self.part}/{origin.name}"
+        return name, Meaning(fingerprint, subject, self.reissued.get(name) == fingerprint)
+
+    def bound(self, schema_id: int, origin: Origin, record: str) -> list[str]:
+        """The subjects of the topic that have an id.
+
+        Args:
+            schema_id: From a record.
+            origin: Where the registry has it.
+            record: Full name of its record; empty where it is none.
+
+        Raises:
+            HoldError: none has it.
+        """
+        own = {f"{self.topic}-{self.part}", *([f"{self.topic}-{record}"] if record else [])}
+        found = [subject for subject in sorted(origin.versions) if subject in own or self.opens(subject)]
+        if found:
+            return found
+        others = sorted(origin.versions)
+        told = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+        raise HoldError(
+            f"schema id {schema_id} is no {self.part} schema of topic {self.topic}: the registry has it under "
+            f"{told or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
+            hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
+            f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "
+            f'{{"{others[0] if others else "<subject>"}": "<reason>"}}',
+        )

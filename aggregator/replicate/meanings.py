@@ -1,0 +1,50 @@
+"""What schema ids meant when a flow delivered under them, compared before it delivers under them again.
+
+Invariant: pure. An id that means another schema, or other tags, than before is delivered under only where the policy
+says so by its fingerprint; the memory lies in the flow's ledger record and commits with the records.
+"""
+
+from collections.abc import Mapping
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import HoldError
+from aggregator.privacy.strip import Meaning
+
+# More ids than a flow meets between two deployments of its producers; a record of the ledger stays small.
+_MOST = 128
+
+Meanings = tuple[tuple[str, str], ...]
+
+
+def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartition) -> Meanings:
+    """What the flow has delivered under, after one more batch.
+
+    Args:
+        known: Key or value and id, each with its fingerprint, the newest last.
+        met: What the batch has.
+        source: The flow.
+
+    Raises:
+        HoldError: an id means something else than before.
+    """
+    before = dict(known)
+    for name, meaning in met.items():
+        fingerprint = before.get(name, meaning.fingerprint)
+        if fingerprint != meaning.fingerprint and not meaning.accepted:
+            raise _another(name, fingerprint, meaning, source)
+    fresh = {name: meaning.fingerprint for name, meaning in met.items() if before.get(name) != meaning.fingerprint}
+    if not fresh:
+        return known
+    return (*((name, one) for name, one in known if name not in fresh), *fresh.items())[-_MOST:]
+
+
+def _another(name: str, before: str, meaning: Meaning, source: EdgePartition) -> HoldError:
+    part, _, schema_id = name.partition("/")
+    return HoldError(
+        f"schema id {schema_id}, a {part} schema of topic {source.topic} (subject {meaning.subject}), is another "
+        "schema, or has other tags, than when this flow delivered under it: "
+        f"fingerprint {meaning.fingerprint} now, {before} then",
+        hint="restore the registry as it was, its deleted versions too; if the records from here on are written under "
+        f"what the id means now, say so in the policy, under the topic: reissued: {{{name}: {{fingerprint: "
+        f'"{meaning.fingerprint}", reason: "<why>"}}}}',
+    )

@@ -1,0 +1,84 @@
+"""What Confluent's REST API says of one schema, read from its JSON.
+
+Invariant: only what is of the expected type is taken; anything else raises `ValueError`, which says nothing of it.
+Confluent-kafka's own reader can not take a schema with `metadata.tags`: it hashes lists.
+Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.schema.registry import TagPaths
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One answer.
+
+    Attributes:
+        text: The schema.
+        kind: `AVRO`, or another type.
+        references: Subject and version of each schema that it names.
+        tags: `metadata.tags`; a rule set's tags choose among these, and give none.
+        version: Of its subject; 0 where the answer is about an id.
+        schema_id: 0 where the answer does not say it.
+    """
+
+    text: str
+    kind: str
+    references: tuple[tuple[str, int], ...]
+    tags: TagPaths
+    version: int
+    schema_id: int
+
+
+def entry(answer: Any) -> Entry:
+    """Read an answer.
+
+    Raises:
+        ValueError: it is none about a schema.
+    """
+    found = _of(dict, answer)
+    references = [_of(dict, one) for one in _of(list, found.get("references") or [])]
+    beside = _of(dict, _of(dict, found.get("metadata") or {}).get("tags") or {})
+    return Entry(
+        _of(str, found.get("schema")),
+        _of(str, found.get("schemaType") or "AVRO"),
+        tuple((_of(str, one.get("subject")), _of(int, one.get("version"))) for one in references),
+        tuple(sorted((_of(str, path), _names(tags)) for path, tags in beside.items())),
+        _of(int, found.get("version") or 0),
+        _of(int, found.get("id") or 0),
+    )
+
+
+def homes(answer: Any) -> Mapping[str, int]:
+    """Subject to its newest version, of the versions that have an id.
+
+    Raises:
+        ValueError: it is no answer about versions.
+    """
+    newest: dict[str, int] = {}
+    for one in _of(list, answer):
+        subject, version = _of(str, _of(dict, one).get("subject")), _of(int, one.get("version"))
+        newest[subject] = max(version, newest.get(subject, 0))
+    return newest
+
+
+def numbers(answer: Any, key: str = "") -> list[int]:
+    """A list of numbers, or of objects that have one under `key`.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return [_of(int, _of(dict, one).get(key) if key else one) for one in _of(list, answer)]
+
+
+def _names(tags: Any) -> frozenset[str]:
+    return frozenset(_of(str, tag) for tag in _of(list, tags))
+
+
+def _of(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"no {kind.__name__}")  # noqa: TRY004 - of an answer, and not of an argument
+    return value

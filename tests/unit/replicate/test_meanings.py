@@ -1,0 +1,201 @@
+"""A schema id that means something else than before: held by name, whoever rebuilt the registry, and opened by name."""
+
+import json
+import random
+
+import pytest
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import HoldError
+from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.log import LogRecord
+from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.strip import Meaning
+from aggregator.replicate.cycles import Cycles
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import remembered
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.registry import open_registry
+from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord, decode
+from tests.unit.schema.double import RegistryDouble
+
+SOURCE = EdgePartition("eu", "orders", 0)
+CANARY = "canary_m3Wq8"
+
+
+def schema(*names, tags=()):
+    """A record's text."""
+    return json.dumps({"type": "record", "name": "R", "fields": [
+        {"name": name, "type": "string", **({"confluent:tags": ["PII"]} if name in tags else {})} for name in names
+    ]})  # fmt: skip
+
+
+class _Log:
+    """A transaction in memory."""
+
+    def __init__(self):
+        self.values = []
+
+    def produce_all(self, _topic, _partition, records):
+        """Whole records."""
+        self.values += [value for _, value, *_ in records]
+
+
+@pytest.fixture
+def double():
+    """An edge's registry."""
+    made = RegistryDouble()
+    yield made
+    made.close()
+
+
+class Hub:
+    """One flow over epochs and restarts: its ledger record lasts, and a worker's registry while it runs."""
+
+    def __init__(self, double):
+        self.address = double.address
+        self.registry, self.central = open_registry(double.address), MemoryRegistry()
+        self.entry, self.offset, self.log = LedgerRecord(0, "id", 0, 1, 0), 0, _Log()
+
+    def restart(self):
+        """Another process: what the registry said is forgotten, the ledger record is read."""
+        self.registry = open_registry(self.address)
+        self.entry = decode(LogRecord(0, 0, "eu/orders/0", self.entry.encode()), "h.ledger")
+
+    def epoch(self, *values, topic="default: keep", place="value"):
+        """Deliver in a fresh epoch."""
+        self.registry.refresh()
+        strip = KernelStrip(
+            policy=parse_policy(f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{{topic}}}}}\n"),
+            edge_topic="orders", central_topic="eu.orders", edge_registry=self.registry,
+            central_registry=self.central, keys={},
+        )  # fmt: skip
+        plan = FlowPlan(SOURCE, self.entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000))
+        flow, size = Flow(plan, self.entry, persisted=True), len(values)
+        contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
+        offsets = list(range(self.offset, self.offset + size))
+        chunk = Chunk("orders", 0, *contents, [None] * size, [0] * size, offsets)
+        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
+            self.log, flow, chunk, lambda: None, now_ms=1_700_000_000_000
+        )
+        self.entry, self.offset = flow.cursor.entry, self.offset + size
+
+
+def text(*words):
+    """A record of strings."""
+    return b"".join(bytes([2 * len(word)]) + word.encode() for word in words)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("part", ["value", "key"])
+def test_a_rebuilt_registry_holds_the_flow(double, part, restarted):
+    """The id decodes and nothing of it is tagged any more: the reason names id, topic, subject and the next step."""
+    subject, topic = f"orders-{part}", "key: keep, default: keep"
+    number = double.add(subject, schema("ssn", "kept", tags=["ssn"]), schema_id=7)
+    hub, value = Hub(double), frame(number, text(CANARY, "yes"))
+    hub.epoch(value, topic=topic, place=part)
+    double.rebuild()
+    double.add(subject, schema("ssn", "kept"), schema_id=7)
+    if restarted:
+        hub.restart()
+    with pytest.raises(HoldError, match=rf"schema id 7, a {part} schema of topic orders \(subject {subject}\)") as held:
+        hub.epoch(value, topic=topic, place=part)
+    assert "restore the registry" in held.value.hint
+    assert f"reissued: {{{part}/7: " in held.value.hint
+    assert all(CANARY.encode() not in one for one in hub.log.values if one)
+
+
+def test_a_tag_that_was_lost_with_an_older_version_holds_the_flow(double):
+    """The id is what it was, and what it inherited is gone."""
+    double.add("orders-value", schema("ssn", "kept", tags=["ssn"]), schema_id=6)
+    double.add("orders-value", schema("ssn", "kept"), schema_id=7)
+    hub, value = Hub(double), frame(7, text(CANARY, "yes"))
+    hub.epoch(value)
+    double.rebuild()
+    double.add("orders-value", schema("ssn", "kept"), schema_id=7)
+    hub.restart()
+    with pytest.raises(HoldError, match="is another schema, or has other tags"):
+        hub.epoch(value)
+
+
+def test_a_registry_rebuilt_as_it_was_holds_nothing(double):
+    """The same versions under the same ids mean the same."""
+    hub, value = Hub(double), frame(7, text(CANARY, "yes"))
+    for _ in range(2):
+        double.rebuild()
+        double.add("orders-value", schema("ssn", "kept", tags=["ssn"]), schema_id=6)
+        double.add("orders-value", schema("ssn", "kept"), schema_id=7)
+        hub.epoch(value)
+        hub.restart()
+    assert len(hub.log.values) == 2
+
+
+def test_an_id_that_a_running_hub_knew_and_that_is_gone_is_held(double):
+    """Nothing becomes a dead letter because a registry lost its memory under a running hub."""
+    double.add("orders-value", schema("kept"), schema_id=7)
+    hub, value = Hub(double), frame(7, text("yes"))
+    hub.epoch(value)
+    double.rebuild()
+    with pytest.raises(HoldError, match=r"schema id 7 was in .* is not there any more"):
+        hub.epoch(value)
+
+
+@pytest.mark.parametrize("fault", ["drop", 503])
+def test_a_registry_that_is_away_holds_no_known_id(double, fault):
+    """What is known counts on while nobody answers, over epochs."""
+    double.add("orders-value", schema("kept"), schema_id=7)
+    hub, value = Hub(double), frame(7, text("yes"))
+    hub.epoch(value)
+    double.fault = fault
+    for _ in range(2):
+        hub.epoch(value)
+    assert len(hub.log.values) == 3
+
+
+def test_the_policy_accepts_a_meaning_by_its_fingerprint(double):
+    """Whoever knows that the records are written under the new schema says so, with the reason; no other one passes."""
+    double.add("orders-value", schema("a"), schema_id=7)
+    hub = Hub(double)
+    hub.epoch(frame(7, text("x")))
+    double.rebuild()
+    double.add("orders-value", schema("b", "a"), schema_id=7)
+    value = frame(7, text("y", "x"))
+    with pytest.raises(HoldError) as held:
+        hub.epoch(value)
+    said = held.value.hint.partition('fingerprint: "')[2][:16]
+    other = "0" * 16
+    for fingerprint in (other, said):
+        topic = f'default: keep, reissued: {{value/7: {{fingerprint: "{fingerprint}", reason: rebuilt}}}}'
+        if fingerprint == other:
+            with pytest.raises(HoldError):
+                hub.epoch(value, topic=topic)
+        else:
+            hub.epoch(value, topic=topic)
+    hub.restart()
+    hub.epoch(value)
+    assert len(hub.log.values) == 3
+
+
+@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(5)])
+def test_the_memory_is_bounded_and_keeps_the_newest(seed):
+    """Property: what was met lately is remembered as it was; nothing that differs passes unaccepted."""
+    print(f"seed {seed}")
+    draw, known, truth = random.Random(seed), (), {}
+    for _ in range(500):
+        name = f"value/{draw.randrange(60)}"
+        meaning = Meaning(draw.choice(["a", "b"]), "s", draw.random() < 0.3)
+        if truth.get(name, meaning.fingerprint) != meaning.fingerprint and not meaning.accepted:
+            with pytest.raises(HoldError):
+                remembered(known, {name: meaning}, SOURCE)
+            continue
+        known, truth[name] = remembered(known, {name: meaning}, SOURCE), meaning.fingerprint
+    assert dict(known) == truth
+    for number in range(1000):
+        known = remembered(known, {f"key/{number}": Meaning("c", "s", accepted=False)}, SOURCE)
+    assert len(known) == 128
+    assert known[-1] == ("key/999", "c")
+    assert remembered(known, {"key/999": Meaning("c", "s", accepted=False)}, SOURCE) is known
