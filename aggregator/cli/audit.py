@@ -19,9 +19,11 @@ from aggregator.config.load import load_config
 from aggregator.config.units import duration, start_position
 
 if TYPE_CHECKING:
+    from aggregator.audit.decisions import ChainAudit
     from aggregator.audit.findings import Audit, FlowAudit
     from aggregator.audit.omissions import Omission
     from aggregator.audit.tally import Finding
+    from aggregator.config.model import HubConfig
     from aggregator.coordinates import OffsetRange
 
 _RANGES_SHOWN = 10
@@ -78,6 +80,7 @@ Examples:
   aggregator audit
   aggregator audit --from P1D --wait 2m
   aggregator audit --edge eu --topic orders --from P1D --to 10m -o json
+  aggregator audit --decisions
 
 \b
 Exit codes: 0 all that was compared is explained, and all was that ever can be; 5 something is missing;
@@ -102,10 +105,19 @@ a flow is held, an edge did not answer."""
     metavar="DURATION",
     help="How long to wait for tables to get what is at central; by default two commits of the lake while a hub runs.",
 )
+@click.option("--decisions", is_flag=True, help="Check the record of who decided what instead, link by link.")
+@click.option(
+    "--head",
+    metavar="NUMBER:HASH",
+    default="",
+    help="With --decisions: the last link that a former audit told, which must still be there.",
+)
 @output_option
 def audit(
     config: Path,
     *,
+    decisions: bool,
+    head: str,
     edge: str | None,
     topic: str | None,
     partition: int | None,
@@ -121,6 +133,10 @@ def audit(
     retention. What was not compared is listed with its reason. While the hub runs its tables are a commit behind, and
     are waited for.
     """
+    if decisions or head:
+        if any(value is not None for value in (edge, topic, partition, since, until, wait)):
+            raise click.UsageError("--decisions speaks of no records: leave --edge, --topic, --from and the like out")
+        raise SystemExit(_decisions(load_config(config, os.environ), head, output))
     from aggregator.audit.audit import audit as audited  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.audit.findings import Selection  # noqa: PLC0415
 
@@ -129,6 +145,38 @@ def audit(
     answer = audited(load_config(config, os.environ), selection, now_ms=int(time.time() * 1000), wait_s=wait_s)
     emit(answer.plain(), output, lambda: _text(answer))
     raise SystemExit(answer.exit_code)
+
+
+def _decisions(hub: "HubConfig", head: str, output: str) -> int:
+    """Check the chain of decisions; the exit code is the verdict."""
+    from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import read_decisions  # noqa: PLC0415
+    from aggregator.state.names import HubNames  # noqa: PLC0415
+
+    answer = audit_decisions(read_decisions(hub.central, HubNames(hub.hub)), head)
+    emit(answer.plain(), output, lambda: _chain(answer))
+    return answer.exit_code
+
+
+def _chain(answer: "ChainAudit") -> Iterator[str]:
+    columns = ("number", "when", "decided", "about", "by (claimed)", "principal", "reason")
+    rows = [
+        (
+            one.number,
+            datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+            one.kind.value,
+            one.about,
+            one.by,
+            one.principal or None,
+            one.reason,
+        )
+        for one in answer.links
+    ]
+    yield from table(columns, rows) if rows else ["no decisions"]
+    for fault in answer.faults:
+        yield f"{fault.kind}: offset {fault.offset}: {fault.note}"
+    yield f"head: {answer.head}"
+    yield "NOT OK" if answer.faults else "OK"
 
 
 def _text(answer: "Audit") -> Iterator[str]:
@@ -154,7 +202,7 @@ def _text(answer: "Audit") -> Iterator[str]:
 def _told(flow: "FlowAudit") -> Iterator[str]:
     """What there is to say of one flow."""
     for gap in flow.gaps:
-        decided = f" by {gap.decision.by}: {gap.decision.reason}" if gap.decision else ""
+        decided = f" by {gap.decision.by} (claimed): {gap.decision.reason}" if gap.decision else ""
         yield f"gap: {flow.source} {gap.gap.kind} {gap.gap}, {gap.state}{decided}"
     for finding in flow.findings:
         yield f"{finding.kind}: {flow.source} {_where(finding)}"

@@ -4,10 +4,9 @@ Invariant: nothing is written that was not shown before; without a terminal noth
 state is at central: whoever stops, is killed or starts the same again goes on with the same backfill.
 """
 
-import getpass
+import json
 import os
 import re
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from aggregator.cli.backfill_lines import backfill_lines, plan_lines, shown_lines
+from aggregator.cli.decision import claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -146,6 +146,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     """
     from aggregator.backfill.plan import Plan  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.backfill.submission import start  # noqa: PLC0415
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
 
     exact = isinstance(wanted, Plan)
     if not isinstance(wanted, Plan):
@@ -164,6 +165,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
         if not sys.stdin.isatty():
             raise click.UsageError("without a terminal to ask on, say --yes")
         click.confirm("Write this?", abort=True, err=True)
+    decide(hub, Kind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
     return carry_out(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
 
 
@@ -201,9 +203,12 @@ def show(config: Path, id_: str, output: str) -> None:
 def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
     from aggregator.backfill.submission import known_backfill, revived  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
-    raise SystemExit(carry_out(hub, revived(hub, known_backfill(hub, id_)), master))
+    found = known_backfill(hub, id_)
+    decide(hub, Kind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
+    raise SystemExit(carry_out(hub, revived(hub, found), master))
 
 
 @backfill.command(epilog="\b\nExample:\n  aggregator backfill cancel 3f2a")
@@ -214,12 +219,14 @@ def cancel(config: Path, id_: str) -> None:
     from aggregator.backfill.store import State  # noqa: PLC0415
     from aggregator.backfill.store import cancel as ask_to_stop  # noqa: PLC0415
     from aggregator.backfill.submission import known_backfill  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     found = known_backfill(hub, id_)
     if found.state is State.FINISHED:
         raise Failed(f"backfill {found.plan.id} has finished", hint="what it wrote stays; there is nothing to stop")
+    decide(hub, Kind.CANCEL, [found.plan.id], by=claimed())
     ask_to_stop(hub.central, HubNames(hub.hub), found.plan.id, _signed())
     progress(f"backfill {found.plan.id} is cancelled; aggregator backfill resume {found.plan.id} takes that back")
 
@@ -340,4 +347,4 @@ def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
 def _signed() -> "Signed":
     from aggregator.backfill.store import Signed  # noqa: PLC0415 - as above
 
-    return Signed(f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000))
+    return Signed(claimed(), int(time.time() * 1000))

@@ -54,7 +54,7 @@ def plan_lines(made: "Plan") -> Iterator[str]:
 def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
     """A table of backfills."""
     yield from table(
-        ("backfill", "state", "mode", "done", "delivered", "dead", "suppressed", "by", "started"),
+        ("backfill", "state", "mode", "done", "delivered", "dead", "suppressed", "by (claimed)", "started"),
         [
             (
                 one.plan.id,

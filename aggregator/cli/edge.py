@@ -4,15 +4,14 @@ Invariant: a pause is a request with who, when and why; it is written to central
 epoch leaves the edge's flows out. Nothing at the edge is touched.
 """
 
-import getpass
 import os
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.decision import claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
@@ -53,7 +52,7 @@ def _past(one: "EdgeStatus") -> tuple[str, ...]:
 @config_option
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown with the edge until it is resumed.")
-@click.option("--by", metavar="WHO", help="Who asks for it; user@host by default.")
+@click.option("--by", metavar="WHO", help="Who asks for it, as claimed; user@host by default.")
 def pause(config: Path, name: str, reason: str, by: str | None) -> None:
     """Let an edge rest: its flows stand still, the others go on, and nobody is woken."""
     _ask(config, name, by=by, reason=reason, paused=True)
@@ -64,7 +63,7 @@ def pause(config: Path, name: str, reason: str, by: str | None) -> None:
 @config_option
 @click.argument("name")
 @click.option("--reason", default="", help="Why; kept with the request.")
-@click.option("--by", metavar="WHO", help="Who asks for it; user@host by default.")
+@click.option("--by", metavar="WHO", help="Who asks for it, as claimed; user@host by default.")
 def resume(config: Path, name: str, reason: str, by: str | None) -> None:
     """Let an edge's flows go on from where they stood."""
     _ask(config, name, by=by, reason=reason, paused=False)
@@ -72,7 +71,8 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
 
 
 def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:
-    from aggregator.state.names import HubNames  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
+    from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.pauses import Pause  # noqa: PLC0415
     from aggregator.state.request_log import read_requests, submit  # noqa: PLC0415
 
@@ -85,7 +85,8 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
     known = read_requests(hub.central, names).pauses.get(name)
     if not paused and (known is None or not known.paused):
         raise Failed(f"{name} is not paused", hint="aggregator edge list shows every edge")
-    asked = Pause(name, paused, by or f"{getpass.getuser()}@{socket.gethostname()}", _now_ms(), reason.strip())
+    asked = Pause(name, paused, claimed(by), _now_ms(), reason.strip())
+    decide(hub, Kind.PAUSE if paused else Kind.RESUME, [name], by=asked.by, reason=asked.reason)
     submit(hub.central, names, [asked])
 
 

@@ -4,9 +4,7 @@ Invariant: an acceptance names exactly the gaps that it printed, with who, when 
 carried out by the hub. Without a terminal nothing is accepted unless `--yes` says so.
 """
 
-import getpass
 import os
-import socket
 import sys
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.decision import claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress
 from aggregator.cli.status import gap_lines
 from aggregator.config.load import load_config
@@ -46,7 +45,7 @@ def list_(config: Path, output: str) -> None:
 @click.option("--topic", required=True, help="Topic of the flows, as the edge calls it.")
 @click.option("--partition", type=int, help="One partition; all of them by default.")
 @click.option("--reason", required=True, help="Why it is acceptable; kept with the gap.")
-@click.option("--by", metavar="WHO", help="Who accepts; user@host by default.")
+@click.option("--by", metavar="WHO", help="Who accepts, as claimed; user@host by default.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
 def accept(
@@ -81,7 +80,7 @@ def accept(
         raise Failed(f"the log of {edge}/{topic} has shrunk, and the hub has not met that yet", hint=hint)
     if still:
         _confirm(still, yes=yes)
-        _submit(hub, still, by or f"{getpass.getuser()}@{socket.gethostname()}", reason)
+        _submit(hub, still, claimed(by), reason.strip())
     places = {one.source for one in still}
     told = [one for one in _known(hub) if one.source in places] if still else known
     emit([one.plain() for one in told], output, lambda: list(gap_lines(told))[1:])
@@ -105,13 +104,12 @@ def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
 
 
 def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:
-    from aggregator.state.gap import Decision  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
+    from aggregator.state.gap import Decision  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.request_log import submit  # noqa: PLC0415
 
     now_ms = int(time.time() * 1000)
-    submit(
-        config.central,
-        HubNames(config.hub),
-        [Decision(one.source, one.position, one.gap, by, now_ms, reason.strip()) for one in still],
-    )
+    asked = [Decision(one.source, one.position, one.gap, by, now_ms, reason) for one in still]
+    decide(config, Kind.GAP, [one.key for one in asked], by=by, reason=reason)
+    submit(config.central, HubNames(config.hub), asked)

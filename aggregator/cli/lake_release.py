@@ -4,9 +4,7 @@ Invariant: a release names exactly the ranges that it printed, with who, when an
 carried out by the hub. Without a terminal nothing is released unless `--yes` says so.
 """
 
-import getpass
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.decision import claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 @config_option
 @click.argument("name", metavar="TABLE")
 @click.option("--reason", required=True, help="Why it is acceptable; kept with the verdict.")
-@click.option("--by", metavar="WHO", help="Who releases; user@host by default.")
+@click.option("--by", metavar="WHO", help="Who releases, as claimed; user@host by default.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
 def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, output: str) -> None:
@@ -45,14 +44,14 @@ def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, 
     still = [one for one in known if one.release is None]
     if still:
         _confirm(still, yes=yes)
-        _submit(hub, still, by or f"{getpass.getuser()}@{socket.gethostname()}", reason.strip())
+        _submit(hub, still, claimed(by), reason.strip())
         known = held_ranges(hub, name)
     emit([one.plain() for one in known], output, lambda: list(_lines(known)))
     progress("released; a hub publishes it with its next commit of this table" if still else "nothing is held")
 
 
 def _lines(held: "Sequence[HeldRange]") -> Iterable[str]:
-    columns = ("table", "central", "offsets", "rules", "released by", "reason")
+    columns = ("table", "central", "offsets", "rules", "released by (claimed)", "reason")
     rows = [
         (
             one.table,
@@ -78,10 +77,12 @@ def _confirm(still: "Sequence[HeldRange]", *, yes: bool) -> None:
 
 
 def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: str) -> None:
-    from aggregator.state.names import HubNames  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
+    from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.releases import Release  # noqa: PLC0415
     from aggregator.state.request_log import write  # noqa: PLC0415
 
     at_ms = int(time.time() * 1000)
-    asked = (Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still)
+    asked = [Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still]
+    decide(config, Kind.RELEASE, [one.key for one in asked], by=by, reason=reason)
     write(config.central, HubNames(config.hub), (one.encode() for one in asked))

@@ -205,7 +205,7 @@ def gap_lines(gaps: "Sequence[KnownGap]") -> Iterator[str]:
         yield ""
         rows = [gap.plain() for gap in gaps]
         yield from table(
-            ("gap", "kind", "from", "to", "incarnation", "since", "state", "by", "reason"),
+            ("gap", "kind", "from", "to", "incarnation", "since", "state", "by (claimed)", "reason"),
             [
                 (
                     f"{row['edge']}/{row['topic']}/{row['partition']}",

@@ -39,6 +39,7 @@ from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
+from aggregator.state.decisions import decisions_topic
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -120,7 +121,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     snapshots = {edge: _with_heartbeats(config, topics) for edge, topics in seen.items()}
     names = HubNames(config.hub)
     have = topics.topic_names(config.central)
-    internal = internal_topics(names, config.replication.slots)
+    internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs = central_topics(config, snapshots)
     ledger = without(read_ledger(config.central, names), shown)
     settings = _settings(config, specs, have)

@@ -27,6 +27,7 @@ from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.policy_changes import record_policies
 from aggregator.replicate.warming import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -153,6 +154,7 @@ class Driver:
         try:
             with leading(central, keeper, self._watches, self._threads, identity=self._identity, newest=newest):
                 runner.checks = self._record_keys(central)
+                record_policies(self._config, self._policies, by=self._identity)
                 emitter.start(self._threads)
                 self._leading(self._watches)
                 result = self._epochs(runner, keeper)

@@ -27,6 +27,11 @@ class HubNames:
         return f"{self.hub}.requests"
 
     @property
+    def decisions(self) -> str:
+        """Appended to for ever: who decided what; also the transactional id of whoever appends."""
+        return f"{self.hub}.decisions"
+
+    @property
     def dead_letters(self) -> str:
         """Coordinates and reasons of what could not be delivered; never a payload."""
         return f"{self.hub}.dead-letters"

@@ -46,7 +46,7 @@ class Pause:
     def sentence(self) -> str:
         """Who paused the edge, since when and why; nothing where it is not paused."""
         since = datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return f"by {self.by} since {since}: {self.reason}" if self.paused else ""
+        return f"by {self.by} (claimed) since {since}: {self.reason}" if self.paused else ""
 
     def encode(self) -> tuple[str, bytes]:
         """Key and value of its record."""

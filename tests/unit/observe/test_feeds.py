@@ -92,7 +92,7 @@ def test_a_pause_is_the_newest_word_about_its_edge():
     found = fold_pauses(records)
     assert found == {"eu": PAUSE, "us": resumed}
     assert paused_edges(found.values()) == {"eu"}
-    assert PAUSE.sentence == "by ada@desk since 2023-11-14T22:13:20Z: brokers are moved"
+    assert PAUSE.sentence == "by ada@desk (claimed) since 2023-11-14T22:13:20Z: brokers are moved"
     assert resumed.sentence == ""
     assert fold(records[:-1], "h.requests") == {}
     key, value = PAUSE.encode()

@@ -111,7 +111,7 @@ def test_gaps_are_told_with_who_let_them_pass():
     """Open ones and decided ones, on the page of their edge."""
     words = read("/edges/us").words
     assert "truncated [90, 140) open" in words
-    assert "accepted 1970-01-01 00:00:00 ada: a known outage" in words
+    assert "accepted 1970-01-01 00:00:00 ada (claimed): a known outage" in words
 
 
 def test_a_topic_is_explained_though_nobody_answers(monkeypatch):

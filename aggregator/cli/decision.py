@@ -1,0 +1,39 @@
+"""Deciding: what a person asks for goes on record before it takes effect, with the name that he claims.
+
+Invariant: nothing is asked of a hub that is not in its decisions topic first; without it, nothing is decided.
+"""
+
+import getpass
+import socket
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aggregator.config.model import HubConfig
+    from aggregator.state.decisions import Kind
+
+
+def claimed(by: str | None = None) -> str:
+    """Who somebody says he is: the word given, or the account and machine of this process. Nobody proves either."""
+    return by or f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str, reason: str = "") -> None:
+    """Put decisions of one kind on record.
+
+    Args:
+        config: The hub.
+        kind: What is decided.
+        abouts: About what, one decision each.
+        by: As `claimed` says it.
+        reason: Why.
+
+    Raises:
+        Failed: the topic ends in something that is no decision.
+        Unreachable: central does not take them.
+    """
+    from aggregator.state.decisions import Decided, record  # noqa: PLC0415 - `--help` needs none of its imports
+
+    now_ms = int(time.time() * 1000)
+    record(config, [Decided(kind, about, by, now_ms, reason) for about in abouts])

@@ -1,0 +1,197 @@
+"""The decisions topic: who decided what, when and why, one link behind the other, for whoever has to answer for it.
+
+    hash = SHA-256(canonical JSON of the link without its hash); each link holds the hash of the one before
+
+Invariant: the topic is only ever appended to, and one transactional id writes it: a link is made when all before it are
+known, and two that decide at once follow each other. What is decided is written here before it takes effect anywhere.
+`by` is what somebody said of himself; `principal` is whom the cluster let in, as far as the connection shows it.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from cryptography import x509
+from msgspec import Struct, structs
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.config.secrets import SecretRef
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.kafka import topics
+from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder
+from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.writer import TransactionalWriter
+from aggregator.state.names import HubNames
+
+VERSION = 1
+# Before the first link.
+BEGINNING = "0" * 64
+SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_ATTEMPTS = 10
+_PAUSE_S = 0.2
+
+
+class Kind(StrEnum):
+    """What can be decided."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    GAP = "gap"
+    RELEASE = "release"
+    BACKFILL = "backfill"
+    CANCEL = "cancel"
+    POLICY = "policy"
+
+
+class Decided(Struct, frozen=True):
+    """One decision, before it is a link.
+
+    Attributes:
+        kind: What kind.
+        about: What it speaks of: an edge, a gap, a range, a backfill, a policy.
+        by: Who decided, in his own words.
+        at_ms: When, by the clock of whoever decided.
+        reason: Why, in his own words.
+    """
+
+    kind: Kind
+    about: str
+    by: str
+    at_ms: Moment
+    reason: str = ""
+
+
+class Link(Struct, frozen=True, tag_field="v", tag=VERSION):
+    """One record of the topic; `number` counts from 1."""
+
+    number: Count
+    previous: str
+    kind: Kind
+    about: str
+    by: str
+    principal: str
+    at_ms: Moment
+    reason: str
+    hash: str = ""
+
+    @property
+    def sealed(self) -> str:
+        """The hash that it must have."""
+        body = {name: getattr(self, name) for name in self.__struct_fields__ if name != "hash"} | {"v": VERSION}
+        return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, under the names of its fields."""
+        return {name: getattr(self, name) for name in self.__struct_fields__} | {"v": VERSION}
+
+    def encode(self) -> bytes:
+        """Its record's value."""
+        return json.dumps(self.plain(), sort_keys=True).encode()
+
+
+_LINKS = TypedDecoder(Link)
+
+
+def decode(record: LogRecord) -> Link | None:
+    """A link, if the record is one."""
+    try:
+        return _LINKS.decode(record.value)
+    except Damaged:
+        return None
+
+
+def links(decided: Iterable[Decided], last: Link | None, principal: str) -> list[Link]:
+    """Decisions as links behind another one, or behind the beginning."""
+    made: list[Link] = []
+    for one in decided:
+        before = made[-1] if made else last
+        number, previous = (before.number + 1, before.hash) if before else (1, BEGINNING)
+        link = Link(number, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
+        made.append(structs.replace(link, hash=link.sealed))
+    return made
+
+
+def decisions_topic(names: HubNames) -> topics.TopicSpec:
+    """The topic, with the settings that keep it whole."""
+    return topics.TopicSpec(names.decisions, 1, SETTINGS)
+
+
+def read_decisions(cluster: ClusterConfig, names: HubNames) -> list[LogRecord]:
+    """Every record of the topic, in its order; none before the first decision.
+
+    Raises:
+        Failed: an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    return read_to_end(cluster, names.decisions, [0]) if topics.partition_count(cluster, names.decisions) else []
+
+
+def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
+    """Append decisions and wait until central has them; the topic is made where there is none.
+
+    Raises:
+        Failed: the topic ends in something that is no link.
+        Unreachable: central does not take them; nothing was decided then.
+    """
+    names = HubNames(config.hub)
+    topics.ensure(config.central, [decisions_topic(names)], replication_factor=config.replication_factor)
+    why = "no answer"
+    for attempt in range(_ATTEMPTS):
+        writer = TransactionalWriter(config.central, names.decisions)
+        try:
+            writer.open()  # ends whatever somebody else has begun, and nobody can end it after this one has read
+            return _append(writer, config.central, names, decided)
+        except (Fenced, TransactionAborted, OutcomeUnknown) as error:
+            why = error.message
+        finally:
+            writer.close()
+        time.sleep(_PAUSE_S * (attempt + 1))
+    raise Unreachable(
+        f"{names.decisions} at {config.central.bootstrap_servers} did not take the decision: {why}",
+        hint=f"check the broker, and the principal's right on the topic and the transactional id {names.decisions}",
+    )
+
+
+def _append(
+    writer: TransactionalWriter, cluster: ClusterConfig, names: HubNames, decided: Sequence[Decided]
+) -> list[Link]:
+    records = read_decisions(cluster, names)
+    known = [decode(one) for one in records]
+    if known and known[-1] is None:
+        raise Failed(
+            f"{names.decisions} offset {records[-1].offset} is no decision", hint="aggregator audit --decisions"
+        )
+    # An attempt without an answer may have been written.
+    there = {(one.kind, one.about, one.by, one.at_ms): one for one in known if one is not None}
+    left = [one for one in decided if (one.kind, one.about, one.by, one.at_ms) not in there]
+    made = links(left, known[-1] if known else None, principal_of(cluster))
+    if made:
+        writer.begin()
+        for link in made:
+            writer.produce(names.decisions, link.kind.value, link.encode(), partition=0)
+        writer.commit()
+    return [*(there[at] for at in there if any(at == (o.kind, o.about, o.by, o.at_ms) for o in decided)), *made]
+
+
+def principal_of(cluster: ClusterConfig) -> str:
+    """As whom the cluster lets us in: the SASL user, or the subject of the client's certificate; empty: as anybody.
+
+    A broker does not say it to its clients; what it lets in under this name is what it authenticated.
+    """
+    client: Mapping[str, Any] = cluster.client
+    protocol = str(client.get("security.protocol", "")).upper()
+    if protocol.startswith("SASL"):
+        user = client.get("sasl.username") or client.get("sasl.kerberos.principal") or ""
+        name = user.resolve() if isinstance(user, SecretRef) else str(user)
+        return f"User:{name}" if name else ""
+    certificate = client.get("ssl.certificate.location") if protocol == "SSL" else None
+    if certificate is None:
+        return ""
+    try:
+        with open(str(certificate), "rb") as file:  # noqa: PTH123 - a path as librdkafka takes it
+            return f"User:{x509.load_pem_x509_certificate(file.read()).subject.rfc4514_string()}"
+    except (OSError, ValueError):
+        return ""
