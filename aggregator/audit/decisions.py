@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.decisions import BEGINNING, Link, decode
 
 EXIT_LOST, EXIT_WRONG = 5, 1

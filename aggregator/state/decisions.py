@@ -22,7 +22,9 @@ from aggregator.config.secrets import SecretRef
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder
-from aggregator.kafka.log import LogRecord, read_to_end
+from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.state.names import HubNames
 
@@ -114,9 +116,9 @@ def links(decided: Iterable[Decided], last: Link | None, principal: str) -> list
     return made
 
 
-def decisions_topic(names: HubNames) -> topics.TopicSpec:
+def decisions_topic(names: HubNames) -> TopicSpec:
     """The topic, with the settings that keep it whole."""
-    return topics.TopicSpec(names.decisions, 1, SETTINGS)
+    return TopicSpec(names.decisions, 1, SETTINGS)
 
 
 def read_decisions(cluster: ClusterConfig, names: HubNames) -> list[LogRecord]:

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.audit.decisions import audit_decisions
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.log_record import LogRecord
 from aggregator.state.decisions import BEGINNING, Decided, Kind, decode, links, principal_of
 
 
