@@ -109,7 +109,8 @@ def test_words_that_never_come_keep_no_reader_out(served):
         assert "eu" in read(server)
         assert time.monotonic() - began < 2
         said = {one.recv(12) for one in others}
-    assert said == {b"HTTP/1.1 403", b"HTTP/1.1 503"}
+    assert b"HTTP/1.1 403" in said
+    assert said <= {b"HTTP/1.1 403", b"HTTP/1.1 503", b""}, "who was refused may have had to go before it read so"
 
 
 def test_a_page_that_dies_or_hangs_is_begun_again(served, monkeypatch):
