@@ -51,10 +51,11 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Where compiled code is kept: `NUMBA_CACHE_DIR`, the user's cache, or a folder of the user's in the temporary one.
 
     Returns:
-        A folder that exists and can be written; None if there is none, as in a container with a read-only disk.
+        A folder that exists and can be written, by nobody else; None if there is none, as in a container with a
+        read-only disk, or where `NUMBA_CACHE_DIR` names one that others can write.
     """
     if environ.get("NUMBA_CACHE_DIR"):
-        return Path(environ["NUMBA_CACHE_DIR"])
+        return _given(Path(environ["NUMBA_CACHE_DIR"]))
     roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache"), Path(tempfile.gettempdir())]
     for place, name in zip(roots, ("aggregator", f"aggregator-{os.getuid()}"), strict=True):
         try:
@@ -69,9 +70,18 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     return None
 
 
+def _given(folder: Path) -> Path | None:
+    """The folder that somebody names: followed to its end, where nobody else may write either."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        end = folder.resolve()
+        return end if _is_ours(end) and os.access(end, os.W_OK) else None
+    except (OSError, RuntimeError):
+        return None
+
+
 _FOLDER = cache_folder()
-if _FOLDER is not None:
-    numba.config.CACHE_DIR = str(_FOLDER)
+numba.config.CACHE_DIR = str(_FOLDER or "")
 
 
 @intrinsic  # type: ignore[untyped-decorator]

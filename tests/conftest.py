@@ -1,5 +1,7 @@
 """Real clusters for every test that needs them: started once, ended with the session."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -8,6 +10,8 @@ from tests.epochs import Epochs
 from tests.programs import summary
 from tests.trial import Trial
 
+# What a test writes is its own: a key that others may read is refused.
+os.umask(0o077)
 # How long an example takes is the machine's, not the code's.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")

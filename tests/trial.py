@@ -77,6 +77,7 @@ class Trial:
         self._producers = {}
         self.turn_to(f"orders-{self.mark}")
         (folder / "policy.yaml").write_text(POLICY)
+        (folder / "key").touch(0o600)
         (folder / "key").write_text(KEY)
         rule = {"match": self.topic, "policy": "policy.yaml", "lake": "{topic}"} | topic_keys
         self.settings = {

@@ -17,6 +17,7 @@ from aggregator.config.patterns import full_matches
 _SERVER = re.compile(r"(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _TOPIC_TEXT = re.compile(r"[A-Za-z0-9._-]*")
+AUTHENTICATE = "spark.authenticate"
 HIGHEST_PORT = 65_535
 STORES = ("s3", "s3a", "abfss", "gs", "file")
 

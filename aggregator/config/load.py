@@ -179,6 +179,8 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
             update={"token": config.metrics.token and _reference(config.metrics.token, folder)}
         ),
     }
+    if config.spark.secret:
+        changes["spark"] = config.spark.model_copy(update={"secret": _reference(config.spark.secret, folder)})
     if config.lake:
         catalog = config.lake.catalog
         catalog = catalog.model_copy(update={"options": _options(catalog.options, folder)})

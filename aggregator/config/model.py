@@ -19,6 +19,7 @@ from aggregator.config.client import (
     storage_refusal,
 )
 from aggregator.config.fields import (
+    AUTHENTICATE,
     broker_count,
     central_pattern,
     host_name,
@@ -223,10 +224,30 @@ class LakeConfig(Model):
 
 
 class SparkConfig(Model):
-    """Where the slots run. `local` becomes `local[slots+2,4]`; any other master is taken as it is."""
+    """Where the slots run.
+
+    Attributes:
+        master: `local` becomes `local[slots+2,4]`; any other master is taken as it is.
+        conf: Spark's own settings.
+        secret: Reference to what a standalone cluster (`spark://…`) and the hub know each other by, its
+            `spark.authenticate.secret`; other masters draw one for each session.
+    """
 
     master: str = "local"
     conf: Annotated[dict[str, Text], AfterValidator(spark_conf)] = {}
+    secret: Secret | None = None
+
+    @model_validator(mode="after")
+    def _knows_its_cluster(self) -> Self:
+        is_standalone, is_closed = self.master.startswith("spark://"), self.conf.get(AUTHENTICATE, "true") == "true"
+        if is_standalone and is_closed and self.secret is None:
+            raise ValueError(
+                "a standalone cluster is told from others by a secret: `secret` refers to the cluster's "
+                f"`{AUTHENTICATE}.secret`; or `conf: {{{AUTHENTICATE}: false}}` on a network of its own"
+            )
+        if self.secret is not None and not (is_standalone and is_closed):
+            raise ValueError("has a `secret` that nothing asks for: it is for a standalone cluster (spark://…)")
+        return self
 
 
 class ReplicationConfig(Model):

@@ -7,6 +7,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
@@ -18,6 +19,8 @@ from aggregator.errors import ConfigError
 HANDED_ON = "AGGREGATOR_SECRETS"
 MINIMUM_KEY_BYTES = 32
 HIGHEST_VERSION = 255
+# 32 bytes that were drawn hold some thirty different ones; so few happen once in 2¹²⁰ keys.
+_DISTINCT_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ class KeyRing:
     versions: tuple[tuple[int, SecretRef], ...]
 
     def material(self, name: str, version: int | None = None) -> bytes:
-        """Key bytes of one version (the current one by default): base64 of at least 32 bytes.
+        """Key bytes of one version (the current one by default): base64 of at least 32 bytes, as they were drawn.
 
         Raises:
-            ConfigError: missing, not base64, or too short; names the reference, never the value.
+            ConfigError: missing, not base64, too short, typed instead of drawn, or in a file that everybody may read or
+                write; names the reference, never the value.
         """
         reference = dict(self.versions)[self.current if version is None else version]
+        _refuse_open_file(name, reference)
         try:
             key = base64.b64decode(reference.resolve(), validate=True)
         except binascii.Error:
@@ -99,7 +104,30 @@ class KeyRing:
                 f"key {name} ({reference}) has {len(key)} bytes; {MINIMUM_KEY_BYTES} is the least",
                 hint="openssl rand -base64 32",
             )
+        if len(set(key)) < _DISTINCT_BYTES:
+            raise ConfigError(
+                f"key {name} ({reference}) is a few bytes again and again, which anybody can guess",
+                hint="openssl rand -base64 32",
+            )
         return key
+
+
+def _refuse_open_file(name: str, reference: SecretRef) -> None:
+    """A key that every user of the machine may read is no secret of the hub; who may replace it decides every token.
+
+    The group may read: that is how a cluster hands a secret to a process that is not root.
+    """
+    if reference.scheme != "file":
+        return
+    try:
+        mode = Path(reference.target).stat().st_mode
+    except OSError:
+        return  # `resolve` says so
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise ConfigError(
+            f"key {name} ({reference}) lies in a file that others may read or write (mode {stat.S_IMODE(mode):o})",
+            hint=f"chmod 600 {reference.target}; of a Kubernetes secret: defaultMode: 0440",
+        )
 
 
 def key_ring(value: object) -> KeyRing:

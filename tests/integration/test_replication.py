@@ -218,7 +218,7 @@ def test_another_key_under_the_same_name_delivers_nothing(trial):
     records = trial.control()
     assert [(body["name"], body["version"]) for key, body in records if key.startswith("key/")] == [("customer", 1)]
     assert KEY not in json.dumps(records)
-    other = base64.b64encode(bytes(32)).decode()
+    other = base64.b64encode(bytes(range(1, 33))).decode()
     (trial.folder / "key").write_text(other)
     trial.produce("eu", 30)
     done = trial.run("run", "--drain")

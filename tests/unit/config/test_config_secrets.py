@@ -2,6 +2,7 @@
 
 import base64
 import json
+import secrets
 
 import pytest
 from ruamel.yaml import YAML
@@ -138,8 +139,50 @@ def test_key_material_is_base64_of_32_bytes(monkeypatch, material, reason):
     assert reason in caught.value.message
     assert "env:KEY" in caught.value.message
     assert material not in str(caught.value)
-    monkeypatch.setenv("KEY", base64.b64encode(bytes(32)).decode())
-    assert key_ring("env:KEY").material("customer") == bytes(32)
+    monkeypatch.setenv("KEY", base64.b64encode(bytes(range(32))).decode())
+    assert key_ring("env:KEY").material("customer") == bytes(range(32))
+
+
+@pytest.mark.parametrize("typed", [bytes(32), b"\xff" * 64, b"a" * 32, b"ab" * 32, b"secret" * 8, bytes(range(7)) * 9])
+def test_a_key_that_was_typed_is_refused(monkeypatch, typed):
+    """Zeros, one letter, a word again and again; without the value. What was drawn passes, every time."""
+    monkeypatch.setenv("KEY", base64.b64encode(typed).decode())
+    with pytest.raises(ConfigError, match=r"key customer \(env:KEY\) is a few bytes again and again") as caught:
+        key_ring("env:KEY").material("customer")
+    assert base64.b64encode(typed).decode() not in str(caught.value)
+    for _ in range(2000):
+        monkeypatch.setenv("KEY", base64.b64encode(secrets.token_bytes(32)).decode())
+        key_ring("env:KEY").material("customer")
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_taken"),
+    [
+        (0o600, True),
+        (0o400, True),
+        (0o440, True),
+        (0o640, True),
+        (0o644, False),
+        (0o604, False),
+        (0o666, False),
+        (0o660, False),
+        (0o602, False),
+    ],
+)
+def test_a_key_that_others_read_or_write_is_refused(tmp_path, mode, is_taken):
+    """By the file that a link leads to, as clusters mount secrets; other secrets are their owner's matter."""
+    file, link = tmp_path / "key", tmp_path / "link"
+    file.write_text(base64.b64encode(bytes(range(32))).decode())
+    link.symlink_to(file)
+    file.chmod(mode)
+    for path in (file, link):
+        if is_taken:
+            assert key_ring(f"file:{path}").material("customer") == bytes(range(32))
+        else:
+            with pytest.raises(ConfigError, match=f"mode {mode:o}") as caught:
+                key_ring(f"file:{path}").material("customer")
+            assert f"chmod 600 {path}" in caught.value.hint
+    assert secret_ref(f"file:{file}").resolve()
 
 
 def places(good: str) -> list[str]:

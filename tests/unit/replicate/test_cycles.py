@@ -54,8 +54,8 @@ def test_only_a_sealed_origin_is_a_cycle(headers, cycles, counted):
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    monkeypatch.setenv("CUSTOMER", base64.b64encode(b"c" * 32).decode())
-    monkeypatch.setenv("CUSTOMER_2", base64.b64encode(b"d" * 32).decode())
+    monkeypatch.setenv("CUSTOMER", base64.b64encode(bytes(range(32))).decode())
+    monkeypatch.setenv("CUSTOMER_2", base64.b64encode(bytes(range(1, 33))).decode())
 
 
 def _ring():

@@ -16,7 +16,7 @@ def put(tmp_path):
     """Writes key files; gives their references."""
 
     def written(name: str, number: int) -> str:
-        (tmp_path / name).write_text(base64.b64encode(bytes([number]) * 32).decode())
+        (tmp_path / name).write_text(base64.b64encode(bytes(range(number, number + 32))).decode())
         return f"file:{tmp_path / name}"
 
     return written
@@ -44,4 +44,4 @@ def test_a_replaced_key_is_refused_and_a_new_version_is_not(put):
     assert refused.value.exit_code == 78
     with pytest.raises(ConfigError, match="key customer version 1"):
         checked_rings(keys, state.keys)["customer"].material("customer")
-    assert checked_rings(keys, state.keys)["other"].material("other") == bytes([2]) * 32
+    assert checked_rings(keys, state.keys)["other"].material("other") == bytes(range(2, 34))

@@ -195,7 +195,6 @@ def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
     folder = jit.cache_folder(cache)
     assert folder.parent == tmp_path / "cache" / "aggregator"
     assert jit.cache_folder(cache) == folder, "one folder for one state of the sources"
-    assert str(jit.cache_folder({"NUMBA_CACHE_DIR": "/given"})) == "/given"
     folder.parent.chmod(0o777)
     own = jit.cache_folder(cache)
     assert own.parent == tmp_path / "tmp" / f"aggregator-{os.getuid()}"
@@ -205,6 +204,24 @@ def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").chmod(0o700)
     own.parent.symlink_to(tmp_path / "elsewhere")
     assert jit.cache_folder(cache) is None, "a link may lead somewhere else tomorrow"
+
+
+def test_a_given_folder_of_compiled_code_is_ours_alone(tmp_path):
+    """`NUMBA_CACHE_DIR` is looked at as our own folder is: what lies there is executed."""
+    given = tmp_path / "given"
+    assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) == given
+    for mode in (0o770, 0o707, 0o777):
+        given.chmod(mode)
+        assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) is None
+    given.chmod(0o700)
+    link = tmp_path / "link"
+    link.symlink_to(given)
+    assert jit.cache_folder({"NUMBA_CACHE_DIR": str(link)}) == given, "compiled code is loaded from where it leads now"
+    (tmp_path / "file").touch()
+    assert jit.cache_folder({"NUMBA_CACHE_DIR": str(tmp_path / "file")}) is None
+    if os.getuid() == 0:
+        os.chown(given, 12345, -1)
+        assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) is None, "its owner may write"
 
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\2" * 100])
