@@ -156,24 +156,23 @@ class Comparison:
         shown = topics.described(self._cluster, [self._topic]).get(self._topic)
         same = [s for s in sources if shown and shown.topic_id == ledger[s].topic_id and s.partition < shown.partitions]
         at = {source: (source.topic, source.partition) for source in same}
-        starts = ends.start_offsets(self._cluster, at.values())
         self._open_central()
-        # After central's end was fixed: an origin beyond this end is none that the edge ever had.
-        self._ends = ends.log_end_offsets(self._cluster, at.values())
-        stable = ends.stable_end_offsets(self._cluster, at.values())
+        # After central's end was fixed: an origin beyond these ends is none that the edge ever had.
+        logs = ends.log_offsets(self._cluster, at.values())
+        self._ends = {place: log.high_watermark for place, log in logs.items()}
         asked = self._asked(at, selection)
         opened = {}
         for source, place in at.items():
-            entry, decisions = ledger[source], self._books.decisions.get(source, ())
+            entry, decisions, log = ledger[source], self._books.decisions.get(source, ()), logs[place]
             # Where a log was cut, what lies there now is not what was read there before.
-            cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.SHRUNK else stable[place]
+            cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.SHRUNK else log.last_stable
             begin, end = asked[source]
-            comparable = OffsetRange(begin, min(end, cut, stable[place]))
-            parts = [within(part, comparable) for part in segments(entry.position, starts[place], decisions)]
+            comparable = OffsetRange(begin, min(end, cut, log.last_stable))
+            parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]
             parts = [part for part in parts if len(part.offsets)]
             late, restates = self._books.late.suppressed.get(source, 0), self._books.late.restates.get(source, ())
             window = Asked(
-                OffsetRange(starts[place], stable[place]),
+                log.readable,
                 OffsetRange(begin, end),
                 bounded=selection.until is not None,
                 held=self._books.held.get(str(source), ""),

@@ -72,16 +72,14 @@ def _of_edge(
     fresh = {(one.topic, one.partition): one for one in sources if one not in ledger and selection.takes(one)}
     if not fresh:
         return []
-    starts, stops = ends.start_offsets(cluster, fresh.keys()), ends.log_end_offsets(cluster, fresh.keys())
+    logs = ends.log_offsets(cluster, fresh.keys())
     return [
-        FlowAudit(
-            source, 0, not_yet=stops[at] - starts[at], omissions=(_omission(source, starts[at], stops[at], held),)
-        )
+        FlowAudit(source, 0, not_yet=len(offsets), omissions=(_omission(source, offsets, held),))
         for at, source in sorted(fresh.items())
-        if stops[at] > starts[at]
+        if len(offsets := OffsetRange(logs[at].start, logs[at].high_watermark))
     ]
 
 
-def _omission(source: EdgePartition, start: int, end: int, held: Mapping[str, str]) -> Omission:
+def _omission(source: EdgePartition, offsets: OffsetRange, held: Mapping[str, str]) -> Omission:
     told = held.get(str(source)) or "the hub has no position of it: it has not begun to read it, or holds it"
-    return Omission(FLOW, "not_begun", told, (OffsetRange(start, end),), end - start)
+    return Omission(FLOW, "not_begun", told, (offsets,), len(offsets))

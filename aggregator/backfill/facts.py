@@ -119,13 +119,13 @@ def look_at_edge(
         for source in sources
         if source.topic in shown and source.partition < shown[source.topic].partitions
     }
-    starts, stable = ends.start_offsets(cluster, at.values()), ends.stable_end_offsets(cluster, at.values())
+    found = ends.log_offsets(cluster, at.values())
     asked: dict[EdgePartition, list[OffsetRange]] = defaultdict(list)
     for window in ask.windows:
         taken = {source: place for source, place in at.items() if window.takes(source)}
         for source, offsets in _offsets(config, edge, taken, window).items():
             asked[source].append(offsets)
-    logs = {source: OffsetRange(starts[place], stable[place]) for source, place in at.items()}
+    logs = {source: found[place].readable for source, place in at.items()}
     known = sampled(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
     return {
         source: Shown(shown[source.topic].topic_id, logs[source], union(asked[source]), known.get(source, Sampled()))

@@ -164,27 +164,49 @@ def stable_end_offsets(
     return _offsets(found)
 
 
-class LogEnd(NamedTuple):
-    """High watermark of a partition, and the epoch of the leader that said so, where it tells."""
+class LogOffsets(NamedTuple):
+    """The log of a partition: where it begins, how far a read_committed reader gets, and how far it goes at all.
 
-    offset: int
-    leader_epoch: int | None
+    `leader_epoch` is of the leader that told the high watermark; None where it does not tell.
+    """
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    leader_epoch: int | None = None
+
+    @property
+    def readable(self) -> OffsetRange:
+        """What a read_committed reader can reach."""
+        return OffsetRange(self.start, self.last_stable)
+
+    @property
+    def undecided(self) -> int:
+        """Offsets that open transactions keep from such a reader."""
+        return max(0, self.high_watermark - self.last_stable)
 
 
-def log_ends(
+def log_offsets(
     cluster: ClusterConfig,
     partitions: Collection[Partition],
     *,
     timeout_s: float = TIMEOUT_S,
     refused: Refused | None = None,
-) -> dict[Partition, LogEnd]:
-    """End of each partition, open transactions included.
+) -> dict[Partition, LogOffsets]:
+    """Where the log of each partition begins and ends; the last stable offset is asked for last.
+
+    What grows meanwhile is not undecided then.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=timeout_s, refused=refused)
-    return {at: LogEnd(result.offset, result.leader_epoch) for at, result in found.items()}
+    starts, ends = _listed(cluster, partitions, _START, _LOG_END, timeout_s=timeout_s, refused=refused)
+    (stable,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    return {
+        at: LogOffsets(starts[at].offset, one.offset, ends[at].offset, ends[at].leader_epoch)
+        for at, one in stable.items()
+        if at in starts and at in ends
+    }
 
 
 def log_end_offsets(
@@ -199,7 +221,8 @@ def log_end_offsets(
     Raises:
         Unreachable: no answer within `timeout_s` seconds.
     """
-    return {at: end.offset for at, end in log_ends(cluster, partitions, timeout_s=timeout_s, refused=refused).items()}
+    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=timeout_s, refused=refused)
+    return _offsets(found)
 
 
 def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:

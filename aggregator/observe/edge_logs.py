@@ -90,20 +90,17 @@ def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, Ledg
     recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
     same = {s: at for s, at in flows.items() if s not in recreated}
     refused: ends.Refused = {}
-    starts = ends.start_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
-    marks = ends.log_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
-    # After the high watermarks: what grows meanwhile is not undecided.
-    stable = ends.stable_end_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+    logs = ends.log_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
     unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
     same = {s: at for s, at in same.items() if s not in unanswered}
-    ranges = {s: OffsetRange(starts[at], stable[at]) for s, at in same.items()}
-    behind = {s: at for s, at in same.items() if entries[s].next_offset < stable[at]}
-    waiting = {at: max(entries[s].next_offset, starts[at]) for s, at in behind.items()}
+    ranges = {s: logs[at].readable for s, at in same.items()}
+    behind = {s: at for s, at in same.items() if entries[s].next_offset < logs[at].last_stable}
+    waiting = {at: max(entries[s].next_offset, logs[at].start) for s, at in behind.items()}
     ages = peek.timestamps_at(cluster, waiting, patience_s=_PEEK_S)
     oldest = ends.first_timestamps(cluster, behind.values(), refused=refused)
-    undecided = {s: at for s, at in same.items() if marks[at] > stable[at]}
+    undecided = {s: at for s, at in same.items() if logs[at].undecided}
     opened = peek.timestamps_at(
-        cluster, {at: stable[at] for at in undecided.values()}, patience_s=_PEEK_S, committed=False
+        cluster, {at: logs[at].last_stable for at in undecided.values()}, patience_s=_PEEK_S, committed=False
     )
     settings = _settings(config, edge, {s.topic for s in behind})
     margins = {
@@ -114,7 +111,7 @@ def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, Ledg
                 settings.get(s.topic, {"cleanup.policy": ""}),
                 unread_ms=ages.get(at),
                 oldest_ms=oldest.get(at),
-                trimmed=starts[at] > 0,
+                trimmed=logs[at].start > 0,
                 now_ms=now_ms,
             )
         )
@@ -125,7 +122,7 @@ def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, Ledg
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
         margins=margins,
-        undecided={s: Undecided(marks[at] - stable[at], opened.get(at)) for s, at in undecided.items()},
+        undecided={s: Undecided(logs[at].undecided, opened.get(at)) for s, at in undecided.items()},
     )
 
 

@@ -130,26 +130,26 @@ def _detailed(
     at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
     every = list(chain.from_iterable(at.values()))
     refused: ends.Refused = {}
-    starts = ends.start_offsets(cluster, every, refused=refused)
-    marks = ends.log_ends(cluster, every, refused=refused)
-    # After the others: what grows meanwhile is not undecided.
-    stable = ends.stable_end_offsets(cluster, every, refused=refused)
+    logs = ends.log_offsets(cluster, every, refused=refused)
     oldest = ends.first_timestamps(cluster, every, refused=refused)
     answered = {name: some for name, some in at.items() if not refused.keys() & set(some)}
-    firsts = starts | _later_starts(config, edge, answered, stable, refused)
+    firsts = {place: log.start for place, log in logs.items()}
+    firsts |= _later_starts(config, edge, answered, logs, refused)
     silent |= {name: why for (name, _), why in refused.items()}
     return {
         name: EdgeTopic(
             name,
             fresh[name].topic_id,
-            tuple(starts[p] for p in some),
+            tuple(logs[p].start for p in some),
             tuple(firsts[p] for p in some),
-            tuple(stable[p] for p in some),
+            tuple(logs[p].last_stable for p in some),
             tuple(oldest.get(p) for p in some),
             {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
-            tuple(max(0, marks[p].offset - stable[p]) for p in some),
-            tuple(marks[p].leader_epoch for p in some),
-            _firsts_ms(config, edge, name, [firsts[p] < stable[p] for p in some], [oldest.get(p) for p in some]),
+            tuple(logs[p].undecided for p in some),
+            tuple(logs[p].leader_epoch for p in some),
+            _firsts_ms(
+                config, edge, name, [firsts[p] < logs[p].last_stable for p in some], [oldest.get(p) for p in some]
+            ),
         )
         for name, some in answered.items()
         if name not in silent
@@ -181,7 +181,7 @@ def _later_starts(
     config: HubConfig,
     edge: str,
     at: Mapping[str, Sequence[Partition]],
-    stable: Mapping[Partition, int],
+    logs: Mapping[Partition, ends.LogOffsets],
     refused: ends.Refused,
 ) -> dict[Partition, int]:
     """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
@@ -195,7 +195,7 @@ def _later_starts(
         if isinstance(start, datetime):
             found |= ends.offsets_at(config.edges[edge], partitions, start, refused=refused)
         elif start != "earliest":
-            found |= {partition: stable[partition] for partition in partitions}
+            found |= {partition: logs[partition].last_stable for partition in partitions}
     return found
 
 
