@@ -57,6 +57,7 @@ class Stripped:
         further: Place of a tombstone to the keys that it has under other versions of the policy's key.
         counts: (path, operator) to the number of values that the operator removed or changed in this batch.
         schemas: `key/<id>` or `value/<id>` to what the id means, of those that the batch has.
+        sealed: `<key>/<version>` to the number of values at most that went into AES-GCM envelopes under it.
     """
 
     keys: BytesColumn
@@ -67,6 +68,7 @@ class Stripped:
     further: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     schemas: dict[str, Meaning] = field(default_factory=dict)
+    sealed: Mapping[str, int] = field(default_factory=dict)
 
 
 class PolicyId(NamedTuple):

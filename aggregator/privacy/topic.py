@@ -38,6 +38,9 @@ def utc_today() -> date:
     return datetime.now(UTC).date()
 
 
+_ENCRYPT = "encrypt"
+
+
 class TopicStrip:
     """Strips the records of one edge topic.
 
@@ -95,6 +98,7 @@ class TopicStrip:
         self._headers = frozenset(view.headers) - ID_HEADERS
         self._policy = PolicyId(policy.policy, policy.version, policy.hash)
         self._key_versions = {name: keys[name].current for name in sorted(policy.keys()) if name in keys}
+        self._sealing = [f"{name}/{keys[name].current}" for name in sorted(policy.sealing()) if name in keys]
         self._edge_registry = edge_registry
         self._keys_by_wire = view.format in (None, "avro")
         self._today = today
@@ -142,7 +146,13 @@ class TopicStrip:
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = self._further(batch, left_keys, lost, today) if self._former else {}
         schemas = {name: meaning for programs in self._read for name, meaning in programs.met.items()}
-        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas)
+        sealed = self._sealed(values.counts) if self._sealing else {}
+        return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
+
+    def _sealed(self, counts: Counts) -> Mapping[str, int]:
+        """Values under `encrypt`, those of lost records too; counted for each key that could have sealed them."""
+        count = sum(number for (_, operator), number in counts.items() if operator == _ENCRYPT)
+        return dict.fromkeys(self._sealing, count) if count else {}
 
     def _further(
         self, batch: Batch, written: BytesColumn, lost: Collection[int], today: date

@@ -5,6 +5,8 @@ it was found: no gap, no hold, no count. No record before the position has a hig
 which is None where nobody has read what lies before.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -116,6 +118,13 @@ class Cursor(Struct, frozen=True):
             schemas=schemas,
         )
         return structs.replace(self, entry=entry, waiting=None)
+
+    def having_sealed(self, counts: Mapping[str, int]) -> Self:
+        """With so many more values in envelopes, by key and version."""
+        if not counts:
+            return self
+        sealed = Counter(dict(self.entry.sealed)) + Counter(counts)
+        return structs.replace(self, entry=structs.replace(self.entry, sealed=tuple(sorted(sealed.items()))))
 
     def returned(self, *, cycles: int, forged: int) -> Self:
         """With so many more of its records that were our own, or said so."""

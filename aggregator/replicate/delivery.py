@@ -95,7 +95,7 @@ class Delivery:
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
         flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
-        flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged))
+        flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged)).having_sealed(stripped.sealed)
         return produced
 
     def news(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:

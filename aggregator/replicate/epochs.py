@@ -28,6 +28,7 @@ from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
+from aggregator.replicate.key_wear import worn
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
@@ -112,7 +113,7 @@ class EpochRunner:
         """Open one epoch and watch it to its end.
 
         Raises:
-            ConfigError: a key was replaced under its name and version.
+            ConfigError: a key was replaced under its name and version, or has sealed as much as it may.
             Fenced: another driver took over.
             Unreachable: central does not answer.
         """
@@ -122,6 +123,8 @@ class EpochRunner:
         settings, places = self._prepared(snapshots)
         count = self._config.replication.slots
         epoch, ledger, undecided = self._opened(count, places)
+        for sentence in worn(self._config.keys, ledger.values()):
+            log.warning("%s", sentence)
         unsettled = Unsettled(self._central, undecided)
         now_ms = int(time.time() * 1000)
         requests = self._central.requests()

@@ -30,6 +30,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their
     beginning.
     Records of earlier versions do not say it. `schemas`: what the schema ids meant under which it has delivered.
+    `sealed`: `<key>/<version>` to the number of values at most that went into AES-GCM envelopes under it.
     """
 
     incarnation: int
@@ -49,6 +50,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     cycles: int = 0
     forged: int = 0
     schemas: tuple[tuple[str, str], ...] = ()
+    sealed: tuple[tuple[str, int], ...] = ()
 
     @property
     def position(self) -> Position:

@@ -29,6 +29,7 @@ from aggregator.privacy.policy.parameters.conditions import Condition
 from aggregator.privacy.policy.rules import (
     AnyRule,
     Drop,
+    Encrypt,
     Keep,
     Model,
     PrivacyClass,
@@ -275,6 +276,10 @@ class Policy(Model):
     def keys(self) -> frozenset[str]:
         """Names of the keys that some rule uses; the hub's configuration must have them all."""
         return frozenset(name for rule in self._rules() if (name := getattr(rule, "key", None)) is not None)
+
+    def sealing(self) -> frozenset[str]:
+        """Names of the keys that `encrypt` uses, whose random nonces wear them out."""
+        return frozenset(rule.key for rule in self._rules() if isinstance(rule, Encrypt))
 
     def _rules(self) -> Iterator[AnyRule]:
         yield from self.tags.values()

@@ -198,3 +198,19 @@ def test_what_is_no_envelope_does_not_open(data):
     """Whatever the bytes: a ValueError."""
     with pytest.raises(ValueError, match=r"."):
         envelope.opened(data, lambda _name, _version: SHORT if data[:1] in b"\1\3" else LONG_KEY, b"place")
+
+
+def test_a_batch_says_what_it_sealed_under_random_nonces(both):
+    """Values under `encrypt`, by key and version; tokens and deterministic envelopes wear nothing."""
+    numbers = [{"name": name, "type": "long"} for name in "ab"]
+    schema, records = {"type": "record", "name": "r", "fields": numbers}, [{"a": n, "b": n} for n in range(3)]
+    head = "policy: p\nversion: 1\ntopics: {orders: {fields: {a: "
+    for first, other, sealed in (
+        ("{encrypt: {key: customer}}", "{encrypt: {key: customer}}", {"customer/1": 6}),
+        ("{encrypt: {key: customer}}", "{pseudonymize: {key: customer, domain: d}}", {"customer/1": 3}),
+        ("{pseudonymize: {key: customer, domain: d}}", "drop", {}),
+    ):
+        both.forget()
+        out = both.strip(f"{head}{first}, b: {other}}}}}}}\n", schema, *records)
+        assert out.rejected == {}
+        assert out.sealed == sealed

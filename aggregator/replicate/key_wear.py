@@ -1,0 +1,42 @@
+"""How much the keys of AES-GCM envelopes have been used: counted in the ledger, warned of, and refused in time.
+
+    bound          2³² values under one key and random nonces of 96 bits      NIST SP 800-38D, section 8.3
+    refused at     2³¹ values that the ledger counts
+    warned of at   2³⁰
+
+Invariant: pure. The other half is for what no ledger counts: transactions that were aborted and begun again, backfills,
+and the rest of an epoch, which is half an hour long and seals less than 2³¹ values at a million a second. A version
+that nothing seals with any more opens its envelopes as ever.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from aggregator.config.secrets import KeyRing
+from aggregator.errors import ConfigError
+from aggregator.state.ledger import LedgerRecord
+
+MOST, MANY = 2**31, 2**30
+
+
+def worn(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterator[str]:
+    """Sentences about keys that should be replaced soon.
+
+    Args:
+        keys: Key rings by name.
+        ledger: Every flow's record.
+
+    Raises:
+        ConfigError: one must not seal any more.
+    """
+    sealed: Counter[str] = Counter()
+    for record in ledger:
+        sealed.update(dict(record.sealed))
+    for name, ring in sorted(keys.items()):
+        count = sealed[f"{name}/{ring.current}"]
+        told = f"key {name} version {ring.current} has sealed {count:,} values under random nonces"
+        hint = f"give it another version: `{name}: {{current: {ring.current + 1}, versions: …}}`; old ones open"
+        if count >= MOST:
+            raise ConfigError(f"{told}, which is as much as one AES-GCM key may", hint=hint)
+        if count >= MANY:
+            yield f"{told}, and may seal {MOST - count:,} more: {hint}"
