@@ -103,7 +103,7 @@ def plan_epoch(
             holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
         elif left:
             letters = standing.replayed(plan.mode)
-            ready[one.source] = _flow(one, scene, entry, left)._replace(letters=letters, backfill=plan.id)
+            ready[one.source] = _flow(one, scene, entry, left, standing)._replace(letters=letters, backfill=plan.id)
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
@@ -127,9 +127,13 @@ def _left(plan: Plan, one: PartitionPlan, standing: Standing | None, entry: Ledg
     )
 
 
-def _flow(one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...]) -> FlowPlan:
+def _flow(
+    one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...], standing: Standing
+) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
-    known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0)
+    # Schema ids mean to a backfill what they have meant to the live flow.
+    meant = standing.entry.schemas
+    known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0, schemas=meant)
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
     at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
     now = structs.replace(known, **at, leader_epoch=whole)

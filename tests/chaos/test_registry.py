@@ -105,3 +105,48 @@ def test_a_registry_that_lags_loses_no_record(trial, arrivals, registry):
         offsets = [offset for at, _, offset in trial.origins("eu") if at == partition]
         expected = [n for n in range(count) if (partition, n) != (1, letter["offset"])]
         assert offsets == expected, "lost, doubled or reordered"
+
+
+def test_a_rebuilt_registry_holds_what_it_would_open(trial, arrivals, registry):
+    """Fault 11 (I5, I6, I7): an id that lost its tags holds its flows by name; others flow; restored, it goes on."""
+    subject = f"{trial.topic}-value"
+    registry.add(subject, json.dumps(ORDER), schema_id=7)
+    trial.settings["edges"]["eu"]["schemas"] = registry.address
+    trial.write()
+    epochs = Epochs(trial)
+
+    def epoch():
+        (plan,) = epochs.plans(drain=False)
+        return plan, epochs.start(plan)
+
+    plan, running = epoch()
+    trial.produce_raw("eu", [(b"k", trial.value(n), n % 3) for n in range(30)])
+    arrivals["eu"].reach(30, timeout=60)
+    epochs.central.publish(plan.epoch)
+    assert running.outcome().holds == ()
+    registry.rebuild()
+    registry.add(subject, json.dumps(ORDER).replace("confluent:tags", "was"), schema_id=7)
+    plan, running = epoch()
+    with trial.traffic("us") as produced:
+        trial.produce_raw("eu", [(b"k", trial.value(100 + n), n % 3) for n in range(30)])
+        arrivals["us"].reach(50, timeout=60)
+        print(keeps_flowing(arrivals["us"], produced, "us", for_s=3))
+        assert arrivals["eu"].count() == 30, "delivered under an id that lost its tags"
+    epochs.central.publish(plan.epoch)
+    holds = running.outcome().holds
+    assert {hold.source.partition for hold in holds} == {0, 1, 2}
+    assert all(
+        f"schema id 7, a value schema of topic {trial.topic} (subject {subject})" in hold.detail
+        and "restore the registry as it was" in hold.detail
+        for hold in holds
+    )
+    registry.rebuild()
+    registry.add(subject, json.dumps(ORDER), schema_id=7)
+    plan, running = epoch()
+    arrivals["eu"].reach(60, timeout=60)
+    epochs.central.publish(plan.epoch)
+    assert running.outcome().holds == ()
+    epochs.close()
+    assert trial.letters() == []
+    for partition in range(3):
+        assert [offset for at, _, offset in trial.origins("eu") if at == partition] == list(range(20))

@@ -55,6 +55,16 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
     assert epoch(entry=structs.replace(entry, next_offset=40)).by_slot == {}
 
 
+def test_schema_ids_mean_to_a_backfill_what_they_meant_to_the_live_flow():
+    """A registry that was rebuilt since is found by its first batch; what it then remembers is its own."""
+    meant = (("value/7", "06ffbc5d1f7dbc1c"),)
+    standing = Standing(FLOW, structs.replace(LIVE, schemas=meant))
+    first = flow(standing=standing)
+    assert first.entry.schemas == meant
+    own = structs.replace(first.entry, schemas=(*meant, ("value/8", "aa")), next_offset=5)
+    assert flow(entry=own, standing=standing).entry.schemas == own.schemas
+
+
 def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
     """Decided anew, from what was read after everybody else was fenced."""
     standing = Standing(FLOW, LIVE, passed=(OffsetRange(5, 30),))
