@@ -15,7 +15,11 @@ from aggregator.privacy.operators.checks import Luhn, passes_mod97
 
 Span = tuple[int, int]
 
-_EMAIL_PIECE = re.compile(r"[^\s<>()\[\],;:\"]+")
+_ENTITY = r"&(?:amp;)*+(?:#0*+64|#[xX]0*+40|commat);?"
+# As text has it, a URL (encoded once or again), and HTML.
+_AT = re.compile(rf"@|\uff20|\ufe6b|%(?:25)*+40|{_ENTITY}")
+# Possessive: what is taken is never looked at again, and costs no memory.
+_EMAIL_PIECE = re.compile(rf"(?:[^\s<>()\[\],;:\"&]++|{_ENTITY}|&)++")
 _IP_PIECE = re.compile(r"[\dA-Fa-f:.]+")
 # Whatever letters and colons stand around it: `ip:10.0.0.1`, `cafe10.0.0.1`.
 _V4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)")
@@ -25,13 +29,12 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 _NO_WORD = bytes(code for code in range(256) if not (code < 128 and chr(code).isalnum()))  # noqa: PLR2004 - ASCII
 _IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}")
 _DIGITS = re.compile(r"\d+")
-# Also as a URL spells it.
-_AT = re.compile(r"@|\uff20|\ufe6b|%40")
 # What people write around the local part of an address: at most so many signs (RFC 5321, 4.5.3.1, with quotes).
 _LONGEST_LOCAL, _LONGEST_LITERAL = 66, 64
-_MARKS_BETWEEN_GROUPS = frozenset("-._|\t\u00ad\u00b7\u200b\u2060\u2212\ufeff")
+_MARKS_BETWEEN_GROUPS = frozenset("-._|,\t\n\v\f\r\x85\u2028\u2029\u00ad\u00b7\u200b\u2060\u2212\ufeff")
 _MARKS_BETWEEN_PHONE_GROUPS = _MARKS_BETWEEN_GROUPS | frozenset("()/")
 _LONGEST_PHONE_GAP = 3  # `+49 (0) 30`
+_LONGEST_GAP = 2  # `4111, 1111`, or a line's end of two signs
 _PHONE_DIGITS = range(7, 16)
 _CARD_DIGITS = range(12, 20)
 _IBAN_SIGNS = range(15, 35)
@@ -137,7 +140,7 @@ def cards(text: str) -> Iterator[Span]:
 
 
 def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable[[int, int], bool]) -> Iterator[Span]:
-    """Neighbouring groups that pass together, the longest first; one sign may stand between two.
+    """Neighbouring groups that pass together, the longest first; two signs may stand between them.
 
     `passes` is asked with a start and an end in all the groups' signs, put together.
     """
@@ -151,7 +154,7 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
         last = -1
         for index in range(place, len(starts)):
             begin = starts[index]
-            if index > place and (begin - stops[index - 1] != 1 or not _parts_groups(text[begin - 1])):
+            if index > place and not _is_gap(text, stops[index - 1], begin):
                 break
             length = ends[index + 1] - ends[place]
             if length >= lengths.stop:
@@ -163,8 +166,13 @@ def _windows(text: str, group: re.Pattern[str], lengths: range, passes: Callable
         place = max(place, last) + 1
 
 
+def _is_gap(text: str, start: int, end: int) -> bool:
+    """Whether groups on both sides may be of one number."""
+    return 0 < end - start <= _LONGEST_GAP and all(map(_parts_groups, text[start:end]))
+
+
 def _parts_groups(sign: str) -> bool:
-    """Whether a sign stands between groups of one number: any space, any dash, and what forms and logs use."""
+    """Whether a sign stands between groups of one number: spaces, dashes, line ends, and what forms and logs use."""
     return sign in _MARKS_BETWEEN_GROUPS or unicodedata.category(sign) in ("Zs", "Pd")
 
 

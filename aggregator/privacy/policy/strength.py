@@ -2,7 +2,7 @@
 
 Invariant: what can leave a value as it is counts as clear, whatever its name: a text shorter than `truncate` cuts, a
 table that names itself, a pattern, foreign code, text that no detector finds. Only what its type or its parameters
-bound counts as irreversible.
+bound counts as irreversible: of long numbers that are rounded nearly all stay apart, like tokens.
 """
 
 from collections import Counter
@@ -60,7 +60,6 @@ CLASSES: Mapping[type[Model], PrivacyClass] = {
     Bucket: PrivacyClass.IRREVERSIBLE,
     DateTruncate: PrivacyClass.IRREVERSIBLE,
     Geo: PrivacyClass.IRREVERSIBLE,
-    Round: PrivacyClass.IRREVERSIBLE,
     Lookup: PrivacyClass.IRREVERSIBLE,
     MaskCard: PrivacyClass.IRREVERSIBLE,
     MaskPhone: PrivacyClass.IRREVERSIBLE,
@@ -72,6 +71,7 @@ CLASSES: Mapping[type[Model], PrivacyClass] = {
     Truncate: PrivacyClass.IRREVERSIBLE,
     Pseudonymize: PrivacyClass.PSEUDONYMOUS,
     DateShift: PrivacyClass.PSEUDONYMOUS,
+    Round: PrivacyClass.PSEUDONYMOUS,
     Encrypt: PrivacyClass.REVERSIBLE,
     EncryptDeterministic: PrivacyClass.REVERSIBLE,
     Custom: PrivacyClass.CLEAR,
@@ -83,7 +83,9 @@ CLASSES: Mapping[type[Model], PrivacyClass] = {
 
 def _of_bucket(rule: Bucket) -> PrivacyClass:
     widths = [rule.size] if rule.size is not None else [high - low for low, high in pairwise(rule.ranges or ())]
-    return _clear_if(min(widths, default=_NARROW + 1) <= _NARROW)
+    if min(widths, default=_NARROW + 1) <= _NARROW:
+        return PrivacyClass.CLEAR
+    return PrivacyClass.PSEUDONYMOUS if rule.size is not None else PrivacyClass.IRREVERSIBLE
 
 
 def _of_lookup(rule: Lookup) -> PrivacyClass:
@@ -108,7 +110,7 @@ def _of_geo(rule: Geo) -> PrivacyClass:
 
 
 def _of_round(rule: Round) -> PrivacyClass:
-    return _clear_if(rule.digits >= 0)
+    return PrivacyClass.CLEAR if rule.digits >= 0 else PrivacyClass.PSEUDONYMOUS
 
 
 def _of_email(rule: MaskEmail) -> PrivacyClass:

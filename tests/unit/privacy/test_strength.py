@@ -77,6 +77,21 @@ def test_the_way_from_a_token_to_it_is_a_loosening(name, parameters):
     assert compared(token, rule(name, **parameters)) is Strictness.LOOSER
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("round", {"digits": -1}), ("round", {"digits": -9}), ("bucket", {"size": 2})]
+)
+def test_what_leaves_long_numbers_apart_is_a_pseudonym(name, parameters):
+    """Of a thousand ids nearly all stay apart; a number of ranges that is fixed bounds what is left of any type."""
+    made = rule(name, **parameters)
+    ids = [number * 10**14 + 7 for number in range(1000)]
+    assert len({one(made, number, Leaf(Kind.LONG)) for number in ids}) == 1000
+    assert privacy_class(made) is PrivacyClass.PSEUDONYMOUS
+    assert compared(rule("redact"), made) is Strictness.LOOSER
+    ranged = rule("bucket", ranges=[0, 10, 10**17])
+    assert len({one(ranged, number, Leaf(Kind.LONG)) for number in ids}) <= 4
+    assert privacy_class(ranged) is PrivacyClass.IRREVERSIBLE
+
+
 def test_a_table_that_tells_its_value_is_reversible():
     """A text that one value alone becomes tells that value; what several become does not."""
     assert privacy_class(rule("lookup", table={"DE": "EU", "US": "NA"})) is PrivacyClass.REVERSIBLE
