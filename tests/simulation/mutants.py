@@ -347,7 +347,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling: written again before it is ended",
-        [(SETTLEMENT, "not in held:\n            central.write", "not in {}:\n            central.write")],
+        [(SETTLEMENT, "if at in held:\n            continue", "if False:\n            continue")],
         situation=DROPPED,
     ),
     Mutant(
