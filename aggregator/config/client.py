@@ -6,7 +6,7 @@ connection is stands in the file; a connection that is open has a reason beside 
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, ValidationError
@@ -56,6 +56,9 @@ _UNSAFE_STORAGE = {
 _DECIDES = re.compile(r"security\.protocol|sasl\.(mechanism|kerberos)|enable\.ssl|ssl\.endpoint|.*\.url|check\.crcs")
 _IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.kerberos.service.name")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9@/._][A-Za-z0-9@/._-]*")
+# pyiceberg imports what these name; delta-rs takes any certificate by the other.
+_LOADS_CODE = re.compile(r"(^|[.-])impl$", re.IGNORECASE)
+_ANY_CERTIFICATE = "allow_invalid_certificates"
 _IN_CLEAR = "is a secret: write a reference, `env:NAME` or `file:path`"
 _USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
@@ -126,6 +129,10 @@ def registry_refusal(name: str, value: str | SecretRef) -> str | None:
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of a table catalogue can not be set so; None when it can. The text never holds the value."""
+    if name == INSECURE:
+        return reason_refusal(value)
+    if _LOADS_CODE.search(name):
+        return "can not be set: it loads foreign code into the hub and its workers"
     if isinstance(value, str) and (is_secret_property(name) or _STORAGE_SECRETS.search(name)):
         return _IN_CLEAR
     if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
@@ -136,9 +143,21 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of an object store can not be set so; None when it can. The text never holds the value."""
     lower = name.lower()
+    if lower == INSECURE:
+        return "is for `client:`, `schemas_client:` and `catalog.options`"
+    if lower.endswith(_ANY_CERTIFICATE) and str(value).lower() != "false":
+        return "can not be set so: whoever is between would take the store's place, and keys and tables with it"
     if lower in _UNSAFE_STORAGE and _UNSAFE_STORAGE[lower] in (None, str(value).lower()):
         return "can not be set so: two writers could both commit the same version"
     return catalog_refusal(name, value)
+
+
+def catalog_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, ...]:
+    """What the options of a table catalogue leave open."""
+    address = options.get("uri")
+    if isinstance(address, str) and address.lower().startswith("http://") and any(map(is_secret_property, options)):
+        return (Opening("uri", "sends the catalogue's credential in clear", "write an https:// address"),)
+    return ()
 
 
 Options = dict[str, str | SecretRef]

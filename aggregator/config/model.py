@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from aggregator.budgets import LATE_SECONDS
 from aggregator.config.client import (
     ClientOption,
+    catalog_openings,
     catalog_refusal,
     checked,
     refusal,
@@ -171,7 +172,7 @@ class CatalogConfig(Model):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "lake"
-    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal))] = {}
+    options: Annotated[dict[str, Option], AfterValidator(checked(catalog_refusal, catalog_openings))] = {}
 
 
 class SuiteConfig(Model):

@@ -16,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInst
 
 from aggregator.config.model import CatalogConfig
 from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import properties
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits
 from aggregator.lake.folder import Folder
@@ -132,7 +133,7 @@ class IcebergTables:
     def _connected(self) -> Catalog:
         options = {
             key: value.resolve() if isinstance(value, SecretRef) else value
-            for key, value in self.catalog.options.items()
+            for key, value in properties(self.catalog.options).items()
         }
         if not options:
             self.folder.make()

@@ -45,6 +45,41 @@ REFUSED = [
         id="unsafe renames",
     ),
     pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'http://c', credential: 'env:C'}}}\n",
+        "lake.catalog.options.uri: sends the catalogue's credential in clear",
+        id="a credential without TLS",
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'http://c', token: 'env:C'}}}\n",
+        "lake.catalog.options.uri: sends the catalogue's credential in clear",
+        id="a token without TLS",
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'https://c', insecure: a lab}}}\n",
+        "lake.catalog.options.insecure: excuses nothing",
+        id="a reason for nothing",
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {options: {py-catalog-impl: os.system}}}\n",
+        "lake.catalog.options.py-catalog-impl: can not be set: it loads foreign code",
+        id="a catalogue's class",
+    ),
+    pytest.param(
+        "lake: {path: lake, format: iceberg, catalog: {options: {write.py-location-provider.impl: x.Y}}}\n",
+        "lake.catalog.options.write.py-location-provider.impl: can not be set",
+        id="a provider's class",
+    ),
+    pytest.param(
+        "lake: {path: 's3://b/l', storage: {py-io-impl: x.Y}}\n",
+        "lake.storage.py-io-impl: can not be set",
+        id="a store's class",
+    ),
+    pytest.param(
+        "lake: {path: 's3://b/l', storage: {AWS_ALLOW_INVALID_CERTIFICATES: 'true'}}\n",
+        "lake.storage.AWS_ALLOW_INVALID_CERTIFICATES: can not be set so: whoever is between",
+        id="any certificate of a store",
+    ),
+    pytest.param(
         "lake: {path: lake, storage: {aws_region: x}}\n",
         "lake.storage: is for an address",
         id="idle options",

@@ -149,7 +149,7 @@ def test_a_reason_is_a_line_of_words(changed, reason):
 def test_a_reason_in_another_place_is_sent_to_its_own(changed):
     """Beside the block instead of in it."""
     (line,) = changed(SERVER, f"{SERVER}  insecure: {REASON}\n")
-    assert "central.insecure: is for `client:` or `schemas_client:`" in line
+    assert "central.insecure: is for `client:`, `schemas_client:`" in line
 
 
 @pytest.mark.parametrize("name", ["security.protocol", "enable.ssl.certificate.verification", "sasl.mechanism"])
@@ -254,6 +254,11 @@ def test_whatever_is_open_is_told_with_its_reason(load, good):
     assert REASON in data
     assert "moves in May" in data
     assert waivers(load(good)) == ()
+    catalog = "catalog: {options: {type: rest, uri: 'http://c', token: 'env:T', insecure: a tunnel of our own}}"
+    lake = good.replace("format: delta", f"format: iceberg, {catalog}")
+    assert waivers(load(lake)) == (
+        Waiver("catalogue of the lake", "uri", "sends the catalogue's credential in clear", "a tunnel of our own"),
+    )
 
 
 def test_the_documentation_shows_what_can_be_written():
