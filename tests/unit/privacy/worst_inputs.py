@@ -44,7 +44,6 @@ PATTERNS = {
     "escaped signs": "%40",
     "encoded escapes": "%25",
     "entities": "&amp;",
-    "zeros of an entity": ("&#", "0", "64"),
     "brackets": "a@[",
     "tokens": "eyJ.",
     "beginnings of tokens": "eyJ",
@@ -81,6 +80,7 @@ FRAMES = {
     "a small number": ("0.", "0", "1,2"),
     "a date": ("2020-01-01T", "0", ""),
     "an address of zeros": ("1:", "0", "::1"),
+    "an entity of zeros": ("a&#", "0", "64;b.c"),
     "a zone": ("fe80::1%", "a", ""),
 }
 EXTREMES = (-(2**31), -1, 0, 1, 2**31 - 1)
