@@ -12,7 +12,7 @@ from aggregator.config.patterns import Branch, branches, full_matches
 from aggregator.coordinates import HEARTBEATS
 
 # What the room of Kafka names under `<hub>.`; a test holds the two lists together.
-RESERVED = ("ledger", "control", "requests", "dead-letters", "edge-status", "telemetry")
+RESERVED = ("ledger", "control", "requests", "decisions", "dead-letters", "edge-status", "telemetry")
 
 
 class Target(NamedTuple):
