@@ -59,6 +59,8 @@ ASKED_VALUES = Budget(Of.RECORD, BATCH_VALUES.limit, "values that operators or c
 # An empty array costs thirty times its text.
 JSON_PARTS = Budget(Of.RECORD, 131_072, "members and items of a JSON value", Reason.TOO_LARGE)
 
+# A constant of the policy, of a thousand characters, takes the place of values of one byte.
+MADE_BYTES = Budget(Of.BATCH, 67_108_864, "bytes made of its values, or four times theirs; alone: too_large", IN_PARTS)
 BATCH_JSON_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of JSON values that are held at once", IN_PARTS)
 # Each may cost a question to a registry far away.
 UNKNOWN_IDS = Budget(Of.BATCH, 256, "unknown schema ids that the registry is asked about", Reason.UNKNOWN_SCHEMA)
@@ -95,6 +97,7 @@ TABLE: tuple[Budget, ...] = (
     ASKED_VALUES,
     JSON_PARTS,
     BATCH_VALUES,
+    MADE_BYTES,
     BATCH_JSON_BYTES,
     UNKNOWN_IDS,
     LATE_SECONDS,

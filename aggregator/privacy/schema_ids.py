@@ -31,6 +31,7 @@ class Pile:
         data: All bytes; not to be written to.
         starts: Where each value begins in them.
         ends: Where it ends; None has no bytes, but is not an empty value.
+        made: Bytes that were made of them so far.
     """
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
@@ -38,6 +39,7 @@ class Pile:
         self._nulls = cells.nulls
         self.starts, self.ends = cells.ends[:-1], cells.ends[1:]
         self.data: Bytes = cells.data
+        self.made = 0
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -132,7 +132,7 @@ class TopicStrip:
         self._late.begin(self._now_s())
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
         self._late.settle()
-        keys, values = open_keys(), open_values()
+        values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted
         suppressed, undecided = self._suppression.verdicts(batch, values)
         rejected = {**keys.rejected, **values.rejected}
         rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())

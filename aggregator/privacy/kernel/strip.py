@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.bytes_column import Bytes, BytesColumn, Integers
-from aggregator.errors import Reason
+from aggregator.budgets import MADE_BYTES
+from aggregator.bytes_column import BytesColumn, Integers
+from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
@@ -30,6 +31,8 @@ from aggregator.privacy.tally import Met, visits
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
+# So much larger may any batch become: as tokens of short identifiers do.
+_TIMES = 4
 _REASONS = {
     UNDECODABLE: Reason.UNDECODABLE,
     TOO_DEEP: Reason.TOO_DEEP,
@@ -61,20 +64,33 @@ class KernelProgram:
         self._workspace = workspace
 
     def strip(self, pile: Pile, members: Integers) -> Column:
-        """Strip framed values of the plan's schema: nearly always at once, and in parts where they are very many."""
+        """Strip framed values of the plan's schema: nearly always at once, and in parts where they are very many.
+
+        Raises:
+            HoldError: more would be made of the batch than memory may hold; nothing of it counts, try its halves.
+        """
+        before = self._met.copy(), self._records, self._failed.copy()
+        try:
+            return self._stripped(pile, members)
+        except HoldError:
+            self._met, self._records, self._failed = before
+            raise
+
+    def _stripped(self, pile: Pile, members: Integers) -> Column:
         starts, ends = pile.starts[members] + HEADER_BYTES, pile.ends[members]
-        first, taken = self._part(pile.data, starts, ends)
+        first, taken = self._part(pile, starts, ends)
         if taken == len(members):
             return first
         parts, at = [(np.arange(taken), first)], taken
         while at < len(members):
-            part, taken = self._part(pile.data, starts[at:], ends[at:])
+            part, taken = self._part(pile, starts[at:], ends[at:])
             parts.append((np.arange(at, at + taken), part))
             at += taken
         return joined(len(members), parts)
 
-    def _part(self, data: Bytes, starts: Integers, ends: Integers) -> tuple[Column, int]:
+    def _part(self, pile: Pile, starts: Integers, ends: Integers) -> tuple[Column, int]:
         """As many of the first records as their budget allows, and how many those are."""
+        data = pile.data
         constants = self._calls.constants()
         broken = self._calls.broken(constants)
         scanned = self._workspace.scan(self._code, data, starts, ends, broken)
@@ -94,7 +110,10 @@ class KernelProgram:
         records = records_of(scanned.spans_to, failed)
         lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
-        column = Column(self._written(data, scanned, results), self._rejected(scanned), counts, counts_of)
+        written = self._written(pile, scanned, results)
+        if written is None:
+            return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
+        column = Column(written, self._rejected(scanned), counts, counts_of)
         column.looked = dict(results.looked)
         if len(lost):
             leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
@@ -121,14 +140,24 @@ class KernelProgram:
             for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
-    def _written(self, data: Bytes, scanned: Scanned, results: Results) -> BytesColumn:
+    def _written(self, pile: Pile, scanned: Scanned, results: Results) -> BytesColumn | None:
+        """What is left of the records; None where that of a single one is too much.
+
+        Raises:
+            HoldError: that of all of them is.
+        """
         tape, entries_to, verdicts = scanned.tape, scanned.entries_to, scanned.verdicts
         if self._header is None:
             return BytesColumn.empty(len(verdicts))
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
+        pile.made += size
+        if pile.made > max(MADE_BYTES.limit, _TIMES * len(pile.data)):
+            if len(pile) == 1:
+                return None
+            raise HoldError(f"{pile.made} bytes would be made of {len(pile)} records", hint="their halves are tried")
         out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
-        assemble(data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
+        assemble(pile.data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
         is_bad = verdicts != GOOD
         return BytesColumn(out, ends, is_bad if is_bad.any() else None)
 

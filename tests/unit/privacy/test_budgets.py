@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator import budgets
-from aggregator.errors import DeadLetterError, Reason, Unreachable
+from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.privacy.composition import composed
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.operators import custom, result
@@ -205,7 +205,7 @@ def _stripped(made, schema, bodies, rule=TOKEN, more=""):
 def test_one_byte_items_under_an_operator():
     """Four megabytes of them: dead letters where one record has too many, parts of the batch where all have many."""
     schema, body = _items(4_000_000)
-    small = [_items(100_000)[1]] * 40
+    small = [_items(100_000)[1]] * 18
     _stripped(KernelStrip, schema, [_items(3)[1]])  # what is compiled and made once
     peak, out = _peak(lambda: _stripped(KernelStrip, schema, [body]))
     assert [rejection.reason for rejection in out.rejected.values()] == [Reason.TOO_LARGE]
@@ -213,6 +213,32 @@ def test_one_byte_items_under_an_operator():
     peak, out = _peak(lambda: _stripped(KernelStrip, schema, small))
     assert out.rejected == {}
     assert peak < TIMES_MEMORY * (sum(map(len, small)) + sum(map(len, out.values)))
+
+
+def test_what_is_made_of_a_batch_is_bounded():
+    """A long constant for each short item: refused before it is made, delivered in pieces, and dead alone."""
+    registry = MemoryRegistry()
+    schema, body = _items(60_000)
+    schema_id = registry.register("orders-value", json.dumps(schema))
+    strip = topic(PII.format(rule="{redact: {value: " + "x" * 1000 + "}}", more=""), registry, made=KernelStrip)
+    batch = [frame(schema_id, body)] * 4
+
+    def taken(values):
+        return strip.strip(Batch([None] * len(values), values, [None] * len(values)))
+
+    taken(batch[:1])
+    before = strip.report()
+
+    def refused():
+        with pytest.raises(HoldError, match="bytes would be made of 4 records"):
+            taken(batch)
+
+    peak, _ = _peak(refused)
+    assert peak < budgets.MADE_BYTES.limit * 1.5
+    assert strip.report() == before, "what was refused counts nothing"
+    assert not taken(batch[:1]).rejected
+    alone = taken([frame(schema_id, _items(100_000)[1])])
+    assert [one.reason for one in alone.rejected.values()] == [Reason.TOO_LARGE]
 
 
 @pytest.mark.parametrize("made", [ReferenceStrip, KernelStrip])
