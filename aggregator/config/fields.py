@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from aggregator.config.client import is_secret_property
 from aggregator.config.patterns import full_matches
 
-_SERVER = re.compile(r"(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _TOPIC_TEXT = re.compile(r"[A-Za-z0-9._-]*")
 AUTHENTICATE = "spark.authenticate"
@@ -23,7 +23,11 @@ STORES = ("s3", "s3a", "abfss", "gs", "file")
 
 
 def servers(value: str) -> str:
-    """`host:port`, several with commas."""
+    """`host:port`, several with commas; librdkafka would take a protocol before it, past all that `client` says."""
+    if "://" in value:
+        raise ValueError(
+            "is `host:port` without a protocol, which `client: {security.protocol: …}` names for all of them"
+        )
     for server in value.split(","):
         found = _SERVER.fullmatch(server.strip())
         if found is None or not 0 < int(found[1]) <= HIGHEST_PORT:

@@ -168,6 +168,15 @@ def test_nothing_gets_into_the_command_that_runs_kinit(changed, name, value):
     assert f"central.client.sasl.kerberos.{name}: holds letters" in line
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "sasl_plaintext", "SSL"])
+def test_an_address_names_no_protocol(changed, protocol):
+    """For that broker it would hold instead of `security.protocol`: a password in clear behind SASL_SSL."""
+    client = f"  client: {{security.protocol: SASL_SSL, {LOGIN}}}\n"
+    for address in (f"{protocol}://h:1", f"h:1,{protocol}://h:2"):
+        (line,) = changed(SERVER, f'  bootstrap_servers: "{address}"\n{client}')
+        assert line.startswith("hub.yaml:3: central.bootstrap_servers: is `host:port` without a protocol")
+
+
 def test_a_protocol_is_one_of_four(changed):
     """Another word is told here, and not by every client that starts."""
     (line,) = changed(SERVER, f"{SERVER}  client: {{security.protocol: TLS}}\n")
