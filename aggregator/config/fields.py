@@ -23,7 +23,7 @@ STORES = ("s3", "s3a", "abfss", "gs", "file")
 
 
 def servers(value: str) -> str:
-    """`host:port`, several with commas; librdkafka would take a protocol before it, past all that `client` says."""
+    """`host:port`, several with commas, without a protocol: librdkafka passes over one that `client` does not name."""
     if "://" in value:
         raise ValueError(
             "is `host:port` without a protocol, which `client: {security.protocol: …}` names for all of them"

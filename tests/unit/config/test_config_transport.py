@@ -170,7 +170,7 @@ def test_nothing_gets_into_the_command_that_runs_kinit(changed, name, value):
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "sasl_plaintext", "SSL"])
 def test_an_address_names_no_protocol(changed, protocol):
-    """For that broker it would hold instead of `security.protocol`: a password in clear behind SASL_SSL."""
+    """`security.protocol` does, for all of them; librdkafka passes over a broker for which two words differ."""
     client = f"  client: {{security.protocol: SASL_SSL, {LOGIN}}}\n"
     for address in (f"{protocol}://h:1", f"h:1,{protocol}://h:2"):
         (line,) = changed(SERVER, f'  bootstrap_servers: "{address}"\n{client}')
