@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
 EDGE = "eu"
 # A look that asks a partition without a leader takes half a minute and fails.
 QUICK_S = 8.0
+# So long a question for ends waits for a partition without a leader.
+ASKED_S = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +134,9 @@ def test_a_known_topic_stays_known_while_a_partition_has_no_leader(trial, edge):
     try:
         wait_for(lambda: trial.other in snapshot(config, EDGE, {}).unanswered, timeout=60, what="a missing leader")
         assert snapshot(config, EDGE, known).topics == known
+        began = time.monotonic()
         watch.ask()
+        assert time.monotonic() - began < ASKED_S, "nobody waits for a leader that is known to be missing"
         probe.ask()
         seen = probe.snapshot
         assert EdgePartition(EDGE, trial.other, 1) not in seen.answer.ends
