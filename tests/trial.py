@@ -101,9 +101,14 @@ class Trial:
         """Be about this topic from now on: its schema is there, its orders are numbered from 0."""
         self.topic = topic
         self._next = {edge: itertools.count() for edge in self.sandbox.edges}
+        self._register(topic)
+
+    def _register(self, topic: str) -> None:
+        """The order's schema under the topic's own subject: no other subject's ids count on it."""
         subject = self.folder / "schemas" / f"{topic}-value"
         subject.mkdir(parents=True, exist_ok=True)
-        (subject / "1-7.avsc").write_text(json.dumps(ORDER))
+        if not any(subject.iterdir()):
+            (subject / "1-7.avsc").write_text(json.dumps(ORDER))
 
     @property
     def config(self) -> Path:
@@ -114,6 +119,8 @@ class Trial:
 
     def create(self, cluster: str, partitions: int = 3, *, topic: str | None = None, **settings: str) -> None:
         config = {key.replace("_", "."): value for key, value in settings.items()}
+        if topic and cluster != "central":
+            self._register(topic)
         settle(self.admin(cluster).create_topics([NewTopic(topic or self.topic, partitions, config=config)]))
 
     def delete(self, edge: str) -> None:
