@@ -41,6 +41,7 @@ class Readers:
         self._readers: dict[str, Reader] = {}
         self._heard: dict[str, float] = {}
         self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
+        self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
@@ -92,11 +93,42 @@ class Readers:
         """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
         if not flow.reading:
             return
+        self._vouched.add(flow.plan.source)
         leapt = flow.reach(offset, leader_epoch)
         if flow.done or leapt:
             self._release(flow)
         if leapt and not flow.done:
             self._start(flow)
+
+    def end(self, flow: Flow, offset: int) -> None:
+        """A flow was read to the end of its partition.
+
+        Where only markers lie before that, no record has told a leader epoch, and nobody could see later that they were
+        cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
+        """
+        entry = flow.cursor.entry
+        if not flow.reading or entry.leader_epoch is not None or offset <= entry.next_offset:
+            self.reach(flow, offset)
+            return
+        source = flow.plan.source
+        try:
+            leader_epoch = self._readers[source.edge].leader_epoch((source.topic, source.partition))
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return
+        if leader_epoch is None:  # this edge tells none
+            self.reach(flow, offset)
+            return
+        flow.cursor = flow.cursor.known(leader_epoch)
+        self._release(flow)
+        self._start(flow)
+
+    def drained(self, flow: Flow) -> bool:
+        """Whether a flow has reached what `--drain` asked for, in the log that its edge has now.
+
+        A position at the end is none before the edge was asked about it: the log may have been cut below since.
+        """
+        return flow.drained and (flow.plan.until is None or not flow.reading or flow.plan.source in self._vouched)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""

@@ -251,7 +251,7 @@ class _Turn:
                 self._commit_when_due(busy=True)
             self._readers.reach(flow, chunk.offsets[-1] + 1, chunk.leader_epoch)
         for (topic, partition), position in polled.ends.items():
-            self._readers.reach(self._flows[EdgePartition(edge, topic, partition)], position)
+            self._readers.end(self._flows[EdgePartition(edge, topic, partition)], position)
         for fault in polled.faults:
             self._readers.fault(edge, fault)
 
@@ -351,7 +351,9 @@ class _Turn:
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            flow.drained or flow.cursor.hold is not None or (flow.reading and self._readers.silent(source.edge, now))
+            self._readers.drained(flow)
+            or flow.cursor.hold is not None
+            or (flow.reading and self._readers.silent(source.edge, now))
             for source, flow in self._flows.items()
         )
 

@@ -198,6 +198,16 @@ MUTANTS = [
         situation="cut logs",
     ),
     Mutant(
+        "leader epoch: none known behind markers",
+        [(READERS, "or entry.leader_epoch is not None or offset", "or True or offset")],
+        situation="latest, cut, widened",
+    ),
+    Mutant(
+        "a drain takes a position for reached that no edge was asked about",
+        [(READERS, "or flow.plan.source in self._vouched)", "or True)")],
+        situation="cut, recreated",
+    ),
+    Mutant(
         "start: whatever has a sibling counts as added later",
         [(PLANNING, "entry.first_partitions or 0 for entry", "0 for entry")],
         situation="latest",

@@ -106,6 +106,8 @@ SITUATIONS = {
     "aborts at the edge's faults": Situation(cut=0.015, truncate=0.015, refused=0.4, crash=0.001, freeze=0, second=0),
     "latest": Situation(start="latest", crash=0.006),
     "latest, cut": Situation(start="latest", crash=0.006, cut=0.004),
+    "latest, cut, widened": Situation(start="latest", crash=0.006, cut=0.004, widen=0.002),
+    "cut, recreated": Situation(crash=0.006, cut=0.004, recreate=0.002),
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
@@ -294,7 +296,6 @@ class Schedule:
         nobody = (None,) * len(seen.ends)
         epochs = seen.leader_epochs
         shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
-        decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
         try:
             epoch, ledger, undecided = self.protocol.open_epoch(
                 central,
@@ -305,6 +306,7 @@ class Schedule:
             )
         except (TransactionAborted, Unreachable):
             return False
+        decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
             _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {TOPIC: shown}},
@@ -376,8 +378,8 @@ class Schedule:
         mine = {value for value in values if value.startswith(f"{life.topic_id}/".encode())}
         owed = self.promise.owed(life, partition, first)
         if life is not self.edge.log:  # its end went with it
-            reached = max((int(value.rsplit(b"/", 1)[1]) for value in mine), default=-1)
-            owed = {value for value in owed if int(value.rsplit(b"/", 1)[1]) <= reached}
+            reached = max(map(_serial, mine), default=-1)  # by offset, what lay before a cut would count as owed
+            owed = {value for value in owed if _serial(value) <= reached}
         lost = owed - mine - excused
         assert not lost, f"lost from {life.topic_id}/{partition}: {sorted(lost)[:5]}"
         early = {value for value in mine if not self.promise.allows(value, life, partition, first)}
@@ -397,6 +399,10 @@ class Schedule:
         let_go = {offset for lost in gaps for offset in range(lost.start, lost.end)}
         named = {value for value in self.edge.deleted if int(value.rsplit(b"/", 1)[1]) in let_go}
         return named | (self.edge.deleted & self.edge.grown_again)
+
+
+def _serial(value: bytes) -> int:
+    return int(value.split(b"/")[2])
 
 
 _CONFIGS: dict[tuple[int, str, str], HubConfig] = {}

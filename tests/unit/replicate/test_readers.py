@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.polled import Cut, Fault, FaultKind, Start
@@ -74,10 +74,10 @@ class Edge:
         return 0
 
 
-def reading(edge: Edge, *, skips: bool = False) -> tuple[Readers, Flow]:
+def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tuple[Readers, Flow]:
     """A flow at offset 20, behind a record of leader epoch 3."""
     entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3)
-    flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips)
+    flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips, until=until)
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
     readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused()))
@@ -158,3 +158,31 @@ def test_no_gap_is_skipped_where_something_is_undecided_at_central():
     readers.wake(100.0)
     readers.fault("eu", lost)
     assert [one.automatic for one in flow.cursor.decisions] == [True]
+
+
+def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
+    """Without a record nothing has told an epoch, and a log that was cut there could not be seen later."""
+    edge = Edge(7, Cut(40, None, None))
+    readers, flow = reading(edge)
+    flow.cursor = flow.cursor.moved(Position(0, 20), None)
+    readers.end(flow, 22)
+    assert (flow.position.next_offset, edge.started[-1]) == (20, Start(20, 7))
+    readers.end(flow, 22)
+    assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (22, 7)
+
+
+def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():
+    """What could not be told is asked for again; the position stays."""
+    readers, flow = reading(Edge(None, Cut(40, None, None)))
+    flow.cursor = flow.cursor.moved(Position(0, 20), None)
+    readers.end(flow, 22)
+    assert flow.position.next_offset == 20
+    assert flow.cursor.waiting is not None
+
+
+def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about():
+    """A log that was cut below a position and grew again ends where it did, too."""
+    readers, flow = reading(Edge(3, Cut(40, None, None)), until=20)
+    assert not readers.drained(flow)
+    readers.end(flow, 20)
+    assert readers.drained(flow)
