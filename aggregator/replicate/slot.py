@@ -308,6 +308,7 @@ class _Turn:
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
+            self._readers.vouch()
             self._commit()
             for flow in moved:
                 flow.commit()
