@@ -97,7 +97,7 @@ def _listed(
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
         if outdated:
-            _look_again(cluster, timeout_s)
+            look_anew(cluster, timeout_s)
         if again:
             time.sleep(0.05)
     return answers
@@ -122,8 +122,11 @@ def _asked(
     return asked
 
 
-def _look_again(cluster: ClusterConfig, timeout_s: float) -> None:
-    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes."""
+def look_anew(cluster: ClusterConfig, timeout_s: float = _SOON_S) -> None:
+    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
+
+    Nor does a leader that was deposed without knowing it: it goes on to answer.
+    """
     with contextlib.suppress(KafkaException):  # the next question says what is wrong
         clients.admin(cluster).list_topics(timeout=timeout_s)
 
@@ -231,7 +234,7 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     Raises:
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.
     """
-    _look_again(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
+    look_anew(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
     asked = {TopicPartition(*at): OffsetSpec.latest()}
     (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
     try:

@@ -166,6 +166,10 @@ class TransactionalWriter:
         """
         return refusals(self._cluster, [*self._not_queued, *self._producer.failures()], self._why)
 
+    def acknowledged(self, at: Partition) -> int | None:
+        """An offset of the newest that this producer's records got there, where a broker told one."""
+        return self._producer.acknowledged.get(at)
+
     def close(self) -> None:
         """Discard the producer without another word to the brokers; the next owner of the id aborts what is open.
 

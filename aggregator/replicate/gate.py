@@ -3,11 +3,12 @@
 Invariant (protocol, rule B's last sentence, within an epoch): a marker decides all that is open of its id in its
 partition. Kafka 4.3.1 drops a marker whose partition has no leader at that moment (KAFKA-20734); behind such a commit
 an abort loses records, behind such an abort a commit doubles them. So nothing is written to a partition before its last
-stable offset has reached the end that it had when the transaction before was over. A partition that does not answer
-holds up none that does; where central refuses its topic for good, that is kept as a refused record is.
+stable offset has reached the end that it had when the transaction before was over. A leader that was deposed and does
+not know it tells an older end: one that lacks what this producer was acknowledged there is no answer. A partition that
+does not answer holds up none that does; where central refuses its topic for good, that is kept as a refused record is.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import OffsetRange, Partition
@@ -31,6 +32,9 @@ class Ends(Protocol):
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition that answers at once."""
 
+    def lead_anew(self) -> None:
+        """An answer was of a leader that was deposed: learn who leads what."""
+
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
 
@@ -51,11 +55,15 @@ class Gate:
         world: Whom to ask.
         plan: Of the slot.
         refused: Keeps what central refuses for good.
+        acknowledged: An offset that the producer's newest records got in a partition, if a broker told one.
     """
 
-    def __init__(self, world: Ends, plan: SlotPlan, refused: Refused) -> None:
+    def __init__(
+        self, world: Ends, plan: SlotPlan, refused: Refused, acknowledged: Callable[[Partition], int | None]
+    ) -> None:
         self._world = world
         self._refused = refused
+        self._acknowledged = acknowledged
         self._requests = plan.names.requests
         letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
         self._always = [(plan.names.ledger, plan.slot), *self._each(letters, -1)]
@@ -156,7 +164,10 @@ class Gate:
             self._refused.hold(self._world.unwritable(unexplained), now)
 
     def _look(self, places: Collection[Partition]) -> None:
-        found = self._world.undecided(places)
+        told = self._world.undecided(places)
+        found = {place: offsets for place, offsets in told.items() if self._has_ours(place, offsets.end)}
+        if len(found) < len(told):
+            self._world.lead_anew()
         self._silent = (self._silent | set(places)) - found.keys()
         for place, (stable, end) in found.items():
             target = self._ends[place]
@@ -164,3 +175,11 @@ class Gate:
             if stable >= target:
                 del self._ends[place]
                 self._open.add(place)
+
+    def _has_ours(self, place: Partition, end: int) -> bool:
+        """Whether an end lies behind what was acknowledged; then it counts, however old it is.
+
+        A last stable offset behind one record of a transaction says that the transaction is decided there.
+        """
+        offset = self._acknowledged(place)
+        return offset is None or offset < end

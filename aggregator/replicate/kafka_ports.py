@@ -104,6 +104,7 @@ class KafkaSlotWorld:
 
     def writer(self) -> TransactionalWriter:
         """A new producer under the slot's id."""
+        self.lead_anew()  # a new producer knows of no offset that an end may not lack
         made = TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made
@@ -153,6 +154,10 @@ class KafkaSlotWorld:
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition of central that answers at once."""
         return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
+
+    def lead_anew(self) -> None:
+        """Learn who leads what at central."""
+        ends.look_anew(self._config.central)
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""
@@ -246,7 +251,8 @@ class KafkaDriverCentral:
             list(pool.map(take, slots))
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
-        """From the last stable offset to the high watermark of each partition that answers."""
+        """From the last stable offset to the high watermark of each partition that answers, of its leader now."""
+        ends.look_anew(self._config.central)
         return ends.undecided_ranges(self._config.central, places)
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:

@@ -45,6 +45,9 @@ class Writer(Protocol):
     def refusals(self) -> Collection[Refusal]:
         """What central refused for good of the transaction that failed last; asked before it is aborted."""
 
+    def acknowledged(self, at: Partition) -> int | None:
+        """An offset of the newest that this producer's records got there, where a broker told one."""
+
     def close(self) -> None:
         """Discard this producer."""
 
@@ -122,6 +125,9 @@ class SlotWorld(Protocol):
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         """From the last stable offset to the high watermark of each partition of central that answers."""
+
+    def lead_anew(self) -> None:
+        """An answer was of a leader that was deposed: learn who leads what."""
 
     def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
         """What central would refuse for good of records for these partitions, by what it says of their topics."""

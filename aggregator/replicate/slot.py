@@ -116,7 +116,7 @@ class _Turn:
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
-        self._gate = Gate(world, plan, refused)
+        self._gate = Gate(world, plan, refused, writer.acknowledged)
         self._readers = Readers(plan, world, flows, self._gate)
         self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
 

@@ -231,6 +231,21 @@ def test_an_abort_does_not_wait_for_reports_that_nobody_takes(topic, producer):
     producer.commit_transaction(30)
 
 
+def test_an_offset_of_the_newest_batch_is_known_where_a_partition_was_written(new_topic, producer):
+    """It is of the transaction that was written last, and of the partition that was chosen."""
+    topic = new_topic()
+    ends = []
+    for _ in range(2):
+        producer.begin_transaction()
+        for _ in range(50):
+            producer.produce(topic, -1, b"k", b"v")
+        producer.commit_transaction(30)
+        (place,) = [at for at in producer.acknowledged if at[0] == topic]
+        ends.append(producer.acknowledged[place])
+    assert place[1] >= 0
+    assert 0 <= ends[0] < 50 < ends[1] < 101  # a marker lies between
+
+
 def test_what_central_refuses_is_told_with_place_and_code(central, new_topic, producer):
     """Topic, partition and code of the batch, nothing of its records; other batches of the transaction are purged."""
     small, timed = new_topic(max_message_bytes="900"), new_topic(message_timestamp_before_max_ms="60000")

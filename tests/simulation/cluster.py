@@ -11,7 +11,9 @@ its partition, so what a dropped marker left open shares the fate of the next tr
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from aggregator.coordinates import OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import Refusal
@@ -20,6 +22,7 @@ from tests.simulation.scheduler import Scheduler
 Place = tuple[str, int]
 # Of what does not answer.
 _FOR_GOOD = 0.3
+_DEPOSED_MOST_S = 3.0
 
 
 @dataclass(eq=False)
@@ -61,13 +64,26 @@ class Identity:
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances per request; `dropped`, per marker of a topic whose name ends with the key; `silent`, per partition."""
+    """Chances per request; `dropped`, per marker of a topic whose name ends with the key; `silent`, per partition.
+
+    `deposed`, per step: a partition of an edge's topic gets another leader, and the one before goes on to answer
+    whoever has not asked since who leads, with the ends of that moment.
+    """
 
     lost: float = 0.0
     refused: float = 0.0
     for_good: float = 0.0
     silent: float = 0.0
+    deposed: float = 0.0
     dropped: Mapping[str, float] = field(default_factory=dict)
+
+
+class Deposed(NamedTuple):
+    """A leader that does not know that it is none any more: what it tells, since when, and until when."""
+
+    told: OffsetRange
+    since_s: float
+    until_s: float
 
 
 class Central:
@@ -82,12 +98,15 @@ class Central:
         self.undecided: list[Transaction] = []
         self.late: list[tuple[str, int, str]] = []
         self.refused: dict[str, list[Refusal]] = defaultdict(list)
+        self.deposed: dict[Place, Deposed] = {}
 
     # --- what the brokers do by themselves, one step at a time
 
     def work(self) -> None:
         """Maybe write one marker, maybe let a lost request arrive."""
         draw = self.scheduler.random
+        if self.faults.deposed and draw.random() < self.faults.deposed:
+            self._depose()
         if self.undecided and draw.random() < 0.5:
             transaction = draw.choice(self.undecided)
             place = transaction.pending.pop(draw.randrange(len(transaction.pending))) if transaction.pending else None
@@ -101,6 +120,20 @@ class Central:
             identity = self.ids[name]
             if identity.epoch == epoch and identity.current and identity.current.state == "open":
                 self._decide(identity, verb)
+
+    def _depose(self) -> None:
+        places = sorted(filter(self._is_of_an_edge, self.logs))
+        if places:
+            place, now = self.scheduler.random.choice(places), self.scheduler.now
+            told = OffsetRange(self.stable_end(place), self.log_end(place))
+            self.deposed[place] = Deposed(told, now, now + self.scheduler.random.uniform(0, _DEPOSED_MOST_S))
+
+    def ends(self, place: Place, known_s: float) -> OffsetRange:
+        """Last stable offset and end, as somebody is told who asked at `known_s` who leads."""
+        old = self.deposed.get(place)
+        if old is not None and known_s < old.since_s and self.scheduler.now < old.until_s:
+            return old.told
+        return OffsetRange(self.stable_end(place), self.log_end(place))
 
     def _drops(self, place: Place) -> bool:
         """Whether this marker is lost: its partition has no leader just now."""
@@ -154,8 +187,8 @@ class Central:
                 raise Fenced(name)
         return mine
 
-    def append(self, name: str, epoch: int, place: Place, entry_of: tuple) -> None:
-        """Write one record; the first of a transaction waits until nothing of the one before is on its way."""
+    def append(self, name: str, epoch: int, place: Place, entry_of: tuple) -> int:
+        """Write one record and tell its offset; the first waits until nothing of the one before is on its way."""
         identity = self.ids[name]
         while identity.epoch == epoch and identity.current and identity.current.state in ("committing", "aborting"):
             self.scheduler.sleep(0.005)
@@ -167,6 +200,7 @@ class Central:
             identity.current.parts[place] = Part(name, len(self.logs[place]))
             self.holding[place].append(identity.current.parts[place])
         self.logs[place].append(Entry(identity.current.parts[place], *entry_of))
+        return len(self.logs[place]) - 1
 
     def end(self, name: str, epoch: int, verb: str) -> None:
         """Commit or abort; the answer may be lost, on the way there or back."""

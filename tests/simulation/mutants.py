@@ -276,6 +276,7 @@ MUTANTS = [
 
 DROPPED, SHARED = "markers dropped", "markers dropped, shared partitions"
 SILENT = "markers dropped, partitions silent"
+DEPOSED = "markers dropped, leaders deposed"
 INTERNAL = "internal markers dropped"
 NOTED = "many markers dropped"
 MUTANTS += [
@@ -327,6 +328,21 @@ MUTANTS += [
             )
         ],
         situation=SILENT,
+    ),
+    Mutant(
+        "B: an end that lacks what was acknowledged counts",
+        [(GATE, "return offset is None or offset < end", "return True")],
+        situation=DEPOSED,
+    ),
+    Mutant(
+        "B: a new producer does not ask anew who leads",
+        switches=frozenset({"leaders of before, slots"}),
+        situation=DEPOSED,
+    ),
+    Mutant(
+        "settling: a driver does not ask anew who leads",
+        switches=frozenset({"leaders of before, drivers"}),
+        situation=DEPOSED,
     ),
     Mutant(
         "B: a gap skipped where something is undecided",

@@ -87,6 +87,7 @@ class Situation:
     refused: float = 0.02
     for_good: float = 0.0
     silent: float = 0.0
+    deposed: float = 0.0
     edge: EdgeFaults = _NEVER
     dropped: Mapping[str, float] = field(default_factory=dict)
     afterwards_s: float = 0.2
@@ -121,6 +122,9 @@ SITUATIONS = {
         dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
     ),
     "markers dropped, gaps skipped": Situation(on_gap="skip", truncate=0.008, refused=0.15, dropped={f".{TOPIC}": 0.3}),
+    "markers dropped, leaders deposed": Situation(
+        refused=0.1, crash=0.006, second=0.004, deposed=0.03, dropped={f".{TOPIC}": 0.3}
+    ),
     "markers dropped, recreated": Situation(
         recreate=0.003, refused=0.1, silent=0.3, dropped={f".{TOPIC}": 0.4}, crash=0.006
     ),
@@ -156,7 +160,14 @@ class Schedule:
         self.scheduler = Scheduler(seed)
         self.situation = situation
         self.protocol = protocol
-        faults = Faults(situation.lost, situation.refused, situation.for_good, situation.silent, situation.dropped)
+        faults = Faults(
+            situation.lost,
+            situation.refused,
+            situation.for_good,
+            situation.silent,
+            situation.deposed,
+            situation.dropped,
+        )
         self.central = Central(self.scheduler, faults)
         self.edge = Edge(self.scheduler, situation.edge)
         self.promise = Promise(self.edge)

@@ -32,6 +32,7 @@ class SimWriter:
         self._epoch = -1
         self._begun = False
         self.touched: set[tuple[str, int]] = set()
+        self._acknowledged: dict[tuple[str, int], int] = {}
 
     def open(self) -> None:
         self._epoch = self._central.init(self._name)
@@ -53,7 +54,12 @@ class SimWriter:
             partition = zlib.crc32(value or b"") % WIDEST if topic == f"{EDGE}.{TOPIC}" else 0
         key, place = key.decode() if isinstance(key, bytes) else key, (topic, partition)
         self.touched.add(place)
-        self._central.append(self._name, self._epoch, place, (key or "", value, tuple(headers or ())))
+        self._acknowledged[place] = self._central.append(
+            self._name, self._epoch, place, (key or "", value, tuple(headers or ()))
+        )
+
+    def acknowledged(self, at: Place) -> int | None:
+        return self._acknowledged.get(at)
 
     def produce_all(self, topic, partition, records) -> None:
         for key, value, timestamp_ms, headers in records:
@@ -102,9 +108,11 @@ class Logs:
             for offset, entry in self.central.committed(place, upto[place])
         ]
 
-    def undecided(self, places: Iterable[Place]) -> dict[Place, OffsetRange]:
+    def undecided(self, places: Iterable[Place], known_s: float | None = None) -> dict[Place, OffsetRange]:
+        """As somebody is told who asked at `known_s` who leads what, or does now."""
+        known_s = self.central.scheduler.now if known_s is None else known_s
         self.central.scheduler.pause()
-        return {place: OffsetRange(self.central.stable_end(place), self.central.log_end(place)) for place in places}
+        return {place: self.central.ends(place, known_s) for place in places}
 
     def control(self) -> ControlState:
         return fold(ControlState(), self.read(self.names.control, [0]), self.names.control)
@@ -139,6 +147,7 @@ class SimSlotWorld:
         self._edge = edge
         self._life = life
         self._slot = slot
+        self._known_s = 0.0
 
     def look(self) -> ControlState:
         self._logs.central.scheduler.pause()
@@ -154,7 +163,12 @@ class SimSlotWorld:
             return self._logs.ledger_now([0])
         return self._logs.ledger([self._slot])
 
+    def lead_anew(self) -> None:
+        self._known_s = self._logs.central.scheduler.now
+
     def writer(self) -> SimWriter:
+        if "leaders of before, slots" not in self._logs.protocol.switches:
+            self.lead_anew()
         shared = "shared ledger partition" in self._logs.protocol.switches
         ledger = self._logs.names.ledger if shared else None
         return SimWriter(self._logs.central, self._logs.names.slot_id(self._slot), shared=ledger)
@@ -181,7 +195,9 @@ class SimSlotWorld:
         self._logs.central.scheduler.sleep(seconds)
 
     def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
-        return self._logs.undecided([place for place in places if self._logs.central.answers(place)])
+        return self._logs.undecided(
+            [place for place in places if self._logs.central.answers(place)], known_s=self._known_s
+        )
 
     def unwritable(self, places: Iterable[Place]) -> list[Refusal]:
         self._logs.central.scheduler.pause()
@@ -198,6 +214,7 @@ class SimDriverCentral:
         self._logs = logs
         self._slots = slots
         self._writer = SimWriter(logs.central, logs.names.driver_id)
+        self._began_s = logs.central.scheduler.now
 
     def take_id(self) -> None:
         self._writer.open()
@@ -227,7 +244,8 @@ class SimDriverCentral:
             SimWriter(self._logs.central, self._logs.names.slot_id(slot)).open()
 
     def undecided(self, places: Iterable[Place]) -> Mapping[Place, OffsetRange]:
-        return self._logs.undecided([place for place in places if self._logs.central.answers(place)])
+        known_s = self._began_s if "leaders of before, drivers" in self._logs.protocol.switches else None
+        return self._logs.undecided([place for place in places if self._logs.central.answers(place)], known_s=known_s)
 
     def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         self._logs.central.scheduler.pause()

@@ -1,7 +1,8 @@
 """A transactional producer that takes whole batches.
 
 Invariant: a record was queued, or its batch's call says that it was not; nothing is queued twice. A record that was not
-delivered makes the commit fail, and is kept with its code until somebody asks for it or the next transaction begins.
+delivered makes the commit fail, and is kept with its code until somebody asks for it or the next transaction begins. Of
+what was delivered, one offset is kept for each partition: a report costs once per batch.
 """
 
 import ctypes
@@ -17,6 +18,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.bytes_column import BytesColumn, Integers
+from aggregator.coordinates import Partition
 from aggregator.header_columns import Headers, HeaderTable
 from aggregator.kafka.native.library import (
     AS_KEY,
@@ -30,10 +32,12 @@ from aggregator.kafka.native.library import (
     milliseconds,
     rd,
 )
-from aggregator.kafka.native.reports import DELIVERY, Failure, failures
+from aggregator.kafka.native.reports import DELIVERY, Acknowledged, Failure, reports
 
 _FULL_WAIT_S = 0.05
-_FLUSH_MS = 10
+# A flush does not see reports that wait for us, and the records in them count as on their way.
+_FLUSH_MS = 1
+_REPORT_S = 0.004
 # A call that runs out of time is one that goes on; the next one takes its answer.
 _ABORT_STEP_S = 0.05
 _NO_FLAGS = np.zeros(0, np.bool_)
@@ -80,15 +84,15 @@ class Producer(Client):
     """One handle that writes in transactions; arguments and errors as of `Client`."""
 
     kind = PRODUCER
-    # Delivery reports as events, and of failures only: with these a flush ends with the last record and not some time
-    # within ten milliseconds.
+    # Delivery reports as events, one for each batch.
     events = DELIVERY
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
-        super().__init__({**options, "delivery.report.only.error": True}, log)
+        super().__init__(options, log)
         self._queue = rd.queue_get_main(self.handle)
         self._topics: dict[str, int] = {}
         self._failed: list[Failure] = []
+        self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of a batch that was written
 
     def init_transactions(self, timeout_s: float) -> None:
         """Take the transactional id.
@@ -121,8 +125,8 @@ class Producer(Client):
         """Wait until everything was written or has failed, for at most so long."""
         deadline = time.monotonic() + timeout_s
         while rd.outq_len(self.handle) and time.monotonic() < deadline:
-            rd.flush(self.handle, _FLUSH_MS)
-            self.poll(0)  # what failed would count as on its way
+            rd.flush(self.handle, _FLUSH_MS)  # sends at once what would linger
+            self.poll(_REPORT_S)
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort.
@@ -142,8 +146,13 @@ class Producer(Client):
                     raise
 
     def poll(self, timeout_s: float) -> None:
-        """Take lines, statistics and what failed, waiting for at most so long."""
-        self._failed += failures(self._queue, milliseconds(timeout_s))
+        """Take lines, statistics and reports, waiting for at most so long."""
+        for report in reports(self._queue, milliseconds(timeout_s)):
+            if isinstance(report, Acknowledged):
+                at = (report.topic, report.partition)
+                self.acknowledged[at] = max(report.offset, self.acknowledged.get(at, -1))
+            else:
+                self._failed.append(report)
 
     def failures(self) -> list[Failure]:
         """What was not delivered of the transaction that began last."""
@@ -171,6 +180,7 @@ class Producer(Client):
         """
         from aggregator.kafka.native import rows  # noqa: PLC0415 - takes a second, which a driver need not spend
 
+        self.poll(0)  # what is reported leaves the memory
         places, timestamps = records.places, np.asarray(records.timestamps_ms, np.int64)
         union = self._union(topic, partition, _most(records.headers) + len(records.stamps)).reshape(-1)
         columns = _parts(records.keys), _parts(records.values), timestamps

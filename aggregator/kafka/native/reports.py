@@ -1,4 +1,4 @@
-"""Delivery reports: which batches were not written, and the code of each.
+"""Delivery reports: which batches were written, and where; which were not, and the code of each.
 
 Invariant: nothing of a record comes out. Neither is the library asked for its text about a record that failed: where it
 has none, it hands out the record's value. It does not say either which record of a batch was refused, where it was one.
@@ -10,6 +10,20 @@ from typing import NamedTuple
 from aggregator.kafka.native.library import Message, rd
 
 DELIVERY = 0x1
+
+
+class Acknowledged(NamedTuple):
+    """One batch that was written.
+
+    Attributes:
+        topic: Where.
+        partition: The one that was chosen.
+        offset: Of its first record.
+    """
+
+    topic: str
+    partition: int
+    offset: int
 
 
 class Failure(NamedTuple):
@@ -26,8 +40,10 @@ class Failure(NamedTuple):
     code: int
 
 
-def failures(queue: int, wait_ms: int) -> Iterator[Failure]:
-    """Batches that failed since the last call; callbacks are called here, too.
+def reports(queue: int, wait_ms: int) -> Iterator[Acknowledged | Failure]:
+    """What became of batches since the last call; callbacks are called here, too.
+
+    A batch that had been written before it was sent once more has no offset to tell, and is left out.
 
     Args:
         queue: The client's main queue.
@@ -36,6 +52,10 @@ def failures(queue: int, wait_ms: int) -> Iterator[Failure]:
     while event := rd.queue_poll(queue, wait_ms):
         wait_ms = 0
         if rd.event_type(event) == DELIVERY and (at := rd.event_message_next(event)):
-            message = Message.from_address(at)
-            yield Failure(rd.topic_name(message.rkt).decode(), message.partition, rd.event_error(event))
+            message, code = Message.from_address(at), rd.event_error(event)
+            topic, partition = rd.topic_name(message.rkt).decode(), message.partition
+            if code:
+                yield Failure(topic, partition, code)
+            elif message.offset >= 0:
+                yield Acknowledged(topic, partition, message.offset)
         rd.event_destroy(event)

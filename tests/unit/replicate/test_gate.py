@@ -41,11 +41,15 @@ class World:
         self.stable, self.end, self.time_s = 0, 0, 0.0
         self.asked, self.explained = [], []
         self.silent, self.refuses = set(), []
+        self.acknowledged, self.learned = {}, 0
 
     def undecided(self, places):
         self.asked.append(sorted(places))
         found = {at: OffsetRange(self.stable, self.end) if at == LEDGER else OffsetRange(0, 0) for at in places}
         return {at: offsets for at, offsets in found.items() if at[0] not in self.silent}
+
+    def lead_anew(self):
+        self.learned += 1
 
     def unwritable(self, places):
         self.explained.append(sorted(places))
@@ -76,7 +80,7 @@ def refused():
 @pytest.fixture
 def gate(world, refused):
     """Of a slot that has written nothing yet."""
-    return Gate(world, PLAN, refused)
+    return Gate(world, PLAN, refused, world.acknowledged.get)
 
 
 @pytest.fixture
@@ -176,3 +180,15 @@ def test_a_partition_that_answered_and_is_silent_now_is_no_undecided_one(world, 
     world.time_s += 1
     assert "holds an undecided transaction" in closed.closed([])
     assert closed.stuck()
+
+
+def test_an_end_that_lacks_what_was_acknowledged_is_no_answer(world, gate):
+    """It is of a leader that was deposed: nothing undecided there says nothing; who leads now is learned, and asked."""
+    world.acknowledged[LEDGER] = 4
+    world.stable = world.end = 4
+    gate.over([LEDGER])
+    assert "hub.ledger-0 at central does not answer" in gate.closed([])
+    assert world.learned > 0
+    world.stable = world.end = 5
+    world.time_s += 1
+    assert gate.closed([]) == ""

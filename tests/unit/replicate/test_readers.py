@@ -80,7 +80,7 @@ def reading(edge: Edge, *, skips: bool = False, until: int | None = None) -> tup
     flow_plan = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), skips=skips, until=until)
     flow = Flow(flow_plan, entry, persisted=True)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=False, patience_s=5.0)
-    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused()))
+    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused(), lambda _: None))
     readers.open()
     return readers, flow
 
