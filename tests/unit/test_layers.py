@@ -232,3 +232,19 @@ def test_what_decides_is_named():
 def test_what_decides_reaches_no_client_no_clock_and_no_chance(name):
     """A decision gets time, randomness and environment as arguments, so that a test can give any."""
     assert sorted(reached(name)) == []
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_test_draws_when_it_runs_and_not_when_it_is_collected(path):
+    """Workers that collect other test ids than each other run none."""
+    drawn = [
+        node.lineno
+        for function in ast.walk(tree(path))
+        if isinstance(function, ast.FunctionDef)
+        for decorator in function.decorator_list
+        for node in ast.walk(decorator)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"random", "secrets"}
+    ]
+    assert drawn == []
