@@ -232,8 +232,11 @@ CHECKS: dict[str, Callable[[], object]] = {
 
 
 def first_finding() -> tuple[str, str] | None:
-    """The first check that finds something, and what; None if all is well."""
+    """The first check that finds something, and what; None if all is well. A strip that raises stops a slot."""
     for name, check in CHECKS.items():
-        for finding in check():
-            return name, finding
+        try:
+            for finding in check():
+                return name, finding
+        except Exception as error:  # noqa: BLE001 - whatever it is, no check may meet it
+            return name, f"raised {type(error).__name__}"
     return None
