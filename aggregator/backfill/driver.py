@@ -5,7 +5,6 @@ runs at a time. What may be written is decided anew in every epoch, after all id
 has written by then is seen, and nothing can be written after that.
 """
 
-import contextlib
 import logging
 import threading
 import time
@@ -316,15 +315,21 @@ class _Pacing:
         self._asked = asked
         self._slots = slots
         self._rate = asked
+        self._refused = False
 
     def beat(self, now_s: float) -> None:
         """Look at the live flows once a second, and say what changed."""
         load = self._live.look(now_s)
         rate = self._rate if load is None else paced(self._rate, self._asked, load)
         if rate != self._rate:
-            with contextlib.suppress(TransactionAborted):
+            try:
                 self._central.publish(Pace(self._epoch, None if rate is None else rate / self._slots))
-                self._rate = rate
+            except TransactionAborted as error:
+                if not self._refused:
+                    log.warning("central refuses the backfill's pace, which stays as it was: %s", error.message)
+                self._refused = True
+            else:
+                self._rate, self._refused = rate, False
 
     def close(self) -> None:
         self._live.close()

@@ -147,13 +147,17 @@ def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline
     reader = clients.consumer(cluster, **{"fetch.wait.max.ms": 1})
     records: list[LogRecord] = []
     left = {at: offsets.end for at, offsets in ranges.items()}
+    trouble: dict[Partition, str] = {}
     try:
         # A number, not OFFSET_BEGINNING: librdkafka looks that up only half a second after a client's start.
         reader.assign([TopicPartition(*at, offsets.start) for at, offsets in ranges.items()])
         while left:
             if time.monotonic() > deadline:
+                first = min(left)
+                why = trouble.get(first, "no answer")
                 raise Unreachable(
-                    f"{len(left)} partitions at {cluster.bootstrap_servers} could not be read to their end in time",
+                    f"{len(left)} partitions at {cluster.bootstrap_servers} could not be read to their end in time, "
+                    f"{first[0]}-{first[1]} first: {why}",
                     hint="check the broker's health and start again",
                 )
             for message in poll_batch(reader, 10_000, 0.02):
@@ -166,6 +170,7 @@ def _read(cluster: ClusterConfig, ranges: dict[Partition, OffsetRange], deadline
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public code has this name
                     reached = message.offset()
                 else:
+                    trouble[at] = error.name()
                     continue
                 if at in left and reached >= left[at]:
                     del left[at]

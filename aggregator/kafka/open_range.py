@@ -102,12 +102,14 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
         return []
     made = clients.consumer if committed else clients.uncommitted_consumer
     reader, records, deadline = made(cluster), list[CentralRecord](), time.monotonic() + _BOUND_S
+    trouble = "no answer"
     try:
         reader.assign([TopicPartition(*at, offsets.start)])
         while time.monotonic() < deadline:
             for message in poll_batch(reader, 10_000, 0.05):
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public code
+                    trouble = error.name()
                     continue
                 if (message.offset() or 0) >= offsets.end:
                     return records
@@ -121,6 +123,7 @@ def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, c
     finally:
         reader.close()
     raise Unreachable(
-        f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}",
+        f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}: "
+        f"{trouble}",
         hint="check the partition's leader",
     )

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 from aggregator.errors import (
@@ -19,7 +19,7 @@ from aggregator.errors import (
     Fenced,
     OutcomeUnknown,
     RetryError,
-    TransactionAborted,
+    Unreachable,
 )
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
@@ -30,6 +30,8 @@ from aggregator.threads import Threads
 
 T = TypeVar("T")
 _TICK_S = 0.1
+# Asking costs a time-out, too.
+_AWAY_S = 1.0
 _TAKEN_OVER_S = 10.0
 _FAILURES_MOST = 5
 # An epoch that lasted so long is no failure to open one.
@@ -54,11 +56,26 @@ def await_turn(
 
     Raises:
         AnotherHub: one runs, and this process is not to wait.
+        Unreachable: central does not answer, and this process is not to wait.
     """
-    first, began = central.control().lease, time.monotonic()
+    first: Lease | None = None
     held: Lease | None = None
+    began: float | None = None
+    away = False
     while not stop.is_set():
-        latest = central.control().lease
+        try:
+            latest = central.control().lease
+        except Unreachable as error:
+            if not standby:
+                raise
+            if not away:
+                log.warning("standing by: central does not answer (%s); it is asked again", error.message)
+            away, began = True, None  # nobody could move the lease either: it is watched from the beginning
+            stop.wait(_AWAY_S)
+            continue
+        away = False
+        if began is None:
+            first, began = latest, time.monotonic()
         match lease_state(first, latest, time.monotonic() - began):
             case LeaseState.FREE:
                 return held
@@ -186,8 +203,7 @@ def run_epochs(
 
 def _recover(keeper: LeaseKeeper, stop: threading.Event, said: str, failures: int, hint: str) -> None:
     """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
-    with suppress(TransactionAborted):
-        keeper.beat()
+    keeper.try_beat()
     if failures >= _FAILURES_MOST:
         raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)

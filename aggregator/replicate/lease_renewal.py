@@ -4,8 +4,8 @@ Invariant: `lost` is set once and never cleared, whatever ended the beating; an 
 every beat is a real record.
 """
 
+import logging
 import threading
-from contextlib import suppress
 
 from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
@@ -15,6 +15,7 @@ from aggregator.threads import Pulse, Supervised, Threads
 
 # Longer than any commit takes before it is an error.
 _BOUND_S = 60.0
+log = logging.getLogger(__name__)
 
 
 class LeaseKeeper:
@@ -25,6 +26,7 @@ class LeaseKeeper:
         self._central = central
         self._driver = driver
         self._beat = 0
+        self._refused = False
         self._stop = threading.Event()
         self._thread: Supervised | None = None
 
@@ -50,6 +52,23 @@ class LeaseKeeper:
         self._beat += 1
         self._central.publish(Lease(self._driver, self._beat, released=released))
 
+    def try_beat(self) -> None:
+        """Move the lease, or say once that central refuses it: that was aborted under our id, so nobody else has it.
+
+        Raises:
+            Fenced, OutcomeUnknown: as `beat`.
+        """
+        try:
+            self.beat()
+        except TransactionAborted as error:
+            if not self._refused:
+                log.warning("central refuses to move the lease, and a standby may take over: %s", error.message)
+            self._refused = True
+            return
+        if self._refused:
+            log.warning("central moves the lease again")
+        self._refused = False
+
     def release(self) -> None:
         """Stop beating and say so, so that the next driver need not wait.
 
@@ -69,8 +88,7 @@ class LeaseKeeper:
     def _keep(self, pulse: Pulse) -> None:
         while not self._stop.wait(BEAT_S):
             pulse()
-            with suppress(TransactionAborted):
-                self.beat()
+            self.try_beat()
 
     def _lose(self, error: BaseException, said: str) -> None:
         """A foreign error may have come at any point of a transaction: nobody knows what became of the beat."""

@@ -135,10 +135,12 @@ class Readers:
         self._start(flow)
 
     def drained(self, flow: Flow) -> bool:
-        """Whether a flow has reached what `--drain` asked for, in the log that its edge has now.
+        """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
 
         A position at the end is none before the edge was asked about it: the log may have been cut below since.
         """
+        if flow.cursor.hold is not None:
+            return True
         return flow.drained and (flow.plan.until is None or not flow.reading or flow.plan.source in self._vouched)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:

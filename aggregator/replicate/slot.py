@@ -27,11 +27,12 @@ from aggregator.state.requests import encode
 
 # A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
 POLL_RECORDS = 16_000
-_LOOK_EVERY_S = 0.05
-_TELL_EVERY_S = 1.0
+_LOOK_EVERY_S, _TELL_EVERY_S = 0.05, 1.0
 _WAIT_ALONE_S = 0.02
 _WAIT_SHARED_S = 0.004
 _REST_MOST_S = 0.05
+# A ledger that refuses for good would keep a slot from seeing that its epoch is over.
+_TRIES = 5
 
 
 class Slot:
@@ -47,7 +48,8 @@ class Slot:
     def run(self) -> SlotOutcome:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
         while True:
-            if self._world.look().newest > self._plan.epoch:
+            seen = self._world.look()
+            if seen.newest > self._plan.epoch or seen.ended >= self._plan.epoch:
                 return SlotOutcome(self._plan.slot, "superseded")
             writer = self._world.writer()
             try:
@@ -147,7 +149,8 @@ class _Turn:
         self._unwritten = left
 
     def _write_first_positions(self, fresh: list[Flow]) -> None:
-        while fresh:
+        """Write them all at once; Unreachable, if central refuses that again and again: who tries anew looks first."""
+        for _ in range(_TRIES if fresh else 0):
             self._writer.begin()
             try:
                 for flow in fresh:
@@ -163,6 +166,8 @@ class _Turn:
                 for flow in fresh:
                     flow.persist(self._world.now())
                 return
+        if fresh:
+            raise Unreachable(f"central refuses the first positions of {len(fresh)} flows: {self._refused.why}")
 
     def _write_entry(self, flow: Flow) -> None:
         self._writer.produce(
@@ -352,9 +357,7 @@ class _Turn:
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            self._readers.drained(flow)
-            or flow.cursor.hold is not None
-            or (flow.reading and self._readers.silent(source.edge, now))
+            self._readers.drained(flow) or (flow.reading and self._readers.silent(source.edge, now))
             for source, flow in self._flows.items()
         )
 

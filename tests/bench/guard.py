@@ -94,6 +94,8 @@ class _Messages:
 class _Producer:
     """A transactional producer with an endless queue."""
 
+    acknowledged: Mapping[Partition, int] = {}
+
     def init_transactions(self, timeout: float) -> None:
         return
 

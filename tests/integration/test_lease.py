@@ -4,10 +4,13 @@ import threading
 import time
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from aggregator.errors import AnotherHub, Fenced
+from aggregator.kafka import clients
 from aggregator.replicate import leadership
 from aggregator.replicate.driver import Driver
+from aggregator.replicate.lease import BEAT_S
 from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
@@ -20,6 +23,13 @@ def driver_of(epochs, identity="second") -> Driver:
     """A driver that has not started anything; it needs no Spark to look at the lease."""
     stop = threading.Event()
     return Driver(epochs.config, None, epochs.policies, identity=identity, drain=True, stop=stop, threads=Threads(stop))
+
+
+def set_topic(cluster, topic, name, value) -> None:
+    """Alter one setting of a topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    clients.admin(cluster).incremental_alter_configs([resource])[resource].result(20)
 
 
 def awaited(epochs, *, standby: bool) -> None:
@@ -69,3 +79,38 @@ def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     other.publish(Lease("other", 1))
     verdict = leadership.overtaken(epochs.central, -1, "first", fenced)
     assert (verdict.exit_code, "other" in str(verdict)) == (6, True)
+
+
+def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
+    """Forty seconds without a broker, longer than any question waits: it says so once, and goes on to watch."""
+    epochs.central.publish(Lease("first", 1))
+    standby = threading.Thread(target=lambda: awaited(epochs, standby=True))
+    standby.start()
+    wait_for(lambda: epochs.central.publish(Lease("first", 2)) is None, timeout=5, what="a beat")
+    clusters.central.freeze()
+    try:
+        standby.join(40)
+        assert standby.is_alive()
+    finally:
+        clusters.central.thaw()
+    assert caplog.text.count("central does not answer") == 1
+    standby.join(3)
+    assert standby.is_alive(), "nobody could move the lease: it is watched from the beginning"
+    epochs.central.publish(Lease("first", 3, released=True))
+    standby.join(20)
+    assert not standby.is_alive()
+
+
+def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplog):
+    """Nobody would know that a standby may take over; the driver goes on, because it still has its id."""
+    control, central = epochs.names.control, epochs.config.central
+    keeper = LeaseKeeper(epochs.central, "first")
+    keeper.start(Threads())
+    set_topic(central, control, "max.message.bytes", "100")  # takes a marker, and no lease
+    wait_for(lambda: "refuses to move the lease" in caplog.text, timeout=20, what="the refusal")
+    time.sleep(2 * BEAT_S)
+    set_topic(central, control, "max.message.bytes", "1000000")
+    wait_for(lambda: "moves the lease again" in caplog.text, timeout=20, what="the next beat")
+    assert caplog.text.count("refuses to move the lease") == 1
+    assert keeper.lost is None
+    keeper.release()

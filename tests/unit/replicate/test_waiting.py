@@ -87,6 +87,9 @@ class Edge:
     def topic_ids(self, _edge):
         return None
 
+    def acknowledged(self, _at):
+        return None
+
     def telemetry(self, _body):
         return
 
