@@ -30,10 +30,12 @@ MUTANTS = [
             (
                 SLOT,
                 """                self._write_entry(flow)
+            self._readers.vouch()
             self._commit()
             for flow in moved:
 """,
                 """                pass
+            self._readers.vouch()
             self._commit()
             self._writer.begin()
             for flow in moved:
