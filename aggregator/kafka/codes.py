@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from aggregator.kafka.native.library import rd
-from aggregator.kafka.polled import FaultKind
+from aggregator.kafka.reader_events import FaultKind
 
 
 class Passing(StrEnum):

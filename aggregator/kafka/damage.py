@@ -14,7 +14,7 @@ from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.codes import Passing, when_reading
-from aggregator.kafka.polled import FaultKind
+from aggregator.kafka.reader_events import FaultKind
 
 # Less than half of a transaction's time-out: the slot that asks may have one open.
 _PATIENCE_S = 7.0

@@ -18,7 +18,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import Passing, name_of, when_reading
 from aggregator.kafka.damage import readable_from
 from aggregator.kafka.ends import leader_epoch
-from aggregator.kafka.polled import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.truncation import find_cut
 

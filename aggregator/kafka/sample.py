@@ -13,8 +13,8 @@ from aggregator.errors import Failed, Unreachable
 from aggregator.header_columns import Headers
 from aggregator.kafka import ends
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Start
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader_events import Start
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
-from aggregator.kafka.polled import Cut
+from aggregator.kafka.reader_events import Cut
 
 _PATIENCE_S = 10.0
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from aggregator.errors import HoldError
+from aggregator.lake.arrow_types import Record, Shape, read_shape
 from aggregator.lake.native_columns import arrow_type, named_parts
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.plain import holds_union
-from aggregator.lake.shape import Record, Shape, read_shape
 
 FIXED_COLUMNS = pa.schema(
     [

@@ -13,10 +13,10 @@ import pyarrow as pa
 from aggregator.errors import Failed
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
-from aggregator.lake.division import Part
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import PREFIX, Lease, discard, leased
+from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024

@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.kafka.committed import Committed
+from aggregator.lake.arrow_types import RECORD_TIMES, Nothing, Record, Shape, read_shape
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN, Note, Place, bare_decimals, flags, noted, with_notes, within
 from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
-from aggregator.lake.shape import RECORD_TIMES, Nothing, Record, Shape, read_shape
 from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from aggregator.lake.arrow_types import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
 from aggregator.lake.out_of_range import Place, within
 from aggregator.lake.plain import kept_branches
-from aggregator.lake.shape import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
 
 
 def arrow_type(shape: Shape) -> pa.DataType:

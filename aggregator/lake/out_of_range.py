@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aggregator.lake.arrow_types import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
 from aggregator.lake.plain import numbered
-from aggregator.lake.shape import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
 
 COLUMN = "_out_of_range"
 _TOLD = 100  # numbers of one path in one row: a record of nothing else must not cost more than others

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from aggregator.lake.shape import (
+from aggregator.lake.arrow_types import (
     Array,
     Branch,
     Enumeration,

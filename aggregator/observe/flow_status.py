@@ -6,7 +6,7 @@ long the edge still keeps what waits is counted down all the same.
 
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.movement import Track
-from aggregator.observe.account import Moment
+from aggregator.observe.edge_account import Moment
 from aggregator.observe.edge_logs import NOTHING_UNDECIDED, EdgeLogs, hanging
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.hub_status import FlowStatus

@@ -19,9 +19,9 @@ from aggregator.edges.clock import CentralClock
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError, RetryError
-from aggregator.observe.account import OLD_NEWS_S, EdgeAccount, Moment
+from aggregator.observe.central_tails import CentralFeeds
+from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.edge_snapshot import Entries
-from aggregator.observe.feeds import CentralFeeds
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled

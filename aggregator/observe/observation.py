@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.outlet import Outlet
+from aggregator.kafka.lossy_producer import Outlet
 from aggregator.observe.exposition import Watcher
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor

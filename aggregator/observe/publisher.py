@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.outlet import Outlet
-from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.kafka.lossy_producer import Outlet
+from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.history import day_records
 from aggregator.state.edge_status import Told, pulse, refusal, state_key
 from aggregator.state.names import HubNames

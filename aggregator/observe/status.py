@@ -15,7 +15,7 @@ from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
 from aggregator.lake.status import lake_status
-from aggregator.observe.account import Moment
+from aggregator.observe.edge_account import Moment
 from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans

@@ -17,7 +17,6 @@ from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import Column, joined, refused
 from aggregator.privacy.distinct import CAPACITY, Distinct
-from aggregator.privacy.latecomers import Latecomers
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
@@ -26,6 +25,7 @@ from aggregator.privacy.schema_ids import Groups, Pile
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import Met, report_rows, summed
+from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.heritage import fingerprint, with_heritage
 from aggregator.schema.registry import Registry, UnknownSchema

@@ -18,16 +18,16 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
 from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.keys import Keys, other_versions
-from aggregator.privacy.latecomers import Latecomers
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import json_scope, key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
-from aggregator.privacy.unified import ID_HEADERS, unified
+from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.registry import Registry
 
 HEADERS_PATH = "@headers"

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Start
+from aggregator.kafka.reader_events import Start
 from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
 from aggregator.replicate.meanings import Meanings
 from aggregator.state.gap import Decision, Gap, GapKind

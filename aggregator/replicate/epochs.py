@@ -28,7 +28,7 @@ from aggregator.replicate.epoch import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
-from aggregator.replicate.key_wear import worn
+from aggregator.replicate.key_usage import worn
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lease_renewal import LeaseKeeper
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows

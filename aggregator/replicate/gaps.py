@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.polled import Cut
+from aggregator.kafka.reader_events import Cut
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 

@@ -11,7 +11,7 @@ from functools import partial
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.kafka.outlet import Outlet
+from aggregator.kafka.lossy_producer import Outlet
 from aggregator.threads import Pulse, Threads
 
 _BOUND_S = 30.0

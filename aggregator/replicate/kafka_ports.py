@@ -18,8 +18,8 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Positi
 from aggregator.errors import TransactionAborted
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_to_end, read_visible
+from aggregator.kafka.lossy_producer import Outlet
 from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
-from aggregator.kafka.outlet import Outlet
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics

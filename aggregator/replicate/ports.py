@@ -9,7 +9,7 @@ from typing import Protocol
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.native.topic_ids import Answer
-from aggregator.kafka.polled import Cut, Polled, Start
+from aggregator.kafka.reader_events import Cut, Polled, Start
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.limits import Limits
 from aggregator.state.control import ControlState

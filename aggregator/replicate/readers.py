@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Fault, FaultKind, Start
+from aggregator.kafka.reader_events import Fault, FaultKind, Start
 from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Polled
+from aggregator.kafka.reader_events import Polled
 from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow

@@ -21,7 +21,7 @@ from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import TransactionAborted
 from aggregator.kafka.codes import text_of, when_reading
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.polled import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.ports import Reader, TopicIds
 
 # Brokers that answer within this are waited for in the same poll; a poll is given up some time after its questions.

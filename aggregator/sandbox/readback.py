@@ -14,8 +14,8 @@ from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.ends import stable_end_offsets, start_offsets
-from aggregator.kafka.polled import Start
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader_events import Start
 from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024

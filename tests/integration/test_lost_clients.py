@@ -13,10 +13,10 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka import heartbeat_writer
 from aggregator.kafka.heartbeat_writer import BeatWriter
+from aggregator.kafka.lossy_producer import Outlet
 from aggregator.kafka.open_range import read_range
-from aggregator.kafka.outlet import Outlet
-from aggregator.kafka.polled import Start
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader_events import Start
 from aggregator.kafka.tail import ArrivalTail, LogTail
 from tests.trial import read_all, wait_for
 

@@ -13,8 +13,8 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka import ends, writer
 from aggregator.kafka.log import read_to_end
-from aggregator.kafka.polled import Polled
 from aggregator.kafka.reader import EdgeReader
+from aggregator.kafka.reader_events import Polled
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
 from aggregator.replicate import slot as slots

@@ -22,11 +22,11 @@ from deltalake.transaction import AddAction, RemoveAction
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError
 from aggregator.lake.columns import merged
-from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.partitioning import text
 from aggregator.lake.tables.delta_errors import told, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,

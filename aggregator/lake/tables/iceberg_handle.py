@@ -21,11 +21,11 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
-from aggregator.lake.division import text
 from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
+from aggregator.lake.partitioning import text
 from aggregator.lake.tables.iceberg_errors import told
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 

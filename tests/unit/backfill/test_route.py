@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Start
+from aggregator.kafka.reader_events import Start
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route

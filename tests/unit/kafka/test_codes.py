@@ -10,7 +10,7 @@ import pytest
 from aggregator.kafka import codes
 from aggregator.kafka.codes import Attempt, Passing, RefusalKind, when_reading, when_writing
 from aggregator.kafka.native.library import rd
-from aggregator.kafka.polled import FaultKind
+from aggregator.kafka.reader_events import FaultKind
 
 
 class _Described(ctypes.Structure):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.observe.account import Moment
+from aggregator.observe.edge_account import Moment
 from aggregator.observe.edge_logs import EdgeLogs, Undecided
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.flow_status import flow_status
@@ -10,7 +10,7 @@ from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
-from tests.unit.observe.test_account import CENTRAL_MS, FLOW, Story, moment
+from tests.unit.observe.test_edge_account import CENTRAL_MS, FLOW, Story, moment
 
 
 def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):

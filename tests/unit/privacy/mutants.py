@@ -25,7 +25,7 @@ STRENGTH = "aggregator.privacy.policy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
 TOPIC = "aggregator.privacy.topic"
-UNIFIED = "aggregator.privacy.unified"
+UNIFIED = "aggregator.privacy.header_schema_ids"
 
 
 _TAGS = "tags = at.tags if node.tags <= at.tags else at.tags | node.tags"

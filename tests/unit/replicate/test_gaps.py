@@ -7,7 +7,7 @@ from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.polled import Cut
+from aggregator.kafka.reader_events import Cut
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.gaps import cut_log, settled
 from aggregator.replicate.planning import plan_flows

@@ -8,7 +8,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError
 from aggregator.kafka.log import LogRecord
 from aggregator.replicate.cursor import Cursor
-from aggregator.replicate.key_wear import MANY, MOST, worn
+from aggregator.replicate.key_usage import MANY, MOST, worn
 from aggregator.state.ledger import LedgerRecord, decode
 
 BOUND = 2**32

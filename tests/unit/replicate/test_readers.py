@@ -5,7 +5,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Cut, Fault, FaultKind, Start
+from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Start
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.gate import Gate

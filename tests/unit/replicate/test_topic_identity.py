@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError
 from aggregator.errors import TransactionAborted
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.polled import Fault, FaultKind, Polled, Start
+from aggregator.kafka.reader_events import Fault, FaultKind, Polled, Start
 from aggregator.replicate.topic_identity import CheckedReader
 
 GONE, SILENT = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TIMED_OUT

@@ -7,7 +7,7 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.polled import Polled
+from aggregator.kafka.reader_events import Polled
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits

@@ -10,7 +10,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import by_day, joined, uptime
-from aggregator.observe.account import EdgeAccount, Moment
+from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.history import day_records, lasting, spans_of
