@@ -39,7 +39,6 @@ class Readers:
         self._flows = flows
         self._gate = gate
         self._readers: dict[str, Reader] = {}
-        self._vouching: list[CheckedReader] = []
         self._heard: dict[str, float] = {}
         self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
         self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
@@ -52,23 +51,13 @@ class Readers:
         self._unwatched.clear()  # a new client compares each position with the first leader that it meets
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
-        """A reader that tells whether a topic was created again, if the world can ask."""
+        """A reader that hands over nothing of a topic that was created again, if the world can ask."""
         ids = self._world.topic_ids(edge)
         if ids is None:
             return reader
         own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
         planned = {(at.topic, at.partition): flow.plan.entry.topic_id for at, flow in own.items()}
-        self._vouching.append(checked := CheckedReader(reader, ids, planned, now=self._world.now))
-        return checked
-
-    def vouch(self) -> None:
-        """Edges vouch for what was read of them since the last commit.
-
-        Raises:
-            TransactionAborted: a topic was created again, or one that answered at once does not answer.
-        """
-        for reader in self._vouching:
-            reader.vouch()
+        return CheckedReader(reader, ids, planned, now=self._world.now)
 
     def close(self) -> None:
         """Leave every edge."""

@@ -313,7 +313,6 @@ class _Turn:
             self._begin()
             for flow in moved:
                 self._write_entry(flow)
-            self._readers.vouch()
             self._commit()
             for flow in moved:
                 flow.commit()

@@ -250,27 +250,19 @@ MUTANTS = [
         situation="recreation, silence",
     ),
     Mutant(
-        "topic ids: a commit does not wait for the brokers' word",
-        [(SLOT, "            self._readers.vouch()\n", "")],
-        situation="recreation",
-    ),
-    Mutant(
-        "topic ids: the word against what was handed over is forgotten",
-        [(TOPIC_IDENTITY, "            raise TransactionAborted(why)", "            self._of_handed = _Questions()")],
-        situation="recreation",
-    ),
-    Mutant(
         "topic ids: the broker is asked before the poll",
         [
             (
                 TOPIC_IDENTITY,
-                "            polled = self._reader.poll(most, wait_s)\n",
-                (
-                    "            self._ids.ask(self._last + 1, {'orders'}, 1)\n"
-                    "            polled = self._reader.poll(most, wait_s)\n"
-                ),
-            ),
-            (TOPIC_IDENTITY, "            self._ids.ask(self._last, topics, broker)\n", ""),
+                """            polled = self._reader.poll(most, wait_s)
+            if not polled.served:
+                return polled
+            self._ask(polled)
+""",
+                """            self._ask(Polled(served={1: {"orders"}}))
+            self._polled = self._reader.poll(most, wait_s)
+""",
+            )
         ],
         situation="recreation",
     ),

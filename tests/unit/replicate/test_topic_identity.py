@@ -1,9 +1,8 @@
-"""What a poll is worth before its brokers have said which topics they have: nothing is committed without their word."""
+"""What a poll is worth before its brokers have said which topics they have: what nobody vouched for is not taken."""
 
 import pytest
 from confluent_kafka import KafkaError
 
-from aggregator.errors import TransactionAborted
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
 from aggregator.kafka.reader_events import Fault, FaultKind, Polled, Start
@@ -55,82 +54,12 @@ def edge():
 
 
 @pytest.fixture
-def near(edge):
-    """A reader of an edge that answers at once, as far as anybody knows."""
+def reader(edge):
     return CheckedReader(edge, edge, PLANNED, now=lambda: edge.time_s)
-
-
-@pytest.fixture
-def reader(edge, near):
-    """A reader that a silent edge has made cautious; its next question is number 1."""
-    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}})]
-    near.poll(10, 0.0)
-    with pytest.raises(TransactionAborted):
-        near.vouch()
-    near.assign({})
-    near._last, edge.time_s, edge.assigned = 0, 0.0, 0
-    edge.asked.clear()
-    near._near = True
-    near._cautious_until_s = 1e9
-    return near
 
 
 def told(number: int = 1, **ids: str) -> Answer:
     return Answer(number, 0, {topic: Shown(topic_id) for topic, topic_id in ids.items()})
-
-
-def test_what_a_near_broker_served_is_handed_over_and_vouched_for_before_the_commit(edge, near):
-    """The question is under way while records are stripped; a commit waits for the answers to all of them."""
-    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}}), Polled([chunk("beats")], served={5: {"beats"}})]
-    assert near.poll(10, 0.0).chunks
-    assert near.poll(10, 0.0).chunks
-    assert [number for number, _, _ in edge.asked] == [1, 2]
-    edge.answers = [told(2, beats="id-2"), told(1, orders="id-1")]
-    near.vouch()
-    near.vouch()
-    assert edge.time_s == 0.0, "nothing is asked twice"
-
-
-@pytest.mark.parametrize("answer", [told(1, orders="id-9"), Answer(1, SILENT, {}), None])
-def test_nothing_is_committed_that_no_broker_vouches_for(edge, near, answer):
-    """Another topic, an error, or silence for a second: the transaction is aborted, and what follows is held back."""
-    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}}) for _ in range(3)]
-    edge.answers = [answer] if answer else []
-    assert near.poll(10, 0.0).chunks
-    with pytest.raises(TransactionAborted):
-        near.vouch()
-    near.assign({("orders", 0): Start(0)})
-    near.vouch()
-    assert near.poll(10, 0.0) == Polled(), "it is not handed over any more before it is vouched for"
-    edge.answers = [told(2, orders="id-1")]
-    assert near.poll(10, 0.0).chunks
-    edge.time_s += 61.0
-    assert near.poll(10, 0.0).chunks, "after a while it is trusted again"
-
-
-def test_a_broker_that_answers_late_once_holds_up_no_second_commit(edge, near):
-    """The edges of a slot share its transaction."""
-    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}}) for _ in range(2)]
-    near.poll(10, 0.0)
-
-    def late(wait_s):
-        edge.time_s += min(wait_s, 0.3)
-        return told(1, orders="id-1") if wait_s else None
-
-    edge.answer, before = late, edge.answer
-    near.vouch()
-    edge.answer = before
-    assert near.poll(10, 0.0) == Polled()
-    near.vouch()
-    assert edge.time_s == pytest.approx(0.3)
-
-
-def test_a_poll_with_a_fault_is_held_back(edge, near):
-    """A lost position may be the former topic's: nothing is decided about it before a broker has vouched for it."""
-    polled = Polled([], {}, served={4: {"orders"}})
-    polled.faults.append(Fault(("orders", 0), FaultKind.POSITION_LOST, "lost"))
-    edge.polls = [polled]
-    assert near.poll(10, 0.0) == Polled()
 
 
 def test_a_poll_waits_for_the_broker_that_served_it(edge, reader):
