@@ -114,7 +114,7 @@ MUTANTS = [
     Mutant(
         "D: a first position not persisted",
         [(SLOT, "self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]", "self._unwritten = []")],  # noqa: E501 - one passage
-        situation="gaps are skipped",
+        situation="latest, cut, widened",
     ),
     Mutant(
         "F: an unknown outcome taken as abortable",
@@ -166,7 +166,14 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: forgotten where a flow that waited is read on",
-        [(READERS, ".start((source.topic, source.partition), flow.cursor.start)", ".start((source.topic, source.partition), Start(flow.cursor.start.offset))")],  # noqa: E501 - one passage
+        [
+            (
+                READERS,
+                ".start((source.topic, source.partition), flow.cursor.start)",
+                ".start((source.topic, source.partition), Start(flow.cursor.start.offset))",
+            ),
+            (READERS, "chunk.leader_epoch > known and not unwatched", "chunk.leader_epoch > known"),
+        ],
         situation="gaps are skipped",
     ),
     Mutant(
