@@ -96,6 +96,14 @@ def test_a_thousand_silent_sockets_take_nothing_of_the_hub(served):
     assert max(took) < 3.0, took
 
 
+def _first_bytes(connection: socket.socket) -> bytes:
+    """The beginning of an answer; nothing where the connection was closed or reset before it was read."""
+    try:
+        return connection.recv(12)
+    except ConnectionResetError:
+        return b""
+
+
 def test_words_that_never_come_keep_no_reader_out(served):
     """A hundred who say that they will tell the word: few are waited for, and not long; a token holder reads on."""
     server, _, _ = served
@@ -108,7 +116,7 @@ def test_words_that_never_come_keep_no_reader_out(served):
         began = time.monotonic()
         assert "eu" in read(server)
         assert time.monotonic() - began < 2
-        said = {one.recv(12) for one in others}
+        said = {_first_bytes(one) for one in others}
     assert b"HTTP/1.1 403" in said
     assert said <= {b"HTTP/1.1 403", b"HTTP/1.1 503", b""}, "who was refused may have had to go before it read so"
 
