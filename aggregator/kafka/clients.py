@@ -48,6 +48,8 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
         name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
     }
     options["bootstrap.servers"] = cluster.bootstrap_servers
+    # A producer would bring a topic back that somebody deleted, with the broker's defaults.
+    options["allow.auto.create.topics"] = False
     options.setdefault("client.id", "aggregator")
     options.setdefault("reconnect.backoff.max.ms", 2000)
     # librdkafka opens a second connection at the soonest after half of this, and a client's first word needs two: with

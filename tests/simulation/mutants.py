@@ -30,12 +30,10 @@ MUTANTS = [
             (
                 SLOT,
                 """                self._write_entry(flow)
-            self._readers.vouch()
             self._commit()
             for flow in moved:
 """,
                 """                pass
-            self._readers.vouch()
             self._commit()
             self._writer.begin()
             for flow in moved:
@@ -53,6 +51,7 @@ MUTANTS = [
             (EPOCH, "    central.fence(range(epoch.ids))\n    internal", "    internal"),
         ],
         situation="restarts",
+        seed=90,
     ),
     Mutant(
         "B: reading before fencing",
@@ -81,6 +80,7 @@ MUTANTS = [
         "C: control not read after init_transactions",
         [(SLOT, "if self._world.control().newest > self._plan.epoch:", "if False:")],
         situation="many drivers",
+        seed=474,
     ),
     Mutant(
         "C: a ledger record of another epoch counts",
@@ -110,6 +110,7 @@ MUTANTS = [
         "D: one ledger partition for all slots, read to the last stable offset",
         switches=frozenset({"shared ledger partition"}),
         situation="restarts",
+        seed=176,
     ),
     Mutant(
         "D: a first position not persisted",
@@ -175,6 +176,7 @@ MUTANTS = [
             (READERS, "chunk.leader_epoch > known and not unwatched", "chunk.leader_epoch > known"),
         ],
         situation="gaps are skipped",
+        seed=151,
     ),
     Mutant(
         "leader epoch: only the client compares it where a partition is read again",
@@ -210,11 +212,13 @@ MUTANTS = [
         "leader epoch: none known behind markers",
         [(READERS, "or entry.leader_epoch is not None or offset", "or True or offset")],
         situation="latest, cut, widened",
+        seed=799,
     ),
     Mutant(
         "a drain takes a position for reached that no edge was asked about",
         [(READERS, "or flow.plan.source in self._vouched)", "or True)")],
         situation="cut, recreated",
+        seed=261,
     ),
     Mutant(
         "start: whatever has a sibling counts as added later",
@@ -339,6 +343,7 @@ MUTANTS += [
         "B: a new producer does not ask anew who leads",
         switches=frozenset({"leaders of before, slots"}),
         situation=DEPOSED,
+        seed=80,
     ),
     Mutant(
         "settling: a driver does not ask anew who leads",
@@ -384,6 +389,7 @@ MUTANTS += [
         "settling: written again before it is ended",
         [(SETTLEMENT, "if at in held:\n            continue", "if False:\n            continue")],
         situation=DROPPED,
+        seed=110,
     ),
     Mutant(
         "settling: ended under some of the ids",
@@ -404,6 +410,7 @@ MUTANTS += [
         "settling: written again behind an end that nobody told",
         [(SETTLEMENT, "central.undecided([at]).get(at)\n", "central.undecided([at]).get(at, offsets)\n")],
         situation=f"{INTERNAL}, partitions silent",
+        seed=666,
     ),
     Mutant(
         "settling the ledger: what had been committed is not written again",
@@ -429,31 +436,37 @@ MUTANTS += [
         "settling: what another driver left undecided in the control topic is committed",
         switches=frozenset({"control left undecided"}),
         situation=INTERNAL,
+        seed=1272,
     ),
     Mutant(
         "settling the ledger: an epoch opens over a note that could not be settled",
         [(LEDGER_SETTLEMENT, "            raise Unreachable(", "            continue\n            Unreachable(")],
         situation=f"{INTERNAL}, partitions silent",
+        seed=159,
     ),
     Mutant(
         "settling: a control topic that is silent counts as decided",
         switches=frozenset({"control silent"}),
         situation=f"{INTERNAL}, partitions silent",
+        seed=86,
     ),
     Mutant(
         "settling: what was written again is not looked for",
         [(SETTLEMENT, "max(offsets.end, end_now.start))", "offsets.end)")],
         situation=INTERNAL,
+        seed=95,
     ),
     Mutant(
         "settling: a note that a refused transaction took back is not written again",
         switches=frozenset({"note lost with its tombstone"}),
         situation=INTERNAL,
+        seed=955,
     ),
     Mutant(
         "settling: ended though the note was not kept",
         [(SETTLEMENT, "if any(state.undecided.get(at) != noted[at] for at in samples):", "if False:")],
         situation=INTERNAL,
+        seed=71,
     ),
 ]  # fmt: skip
 

@@ -4,9 +4,10 @@ A mutant is the real module with one passage of its source replaced; the passage
 """
 
 import importlib
+import itertools
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,12 +28,18 @@ class Mutant:
         edits: (module, passage, replacement).
         switches: Rules that live in the simulated driver or world.
         situation: The kind of schedule that shows it.
+        seed: Of a schedule that shows it, where the search begins.
     """
 
     name: str
     edits: Sequence[tuple[str, str, str]] = ()
     switches: frozenset[str] = frozenset()
     situation: str = "mixed"
+    seed: int = 0
+
+    def seeds(self, count: int) -> Iterable[int]:
+        """`count` seeds to look through: from the one that showed it on, and then those before it."""
+        return itertools.chain(range(self.seed, count), range(min(self.seed, count)))
 
 
 @dataclass

@@ -24,6 +24,6 @@ def test_an_edge_that_does_not_answer_is_an_answer(monkeypatch, caplog, discover
     watch.ask()
     assert watch.answer.trouble.startswith("no broker answers at 127.0.0.1:1")
     assert (watch.answer.answered_s, watch.answer.ends_s, watch.topics) == (None, 0.0, None)
-    assert [one.message for one in caplog.records if one.name == edge_watch.__name__] == [
+    assert [one.getMessage() for one in caplog.records if one.name == edge_watch.__name__] == [
         f"edge eu: {watch.answer.trouble}"
     ] * said
