@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import HANDED_ON, SecretRef
@@ -30,9 +31,20 @@ pytestmark = [
 ]
 
 
+def end_jvm() -> None:
+    """A stopped session leaves its JVM to the next one of the process: with what that one inherited, not this one."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        assert gateway.proc.wait(30) == 0
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A session as a hub has it."""
+    """A session as a hub has it, in a JVM of its own."""
+    end_jvm()
     settings = {"master": "local[2,4]", "conf": {"spark.local.dir": str(tmp_path_factory.mktemp("spark"))}}
     client = {"security.protocol": "SASL_SSL", "sasl.password": "env:TEST_PASSWORD"}
     parts = {
