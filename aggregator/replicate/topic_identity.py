@@ -18,8 +18,11 @@ from aggregator.kafka.native.topic_ids import Answer, Shown
 from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.ports import Reader, TopicIds
 
-# Brokers that answer within this are waited for in the same poll; a poll is given up some time after its questions.
+# Brokers that answer within this are waited for in the same poll. A late answer may be of a far edge, where waiting is
+# time lost for the slot's others, or a single one: for a while nobody waits, so at most a fiftieth of the time is lost.
 _NEAR_S = 0.02
+_FAR_S = 1.0
+# A poll is given up some time after its questions.
 _PATIENCE_S = 3.0
 
 
@@ -44,7 +47,8 @@ class CheckedReader:
         self._asked: dict[int, tuple[int, frozenset[str]]] = {}  # not answered yet: broker and topics
         self._asked_at = 0.0
         self._last = 0
-        self._near = True
+        self._waited = True  # for the last answers
+        self._far_until_s = 0.0
         self._doubted: dict[Partition, str] = {}
         self._vouched: set[tuple[int, Partition]] = set()
 
@@ -70,7 +74,8 @@ class CheckedReader:
             if not polled.served:
                 return polled
             self._ask(polled)
-            wait_s = _NEAR_S if self._near else 0.0
+            self._waited = self._now() >= self._far_until_s
+            wait_s = _NEAR_S if self._waited else 0.0
         self._hear(wait_s)
         overdue = self._now() - self._asked_at > _PATIENCE_S
         return self._handed_over() if overdue or not self._asked else Polled()
@@ -91,7 +96,8 @@ class CheckedReader:
                 return
             if answer.number in self._asked:
                 self._judge(answer, *self._asked.pop(answer.number))
-                self._near = self._now() - self._asked_at <= _NEAR_S
+                if self._waited and self._now() - self._asked_at > _NEAR_S:
+                    self._far_until_s = self._now() + _FAR_S
 
     def _judge(self, answer: Answer, broker: int, topics: frozenset[str]) -> None:
         for at in self._polled_of(topics):

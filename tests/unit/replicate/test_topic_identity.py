@@ -74,8 +74,8 @@ def test_a_poll_waits_for_the_broker_that_served_it(edge, reader):
 
 
 def test_an_answer_that_is_near_is_waited_for(edge, reader):
-    """Within the same poll; of a broker that answers late, with a later one, and nobody waits again."""
-    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}}) for _ in range(3)]
+    """Within the same poll; of a broker that answers late, with a later one, and nobody waits again for a second."""
+    edge.polls = [Polled([chunk("orders")], served={4: {"orders"}}) for _ in range(4)]
     edge.answers = [told(1, orders="id-1")]
     assert reader.poll(10, 0.0).chunks
     assert not reader.poll(10, 0.0).chunks
@@ -84,6 +84,10 @@ def test_an_answer_that_is_near_is_waited_for(edge, reader):
     assert reader.poll(10, 0.0).chunks
     assert not reader.poll(10, 0.0).chunks
     assert edge.time_s == 0.1
+    edge.time_s, edge.answers = 1.1, [told(3, orders="id-1")]
+    assert reader.poll(10, 0.0).chunks, "late as well, but it was not waited for"
+    assert not reader.poll(10, 0.0).chunks
+    assert edge.time_s == pytest.approx(1.12)
 
 
 def test_nothing_of_another_topic_is_taken(edge, reader):
