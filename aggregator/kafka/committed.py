@@ -75,9 +75,8 @@ def offset_bounds(
     Raises:
         Unreachable: the cluster does not answer.
     """
-    asked = [(one.topic, one.partition) for one in partitions]
-    starts, stable = ends.start_offsets(cluster, asked), ends.stable_end_offsets(cluster, asked)
-    return {one: OffsetRange(starts[one.topic, one.partition], stable[one.topic, one.partition]) for one in partitions}
+    readable = ends.readable_ranges(cluster, [(one.topic, one.partition) for one in partitions])
+    return {one: readable[one.topic, one.partition] for one in partitions}
 
 
 def read_committed(

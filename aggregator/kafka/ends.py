@@ -167,6 +167,19 @@ def stable_end_offsets(
     return _offsets(found)
 
 
+def readable_ranges(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, OffsetRange]:
+    """What a read_committed reader can reach of each partition; both ends are asked for at once.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s)
+    # A log that was cut or deleted to its end between the two answers holds nothing.
+    return {at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items()}
+
+
 class LogOffsets(NamedTuple):
     """The log of a partition: where it begins, how far a read_committed reader gets, and how far it goes at all.
 

@@ -118,9 +118,8 @@ def read_visible(cluster: ClusterConfig, topic: str, partitions: Collection[int]
     Raises:
         Unreachable: central does not answer.
     """
-    asked = [(topic, partition) for partition in partitions]
-    starts, stable = ends.start_offsets(cluster, asked), ends.stable_end_offsets(cluster, asked)
-    ranges = {at: OffsetRange(starts[at], stable[at]) for at in asked if stable[at] > starts[at]}
+    readable = ends.readable_ranges(cluster, [(topic, partition) for partition in partitions])
+    ranges = {at: offsets for at, offsets in readable.items() if len(offsets)}
     return _read(cluster, ranges, time.monotonic() + END_BOUND_S) if ranges else []
 
 

@@ -60,11 +60,10 @@ def newest_origin(
         Unreachable: central does not answer.
     """
     found: list[Origin] = []
-    starts, stable = ends.start_offsets(cluster, places), ends.stable_end_offsets(cluster, places)
-    for at in places:
-        size, upto = _WINDOW, stable[at]
-        while upto > starts[at]:
-            window = OffsetRange(max(starts[at], upto - size), upto)
+    for at, log in ends.readable_ranges(cluster, places).items():
+        size, upto = _WINDOW, log.end
+        while upto > log.start:
+            window = OffsetRange(max(log.start, upto - size), upto)
             own = [
                 one.origin
                 for one in read_range(cluster, at, window, committed=True)

@@ -59,11 +59,10 @@ def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> 
         Unreachable: the cluster does not answer, or has no such topic.
     """
     at = (topic, 0)
-    start = ends.start_offsets(cluster, [at], timeout_s=patience_s)[at]
-    end = ends.stable_end_offsets(cluster, [at], timeout_s=patience_s)[at]
-    if end <= start:
+    log = ends.readable_ranges(cluster, [at], timeout_s=patience_s)[at]
+    if not len(log):
         return None
-    message = _first_at(cluster, {at: max(start, end - _NEWEST)}, patience_s).get(at)
+    message = _first_at(cluster, {at: max(log.start, log.end - _NEWEST)}, patience_s).get(at)
     if message is None or message.timestamp()[0] != TIMESTAMP_LOG_APPEND_TIME:
         return None
     return Stamped(message.key(), message.value(), message.timestamp()[1])

@@ -5,10 +5,11 @@ records than asked for are an answer: markers and aborted records take offsets t
 """
 
 import time
+from collections.abc import Mapping
 from itertools import chain, islice
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import Partition
+from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed, Unreachable
 from aggregator.header_columns import Headers
 from aggregator.kafka import ends
@@ -34,22 +35,25 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float 
         raise Failed(
             f"{cluster.bootstrap_servers} has no topic {topic}", hint="look at the name, and at the principal's rights"
         )
-    begins, stable = ends.start_offsets(cluster, partitions), ends.stable_end_offsets(cluster, partitions)
-    starts = {at: max(begins[at], stable[at] - count) for at in partitions if stable[at] > begins[at]}
-    read = _read(cluster, starts, stable, time.monotonic() + patience_s) if starts else {}
+    newest = {
+        at: OffsetRange(max(log.start, log.end - count), log.end)
+        for at, log in ends.readable_ranges(cluster, partitions).items()
+        if len(log)
+    }
+    read = _read(cluster, newest, time.monotonic() + patience_s) if newest else {}
     # One of each partition in turn, the newest first, so that no partition hides the others.
     turns = (records[::-1] for records in read.values())
     return list(islice(chain.from_iterable(_in_turn(list(turns))), count))
 
 
 def _read(
-    cluster: ClusterConfig, starts: dict[Partition, int], stable: dict[Partition, int], deadline: float
+    cluster: ClusterConfig, ranges: Mapping[Partition, OffsetRange], deadline: float
 ) -> dict[Partition, list[Record]]:
-    found: dict[Partition, list[Record]] = {at: [] for at in starts}
-    left = set(starts)
+    found: dict[Partition, list[Record]] = {at: [] for at in ranges}
+    left = set(ranges)
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: Start(offset) for at, offset in starts.items()})
+        reader.assign({at: Start(offsets.start) for at, offsets in ranges.items()})
         while left:
             if time.monotonic() > deadline:
                 raise Unreachable(f"{cluster.bootstrap_servers} stopped answering", hint="check that the broker runs")
@@ -57,7 +61,7 @@ def _read(
             for chunk in polled.chunks:
                 found[chunk.topic, chunk.partition] += _records(chunk)
             reached = {(chunk.topic, chunk.partition): chunk.offsets[-1] + 1 for chunk in polled.chunks} | polled.ends
-            left -= {at for at, offset in reached.items() if offset >= stable[at]}
+            left -= {at for at, offset in reached.items() if offset >= ranges[at].end}
             if polled.faults:
                 raise Unreachable(f"{cluster.bootstrap_servers}: {polled.faults[0].detail}", hint="check its rights")
     finally:

@@ -97,9 +97,9 @@ class ArrivalTail:
         fresh = [(topic, 0) for topic in sorted(set(topics) - self._followed)]
         if not fresh:
             return
-        starts, stable = ends.start_offsets(self._cluster, fresh), ends.stable_end_offsets(self._cluster, fresh)
+        readable = ends.readable_ranges(self._cluster, fresh)
         self._reader.incremental_assign(
-            [TopicPartition(*at, max(starts[at], stable[at] - _NEWEST)) for at in fresh],
+            [TopicPartition(*at, max(log.start, log.end - _NEWEST)) for at, log in readable.items()],
         )
         self._followed |= {topic for topic, _ in fresh}
 

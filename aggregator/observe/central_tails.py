@@ -149,10 +149,8 @@ class CentralFeeds:
 
     def _starts(self, topic: str) -> dict[int, int]:
         at = (topic, 0)
-        first = ends.start_offsets(self._config.central, [at])[at]
-        if topic != self._names.dead_letters:
-            return {0: first}
-        return {0: max(first, ends.stable_end_offsets(self._config.central, [at])[at] - _LETTERS)}
+        log = ends.readable_ranges(self._config.central, [at])[at]
+        return {0: max(log.start, log.end - _LETTERS) if topic == self._names.dead_letters else log.start}
 
     def _arrived(self, topic: str) -> list[LogRecord]:
         tail = self._tails.get(topic)

@@ -81,8 +81,7 @@ class Gathering:
         at = (topic, 0)
         if not topics.partition_count(self._config.central, topic):
             return OffsetRange(0, 0)
-        starts = ends.start_offsets(self._config.central, [at])
-        return OffsetRange(starts[at], ends.stable_end_offsets(self._config.central, [at])[at])
+        return ends.readable_ranges(self._config.central, [at])[at]
 
 
 def _reason(value: bytes | None) -> dict[tuple[str, str, str], int]:

@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ends import stable_end_offsets, start_offsets
+from aggregator.kafka.ends import readable_ranges
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.reader_events import Start
 from aggregator.kafka.topics import partition_count
@@ -32,12 +32,12 @@ def read_topic(cluster: ClusterConfig, topic: str) -> Generator[Chunk]:
         Unreachable: the cluster does not answer, or stops answering.
     """
     partitions = [(topic, partition) for partition in range(partition_count(cluster, topic))]
-    begins, ends = start_offsets(cluster, partitions), stable_end_offsets(cluster, partitions)
-    left = {at: end for at, end in ends.items() if end > begins[at]}
+    left = {at: log for at, log in readable_ranges(cluster, partitions).items() if len(log)}
     reader = EdgeReader(cluster, buffer_bytes=_BUFFER_BYTES)
     try:
-        reader.assign({at: Start(begins[at]) for at in left})
-        yield from _until(reader, left, f"{topic} at {cluster.bootstrap_servers}")
+        reader.assign({at: Start(log.start) for at, log in left.items()})
+        ends = {at: log.end for at, log in left.items()}
+        yield from _until(reader, ends, f"{topic} at {cluster.bootstrap_servers}")
     finally:
         reader.close()
 
