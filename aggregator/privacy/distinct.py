@@ -6,9 +6,9 @@ Invariant: an operator that raises loses exactly the values that it raises for; 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from aggregator.privacy.operators import Operator, RawOperator, reads_bytes, reads_value
-from aggregator.privacy.plan.codec import Raw, raws_of, value_of
 from aggregator.privacy.plan.leaf import Paired, Value
 from aggregator.privacy.plan.plan import Call
+from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of
 from aggregator.schema.avro import Kind
 
 # About 10 MB of short identifiers per operator and slot; a longer value is worked out anew each time, so that free

@@ -13,7 +13,11 @@ from aggregator.kafka.tail import LogTail
 from aggregator.state.gap import Decision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
-from aggregator.state.requests import _AT_ONCE, _FLUSH_S, Requests, _requests, encode
+from aggregator.state.requests import Requests, encode, fold_requests
+
+# An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
+_AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+_FLUSH_S = 15.0
 
 
 def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
@@ -25,7 +29,7 @@ def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
     """
     if not topics.partition_count(cluster, names.requests):
         return Requests()
-    return _requests(read_to_end(cluster, names.requests, [0]), names.requests)
+    return fold_requests(read_to_end(cluster, names.requests, [0]), names.requests)
 
 
 def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:
@@ -70,7 +74,7 @@ class RequestWatch:
 
     def look(self) -> Requests:
         """Requests that arrived since the last look, all of them at the first; never blocks."""
-        return _requests(self._tail.arrived(), self._topic)
+        return fold_requests(self._tail.arrived(), self._topic)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -20,9 +20,6 @@ from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 
 VERSION = 1
 _GAPS = "gap/"
-# An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
-_AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-_FLUSH_S = 15.0
 
 
 def encode(decision: Decision) -> tuple[str, bytes]:
@@ -71,15 +68,6 @@ def decode(record: LogRecord, topic: str) -> Decision:
     )
 
 
-def fold(records: Iterable[LogRecord], topic: str) -> dict[str, Decision]:
-    """Decisions about gaps by key, the last record of each.
-
-    Raises:
-        Failed: a damaged request that no later one replaces.
-    """
-    return {record.key: decode(record, topic) for record in _last(records)}
-
-
 def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
     last = {record.key: record for record in records if record.key.startswith(_GAPS)}
     return [record for record in last.values() if record.value is not None]
@@ -105,7 +93,8 @@ class Requests:
     damaged: tuple[str, ...] = ()
 
 
-def _requests(records: Collection[LogRecord], topic: str) -> Requests:
+def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
+    """What these records say, the last of each key; whatever is damaged is named."""
     decisions, damaged = list[Decision](), list(damaged_pauses(records, topic))
     for record in _last(records):
         try:

@@ -13,16 +13,18 @@ from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
 from aggregator.privacy.column import ABSENT, Column, Counts, Looked
 from aggregator.privacy.distinct import Distinct
-from aggregator.privacy.guard import Guard, Malformed
-from aggregator.privacy.plan.codec import Codec, Raw
+from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import Pile
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import frame
+from tests.reference.codec import Codec
+from tests.reference.guard import Guard
 from tests.reference.transform import Beside, Results, Transform
 
 

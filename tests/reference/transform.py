@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from aggregator.privacy import operators
-from aggregator.privacy.plan.codec import KEY, VALUE, Raw, branch_name, field_name
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Action, Plan
+from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 from aggregator.schema.avro import CONTAINERS, Kind
+from tests.reference.codec import KEY, VALUE, branch_name, field_name
 
 # Path to what is there, for those that are looked at and not null.
 Beside = Mapping[str, Shown]

@@ -14,7 +14,7 @@ from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
 from aggregator.state.requests import encode as encode_decision
-from aggregator.state.requests import fold as fold_decisions
+from aggregator.state.requests import fold_requests
 from tests.simulation.cluster import Central, Entry, Part, Place
 from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader, SimTopicIds
 from tests.simulation.protocol import Protocol
@@ -121,7 +121,7 @@ class Logs:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
 
     def decisions(self) -> tuple[Decision, ...]:
-        return tuple(fold_decisions(self.read(self.names.requests, [0]), self.names.requests).values())
+        return fold_requests(self.read(self.names.requests, [0]), self.names.requests).decisions
 
     def decide(self, decision: Decision) -> None:
         """What a person writes: a plain record, committed at once."""

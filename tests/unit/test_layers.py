@@ -42,7 +42,7 @@ HOMES = {
     "jinja2": {"page": "jinja2"},
     "starlette": {"web": "starlette", "page": "starlette", "observe": "starlette"},
     "uvicorn": {"web": "uvicorn"},
-    "fastavro": {"privacy": "fastavro", "lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
+    "fastavro": {"lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }
 # What ARCHITECTURE.md calls pure; none of these may reach what speaks to a cluster, draws, or tells the time.
 IMPURE = {"confluent_kafka", "pyspark", "random", "secrets", "socket", "subprocess", "threading", "time", "uuid"}

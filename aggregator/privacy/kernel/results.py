@@ -19,9 +19,9 @@ from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.side_inputs import looked, paired, raws_of_spans, records_of
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
-from aggregator.privacy.plan.codec import Raw
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf
 from aggregator.privacy.plan.plan import Plan
+from aggregator.privacy.plan.raw_values import Raw
 from aggregator.schema.avro import Kind
 
 _NUMBERS = INTEGERS | {Kind.ENUM}

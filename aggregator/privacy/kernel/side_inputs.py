@@ -11,9 +11,9 @@ from aggregator.bytes_column import Bytes, BytesColumn, Integers
 from aggregator.privacy.column import ABSENT, Looked
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
-from aggregator.privacy.plan.codec import Raw
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Look
+from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 
 

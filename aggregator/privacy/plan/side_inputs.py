@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aggregator.privacy.plan.codec import value_of
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
 from aggregator.privacy.plan.plan import Look, PlanNode
+from aggregator.privacy.plan.raw_values import value_of
 from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Kind, Schema
 

@@ -13,7 +13,7 @@ from aggregator.observe.rates import Rates
 from aggregator.observe.warnings import standing, troubles, warnings
 from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
-from aggregator.state.requests import fold
+from aggregator.state.requests import fold_requests
 from aggregator.state.telemetry import SlotFeed
 
 FLOW, OTHER = EdgePartition("eu", "orders", 0), EdgePartition("us", "orders", 0)
@@ -94,7 +94,7 @@ def test_a_pause_is_the_newest_word_about_its_edge():
     assert paused_edges(found.values()) == {"eu"}
     assert PAUSE.sentence == "by ada@desk (claimed) since 2023-11-14T22:13:20Z: brokers are moved"
     assert resumed.sentence == ""
-    assert fold(records[:-1], "h.requests") == {}
+    assert fold_requests(records[:-1], "h.requests").decisions == ()
     key, value = PAUSE.encode()
     for damaged in (b"?", b"{}", value.replace(b'"v": 1', b'"v": 2'), value.replace(b"eu", b"us")):
         record = LogRecord(0, 4, key, damaged)

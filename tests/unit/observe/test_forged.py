@@ -115,7 +115,7 @@ def edge_states(key, value):
 
 def asked(key, value):
     """As the driver and the monitor use them; a damaged pause is a pause, a damaged decision is none."""
-    found = requests._requests([LogRecord(0, 4, key, value)], "h.requests")
+    found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
     for decision in found.decisions:
         KnownGap(decision.source, decision.position, decision.gap, GapState.ACCEPTED, decision).plain()
     paused_edges(found.pauses.values())
@@ -253,7 +253,7 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             assert told != Told()
             assert told.damaged == 0
         case "gap" | "pause":
-            found = requests._requests([LogRecord(0, 4, key, value)], "h.requests")
+            found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
             assert (found.decisions, found.pauses) == (((DECISION,), {}) if kind == "gap" else ((), {"eu": PAUSE}))
             assert not found.damaged
         case "release":

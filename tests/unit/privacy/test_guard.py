@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import Reason
-from aggregator.privacy.guard import MAXIMUM_DEPTH, Guard, Malformed
+from aggregator.privacy.guard import MAXIMUM_DEPTH, Malformed
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
+from tests.reference.guard import Guard
 from tests.unit.privacy.shapes import Values, long_bytes, schemas
 
 KEEP_ALL = "policy: p\nversion: 1\ntopics: {t: {default: keep}}\n"

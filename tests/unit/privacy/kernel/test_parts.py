@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aggregator import jit
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, compiled
-from aggregator.privacy.guard import Malformed, _varint
+from aggregator.privacy.guard import Malformed
 from aggregator.privacy.kernel.machine import GOOD, SPAN, UNDECODABLE
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
 from aggregator.privacy.kernel.program import assembled
@@ -24,6 +24,7 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.schema_ids import Pile
+from tests.reference.guard import _varint
 from tests.unit.privacy.kernel.drawing import long_bytes
 
 POLICY = "policy: p\nversion: 1\ntags: {D: drop}\ntopics: {orders: {default: keep}}\n"

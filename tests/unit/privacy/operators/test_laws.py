@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.plan.codec import raws_of, value_of
 from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.plan.raw_values import raws_of, value_of
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import is_steady, operator_names, privacy_class, restriction
 from aggregator.privacy.strip import Batch
