@@ -4,10 +4,9 @@ A mutant is the real module with one passage of its source replaced; the passage
 """
 
 import importlib
-import itertools
 import sys
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,9 +36,9 @@ class Mutant:
     situation: str = "mixed"
     seed: int = 0
 
-    def seeds(self, count: int) -> Iterable[int]:
-        """`count` seeds to look through: from the one that showed it on, and then those before it."""
-        return itertools.chain(range(self.seed, count), range(min(self.seed, count)))
+    def seeds(self, count: int) -> range:
+        """`count` seeds to look through, from the one that showed it on."""
+        return range(self.seed, self.seed + count)
 
 
 @dataclass
