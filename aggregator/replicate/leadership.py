@@ -30,6 +30,8 @@ from aggregator.threads import Threads
 
 T = TypeVar("T")
 _TICK_S = 0.1
+# An answer that took longer counts as so long for the watch: while central is slow to answer nobody moves a lease.
+_PROMPT_S = 0.5
 # Asking costs a time-out, too.
 _AWAY_S = 1.0
 _TAKEN_OVER_S = 10.0
@@ -40,7 +42,13 @@ log = logging.getLogger(__name__)
 
 
 def await_turn(
-    central: KafkaDriverCentral, what: str, *, standby: bool, stop: threading.Event, hint: str
+    central: KafkaDriverCentral,
+    what: str,
+    *,
+    standby: bool,
+    stop: threading.Event,
+    hint: str,
+    now: Callable[[], float] = time.monotonic,
 ) -> Lease | None:
     """Wait until no other driver holds the lease.
 
@@ -50,6 +58,7 @@ def await_turn(
         standby: Wait for as long as another one runs.
         stop: Ends the wait.
         hint: What to do about another one.
+        now: Seconds on a clock that only goes forward.
 
     Returns:
         The lease of whoever was waited for, if anybody was.
@@ -60,9 +69,10 @@ def await_turn(
     """
     first: Lease | None = None
     held: Lease | None = None
-    began: float | None = None
-    away = False
+    watched_s: float | None = None
+    answered_s, away = now(), False
     while not stop.is_set():
+        asked_s = now()
         try:
             latest = central.control().lease
         except Unreachable as error:
@@ -70,19 +80,21 @@ def await_turn(
                 raise
             if not away:
                 log.warning("standing by: central does not answer (%s); it is asked again", error.message)
-            away, began = True, None  # nobody could move the lease either: it is watched from the beginning
+            away, watched_s = True, None  # nobody could move the lease either: it is watched from the beginning
             stop.wait(_AWAY_S)
             continue
-        away = False
-        if began is None:
-            first, began = latest, time.monotonic()
-        match lease_state(first, latest, time.monotonic() - began):
+        away, before_s, answered_s = False, answered_s, now()
+        if watched_s is None:
+            first, watched_s = latest, 0.0
+        else:
+            watched_s += asked_s - before_s + min(_PROMPT_S, answered_s - asked_s)
+        match lease_state(first, latest, watched_s):
             case LeaseState.FREE:
                 return held
             case LeaseState.HELD if standby:
                 if held is None:
                     log.info("standing by: %s is running", latest.driver if latest else what)
-                held, first, began = latest, latest, time.monotonic()
+                held, first, watched_s = latest, latest, 0.0
             case LeaseState.HELD:
                 raise AnotherHub(f"{what} is running ({latest.driver if latest else ''})", hint=hint)
         stop.wait(_TICK_S)

@@ -9,7 +9,8 @@ from aggregator.errors import Failed, Fenced, OutcomeUnknown, Unreachable
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.epochs import EpochResult, is_old
-from aggregator.replicate.leadership import run_epochs
+from aggregator.replicate.leadership import await_turn, run_epochs
+from aggregator.state.control import ControlState, Lease
 from aggregator.threads import Threads
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 
@@ -122,3 +123,32 @@ def test_a_drain_tries_again_what_central_had_not_decided():
     assert driver._waits_for_central(undecided, now_s)
     assert not driver._waits_for_central(undecided, now_s - patience_s)
     assert not driver._waits_for_central(other, now_s)
+
+
+class Central:
+    """Answers what the lease is; each answer takes its time."""
+
+    def __init__(self, clock, answers):
+        self._clock, self._answers = clock, list(answers)
+
+    def control(self):
+        took_s, lease = self._answers.pop(0)
+        self._clock.now_s += took_s
+        return ControlState(lease=lease)
+
+
+def turn(*answers):
+    """The seconds after which a standby takes its turn, and how many answers it did without."""
+    clock, left = Clock(), [*answers]
+    central = Central(clock, left)
+    await_turn(central, "a hub", standby=True, stop=threading.Event(), hint="", now=clock)
+    return clock.now_s, len(central._answers)
+
+
+def test_a_standby_watches_only_while_central_answers():
+    """Central stood still for a minute: nobody could move the lease, and its holder lives."""
+    first, moved = Lease("first", 1), Lease("first", 2)
+    released = Lease("first", 3, released=True)
+    assert turn((0.0, first), (60.0, first), (0.0, moved), (0.0, released)) == (60.0, 0)
+    assert turn(*[(0.4, first)] * 20) == (pytest.approx(16 * 0.4), 4), "nobody moves it for six seconds"
+    assert turn(*[(2.0, first)] * 20)[1] == 7, "however slowly central answers"
