@@ -1,6 +1,6 @@
 # Everything a newcomer needs; `make` alone lists it. Recipes print one line before anything that takes over two seconds.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulation chaos bench lint clean lock
+.PHONY: help setup demo unit test simulation chaos bench lint clean lock
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
@@ -21,6 +21,9 @@ setup: $(STAMP) $(WARMED) ## .venv from the lock, and Kafka's jars in the cache;
 
 demo: setup ## three edges of real Kafka, real flights, the whole pipeline
 	@$(BIN)/aggregator demo $(ARGS)
+
+unit: setup ## what a change is tried with while it is made: no broker, no Spark, no long search
+	@$(BIN)/pytest tests/unit --numprocesses 2 --dist loadfile -m "not slow" $(ARGS)
 
 # A JVM that lives for seconds is faster without its second compiler: brokers that start and die, Spark sessions.
 test chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1

@@ -61,6 +61,8 @@ JSON_PARTS = Budget(Of.RECORD, 131_072, "members and items of a JSON value", Rea
 
 # A constant of the policy, of a thousand characters, takes the place of values of one byte.
 MADE_BYTES = Budget(Of.BATCH, 67_108_864, "bytes made of its values, or four times theirs; alone: too_large", IN_PARTS)
+# So much larger may any batch become: as tokens of short identifiers do.
+TIMES_MADE = 4
 BATCH_JSON_BYTES = Budget(Of.BATCH, 1_048_576, "bytes of JSON values that are held at once", IN_PARTS)
 # Each may cost a question to a registry far away.
 UNKNOWN_IDS = Budget(Of.BATCH, 256, "unknown schema ids that the registry is asked about", Reason.UNKNOWN_SCHEMA)
@@ -79,6 +81,7 @@ SCHEMA_LABELS = Budget(Of.SCHEMA, 8_388_608, "characters of paths, and tags, ove
 SCHEMA_STEPS = Budget(Of.SCHEMA, 2_000_000, "steps to tell types of one name apart", Reason.SCHEMA_REFUSED)
 # Each may cost a question to a registry far away, once.
 SUBJECT_VERSIONS = Budget(Of.SCHEMA, 1_000, "versions of its subject, whose tags it inherits", HELD)
+LENT_VERSIONS = Budget(Of.SCHEMA, 4_000, "versions of what these refer to, whose tags it inherits", HELD)
 # Report lines of their own.
 SCHEMA_PLACES = Budget(Of.SCHEMA, 20_000, "places in reports", SHARED)
 JSON_PLACES = Budget(Of.SCHEMA, 5_000, "places of JSON values in reports", SHARED)
@@ -110,6 +113,7 @@ TABLE: tuple[Budget, ...] = (
     SCHEMA_LABELS,
     SCHEMA_STEPS,
     SUBJECT_VERSIONS,
+    LENT_VERSIONS,
     SCHEMA_PLACES,
     JSON_PLACES,
     ANSWER_BYTES,

@@ -7,7 +7,10 @@ import sys
 from typing import NamedTuple, Self
 
 ORIGIN_HEADER = "hub.origin"
+SEAL_HEADER = "hub.origin.mac"
 BACKFILL_HEADER = "hub.backfill"
+# What the hub says of its records; a producer at an edge must not say it in its place.
+OWN_HEADERS = frozenset((ORIGIN_HEADER, SEAL_HEADER, BACKFILL_HEADER))
 # Where heartbeats are written at an edge: MirrorMaker 2's name.
 HEARTBEATS = "heartbeats"
 # Of an origin: partition, offset, incarnation; a further tombstone has one more.

@@ -18,9 +18,22 @@ printable, whatever a cluster or a registry put into it, and begins a new line o
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from aggregator.escapes import visible
+
+
+class ExitCode(IntEnum):
+    """What the process ends with; a contract with supervisors and scripts."""
+
+    DONE = 0
+    FAILED = 1
+    PENDING = 3
+    HELD = 4
+    DATA_LOSS = 5
+    ANOTHER_HUB = 6
+    CONFIG = 78
+    INTERRUPTED = 130
 
 
 class Reason(StrEnum):
@@ -47,7 +60,7 @@ class AggregatorError(Exception):
         hint: What the reader should do next; one sentence.
     """
 
-    exit_code = 1
+    exit_code = ExitCode.FAILED
 
     def __init__(self, message: str | Sequence[str], *, hint: str = "") -> None:
         lines = (message,) if isinstance(message, str) else message
@@ -109,7 +122,7 @@ class DeadLetterError(AggregatorError):
 class HoldError(AggregatorError):
     """Family: stop this flow or edge and report it; the others go on. `--drain` ends with 4 for it, 5 for a gap."""
 
-    exit_code = 4
+    exit_code = ExitCode.HELD
 
 
 class ExitError(AggregatorError):
@@ -119,13 +132,13 @@ class ExitError(AggregatorError):
 class ConfigError(ExitError):
     """The configuration can not be used; the message lists every fault with file and line."""
 
-    exit_code = 78
+    exit_code = ExitCode.CONFIG
 
 
 class AnotherHub(ExitError):
     """Another hub of this name runs, or took over."""
 
-    exit_code = 6
+    exit_code = ExitCode.ANOTHER_HUB
 
 
 class Fenced(ExitError):

@@ -21,6 +21,14 @@ def quoted(text: str) -> str:
     return '"' + visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
+def recordable(text: str) -> str:
+    r"""The text as a record can hold it: bytes of an argument or a file's name that are no UTF-8 as `\udcff`, in signs.
+
+    JSON writes half a surrogate pair, and no strict reader takes it.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def json_line(answer: object) -> str:
     """JSON in one line, its unprintable characters as JSON's own escapes; what JSON does not know by its repr."""
     return json_escaped(json.dumps(answer, ensure_ascii=False, default=repr))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from aggregator.backoff import Backoff
 from aggregator.errors import AggregatorError, ExitError, Failed
 
 Pulse = Callable[[], None]
@@ -24,7 +25,7 @@ Dying = Callable[[BaseException, str], None]
 
 # A life that lasted so long was no failure to begin.
 _LASTED_S = 60.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
+_PAUSES = Backoff(first_s=0.5, most_s=30.0)
 _FAILURES_MOST = 5
 _LOOK_EVERY_S = 1.0
 _FRAMES_MOST = 3
@@ -263,7 +264,7 @@ class _Life:
             self._threads.forget(own)
             return False
         own.turn(Condition.RESTARTING)
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10))
+        pause_s = _PAUSES.pause_s(failures)
         log.error("thread %s ended and begins again in %.1f s: %s", own.name, pause_s, said)
         if self._stop.wait(pause_s):
             return False

@@ -16,7 +16,8 @@ from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
-from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotWorld, internal_topics
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts, internal_topics
+from aggregator.replicate.key_checks import unrecorded
 from aggregator.replicate.planning import central_topics, plan_flows
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
@@ -42,6 +43,8 @@ class Epochs:
         topics.ensure(self.config.central, internal_topics(self.names, slots))
         self._open = []
         self.central = self.driver()
+        for check in unrecorded(self.config.keys, self.central.control().keys):
+            self.central.publish(check)
 
     def driver(self, kind=KafkaDriverCentral) -> KafkaDriverCentral:
         """A further driver process of the same hub; takes the id."""
@@ -100,7 +103,7 @@ class Epochs:
             for slot in range(count)
         ]
 
-    def slot(self, plan: SlotPlan, world=KafkaSlotWorld, behind=lambda strip: strip):
+    def slot(self, plan: SlotPlan, world=KafkaSlotPorts, behind=lambda strip: strip):
         """A slot ready to run, with its world; the caller closes the world. `behind` puts something before a strip."""
         made = world(self.config, self.names, plan.slot, batch_bytes=1_000_000)
         of = strips(EpochWork(self.config, self.policies, (plan,), self.written), self.config.keys)
@@ -108,7 +111,7 @@ class Epochs:
         delivery = Delivery(hub, lambda source: behind(of(source)))
         return Slot(plan, made, delivery), made
 
-    def run(self, plan: SlotPlan, world=KafkaSlotWorld, **more):
+    def run(self, plan: SlotPlan, world=KafkaSlotPorts, **more):
         """Run one slot to its end, here."""
         slot, made = self.slot(plan, world, **more)
         try:
@@ -116,7 +119,7 @@ class Epochs:
         finally:
             made.close()
 
-    def start(self, plan: SlotPlan, world=KafkaSlotWorld, **more) -> "Running":
+    def start(self, plan: SlotPlan, world=KafkaSlotPorts, **more) -> "Running":
         """Run one slot in a thread."""
         running = Running(self, plan, world, **more)
         running.start()

@@ -165,7 +165,7 @@ class Comparison:
         for source, place in at.items():
             entry, decisions, log = ledger[source], self._books.decisions.get(source, ()), logs[place]
             # Where a log was cut, what lies there now is not what was read there before.
-            cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.SHRUNK else log.last_stable
+            cut = entry.gap.start if entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED else log.last_stable
             begin, end = asked[source]
             comparable = OffsetRange(begin, min(end, cut, log.last_stable))
             parts = [within(part, comparable) for part in segments(entry.position, log.start, decisions)]

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aggregator.audit.unrecorded import unrecorded
+from aggregator.errors import ExitCode
 from aggregator.kafka.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, Link, decode
+from aggregator.state.decisions import BEGINNING, Link, decode, place_after, place_of
+from aggregator.state.releases import Release
+from aggregator.state.requests import Requests
 
-EXIT_LOST, EXIT_WRONG = 5, 1
+NOTHING_ASKED = Requests()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class ChainFault:
     """One thing that is wrong.
 
     Attributes:
-        kind: `damaged`, `altered`, `missing`, `reordered` or `doubled`.
+        kind: `damaged`, `altered`, `missing`, `reordered` or `doubled`; `unrecorded`: it is carried out, and the chain
+            does not have it.
         offset: Where it lies in the topic, or what follows the place where it should lie.
         note: What, in words.
     """
@@ -42,10 +47,10 @@ class ChainAudit:
         return f"{self.links[-1].number}:{self.links[-1].hash}" if self.links else f"0:{BEGINNING}"
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """5: something is missing; 1: something is wrong; 0: neither."""
         kinds = {one.kind for one in self.faults}
-        return EXIT_LOST if "missing" in kinds else EXIT_WRONG if kinds else 0
+        return ExitCode.DATA_LOSS if "missing" in kinds else ExitCode.FAILED if kinds else ExitCode.DONE
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -56,29 +61,47 @@ class ChainAudit:
         }
 
 
-def audit_decisions(records: Sequence[LogRecord], head: str = "") -> ChainAudit:
-    """Check the records of the decisions topic.
+def audit_decisions(
+    records: Sequence[LogRecord],
+    head: str = "",
+    *,
+    requests: Requests = NOTHING_ASKED,
+    releases: Sequence[Release] = (),
+) -> ChainAudit:
+    """Check the records of the decisions topic, and what is carried out against them.
 
     Args:
         records: In the order of the topic.
         head: `NUMBER:HASH` that must be in the chain, as a former audit told it.
+        requests: What the hub carries out.
+        releases: What the lake lets pass.
     """
     found = [(one.offset, decode(one)) for one in records]
     links = tuple(link for _, link in found if link is not None)
-    faults = [*_faults(found), *_lacking(found, head)]
-    return ChainAudit(links, tuple(faults))
+    beside = [ChainFault("unrecorded", _behind(found), told) for told in unrecorded(links, requests, releases)]
+    return ChainAudit(links, (*_faults(found), *_lacking(found, head), *beside))
+
+
+def _behind(found: Sequence[tuple[int, Link | None]]) -> int:
+    return found[-1][0] + 1 if found else 0
 
 
 def _faults(found: Sequence[tuple[int, Link | None]]) -> Iterator[ChainFault]:
-    numbers = {link.number for _, link in found if link is not None}
+    links = [link for _, link in found if link is not None]
+    numbers, places = {link.number for link in links}, {place_of(None), *map(place_of, links)}
+    last_after = {place_after(link): at for at, (_, link) in enumerate(found) if link and link.hash == link.sealed}
     seen: set[int] = set()
     before: Link | None = None
-    for offset, link in found:
+    for at, (offset, link) in enumerate(found):
         if link is None:
             yield ChainFault("damaged", offset, "is no decision")
             continue
         if link.hash != link.sealed:
             yield ChainFault("altered", offset, f"decision {link.number} is not what was decided: its hash is another")
+        if place_after(link) not in places and last_after.get(place_of(before), -1) > at:
+            told = f"decision {link.number} does not follow from decision {before.number if before else 0}"
+            yield ChainFault("altered", offset, f"{told}, which others do")
+            continue
         if link.number in seen:
             yield ChainFault("doubled", offset, f"decision {link.number} is there twice")
         elif before is not None and link.number < before.number:
@@ -104,5 +127,4 @@ def _lacking(found: Sequence[tuple[int, Link | None]], head: str) -> Iterator[Ch
     number = head.partition(":")[0]
     heads = {f"{link.number}:{link.hash}" for _, link in found if link is not None}
     if head and number != "0" and head not in heads:
-        end = found[-1][0] + 1 if found else 0
-        yield ChainFault("missing", end, f"decision {number}, which a former audit had seen")
+        yield ChainFault("missing", _behind(found), f"decision {number}, which a former audit had seen")

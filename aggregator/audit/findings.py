@@ -13,11 +13,9 @@ from aggregator.audit.backfills import Restate
 from aggregator.audit.omissions import CENTRAL, EDGE, FLOW, LAKE, Omission
 from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.errors import ExitCode
 from aggregator.observe.gaps import KnownGap
 
-EXIT_MISSING = 5
-EXIT_STRANGE = 1
-EXIT_NOT_COMPARED = 4
 NOTHING = OffsetRange(0, 0)
 NOT_ASKED, NOT_COMPARED, EQUAL = "not asked", "not compared", "equal"
 _WORST_FIRST = ("missing", "doubled", "unexplained")
@@ -161,19 +159,19 @@ class Audit:
     omissions: tuple[tuple[str, Omission], ...] = ()
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """5 when something is missing, 1 when something is doubled or unexplained, 4 when something was not compared.
 
         What can never be compared leaves the code alone, unless nothing is left beside it.
         """
         verdicts = {flow.verdict for flow in self.flows}
         if "missing" in verdicts:
-            return EXIT_MISSING
+            return ExitCode.DATA_LOSS
         if self.strangers or verdicts & {"doubled", "unexplained"}:
-            return EXIT_STRANGE
+            return ExitCode.FAILED
         waits = any(flow.waits for flow in self.flows) or any(not one.final for _, one in self.omissions)
         nothing = bool(self.flows) and all(flow.says_nothing for flow in self.flows)
-        return EXIT_NOT_COMPARED if waits or nothing else 0
+        return ExitCode.HELD if waits or nothing else ExitCode.DONE
 
     @property
     def is_whole(self) -> bool:

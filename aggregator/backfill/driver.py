@@ -20,7 +20,7 @@ from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
 from aggregator.backfill.live import LiveFlows
 from aggregator.backfill.pace import paced
 from aggregator.backfill.plan import Plan
-from aggregator.backfill.planner import Standing
+from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
@@ -38,14 +38,15 @@ from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
-from aggregator.replicate.key_checks import Checks, checks_of
+from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
+from aggregator.replicate.key_usage import worn
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
-from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.planning import central_topics
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_job import run_watched
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
@@ -124,7 +125,8 @@ class BackfillDriver:
 
         Raises:
             AnotherHub: another process took this one's place.
-            ConfigError: a key is another one than the hub has used under its name and version.
+            ConfigError: a key is another one than the hub has used under its name and version, or one that it has not
+                used yet, or has sealed as much as it may.
             Failed: slots failed again and again, or the rules changed under the plan.
             Unreachable: central does not answer.
         """
@@ -140,27 +142,29 @@ class BackfillDriver:
             central.close()
 
     def _lead(self, central: KafkaDriverCentral, requests: LogTail) -> Outcome:
-        keeper = LeaseKeeper(central, self._identity)
+        renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
-        self._checks = checks_of(self._config.keys, read_control(self._hub.central, HubNames(self._hub.hub)).keys)
+        recorded = read_control(self._hub.central, HubNames(self._hub.hub)).keys
+        used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
+        self._checks = recorded_checks(self._config.keys, recorded, used)
         with leading(
-            central, keeper, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
+            central, renewal, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
         ):
-            return self._epochs(central, keeper, requests)
+            return self._epochs(central, renewal, requests)
 
-    def _epochs(self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail) -> Outcome:
+    def _epochs(self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail) -> Outcome:
         self._await_edges()
 
         def run() -> _Epoch:
-            return self._epoch(central, keeper, requests)
+            return self._epoch(central, renewal, requests)
 
         def trouble(epoch: _Epoch) -> str:
             return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
 
         def over(epoch: _Epoch) -> bool:
-            return self._cancelled or all(outcome.result == "drained" for outcome in epoch.outcomes)
+            return self._cancelled or all(outcome.result is SlotResult.DRAINED for outcome in epoch.outcomes)
 
-        last = run_epochs(run, keeper, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
+        last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
             return Outcome(cancelled=self._cancelled)
         return self._ended(last.plan, last.outcomes)
@@ -188,7 +192,7 @@ class BackfillDriver:
             if source.edge in shown and source.topic not in shown[source.edge]
         )
 
-    def _epoch(self, central: KafkaDriverCentral, keeper: LeaseKeeper, requests: LogTail) -> "_Epoch":
+    def _epoch(self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail) -> "_Epoch":
         self._checks = checks_of(self._config.keys, self._checks)
         self._await_topics()
         cluster = self._config.central
@@ -209,8 +213,10 @@ class BackfillDriver:
             raise Unreachable("; ".join(undecided.values()), hint="start it again when these are decided")
         # Read now, when no other backfill can write any more.
         known = read_central(self._hub)
-        standings = self._standings(known, epoch.ids)
-        plan = plan_epoch(self._plan, self._scene(shown, settings), standings, entries, epoch=epoch.epoch)
+        for sentence in worn(self._config.keys, [*known.ledger.values(), *entries.values()]):
+            log.warning("%s", sentence)
+        flows_at_central = self._flows_at_central(known, epoch.ids)
+        plan = plan_epoch(self._plan, self._scene(shown, settings), flows_at_central, entries, epoch=epoch.epoch)
         if not plan.by_slot or self._is_cancelled(requests):
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
@@ -229,7 +235,7 @@ class BackfillDriver:
             return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
 
         try:
-            outcomes = run_watched(self._spark, work, central, keeper, threads=self._threads, due=due)
+            outcomes = run_watched(self._spark, work, central, renewal, threads=self._threads, due=due)
             return _Epoch(plan, tuple(outcomes))
         finally:
             pacing.close()
@@ -268,12 +274,12 @@ class BackfillDriver:
         pauses = read_requests(self._config.central, HubNames(self._hub.hub)).pauses
         return frozenset((edges - shown.keys()) | (edges & paused_edges(pauses.values())))
 
-    def _standings(self, known: Central, ids: int) -> dict[EdgePartition, Standing]:
+    def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
         """What central knows of the plan's flows, and what other backfills have passed."""
         backfills = read_backfills(self._config.central, HubNames(self._hub.hub), partitions=ids)
         others = [one for id_, one in backfills.items() if id_ != self._plan.id]
         return {
-            one.source: known.standing(one.source, passed_by(others, self._plan.mode, one), one.central)
+            one.source: known.flow(one.source, passed_by(others, self._plan.mode, one), one.central)
             for one in self._plan.writes
             if one.source in known.ledger
         }

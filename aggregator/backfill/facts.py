@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aggregator.backfill.planner import Sampled, Shown, Standing
+from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
 from aggregator.backfill.ranges import Ranges, union
 from aggregator.backfill.request import Ask, Bound, Window
 from aggregator.backfill.samples import sampled
@@ -44,7 +44,7 @@ class Central:
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
     own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
 
-    def standing(self, source: EdgePartition, passed: Ranges = (), central: str = "") -> Standing:
+    def flow(self, source: EdgePartition, passed: Ranges = (), central: str = "") -> FlowAtCentral:
         """One flow.
 
         Args:
@@ -53,7 +53,7 @@ class Central:
             central: That topic.
         """
         dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
-        return Standing(source, self.ledger[source], self.decisions.get(source, ()), dead, passed, own)
+        return FlowAtCentral(source, self.ledger[source], self.decisions.get(source, ()), dead, passed, own)
 
 
 def read_central(config: HubConfig) -> Central:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import Standing, allowed
+from aggregator.backfill.planner import FlowAtCentral, allowed
 from aggregator.backfill.ranges import both, offsets_of, size
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -23,6 +23,7 @@ from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import Meanings
 from aggregator.replicate.planning import target
 from aggregator.replicate.route import Route
 from aggregator.state.ledger import LedgerRecord
@@ -67,7 +68,7 @@ class Scene:
 def plan_epoch(
     plan: Plan,
     scene: Scene,
-    standings: Mapping[EdgePartition, Standing],
+    flows_at_central: Mapping[EdgePartition, FlowAtCentral],
     entries: Mapping[EdgePartition, LedgerRecord],
     *,
     epoch: int,
@@ -77,7 +78,7 @@ def plan_epoch(
     Args:
         plan: Frozen.
         scene: The world.
-        standings: What central knows of the plan's flows, read after every other backfill was fenced.
+        flows_at_central: What central knows of the plan's flows, read after every other backfill was fenced.
         entries: The backfill's own ledger records.
         epoch: Number of the epoch.
 
@@ -91,19 +92,22 @@ def plan_epoch(
         _same_target(scene.config, one)
         if one.source.edge in scene.silent:
             continue
-        standing = standings.get(one.source)
+        at_central = flows_at_central.get(one.source)
         entry = entries.get(one.source)
-        left = _left(plan, one, standing, entry)
+        left = _left(plan, one, at_central, entry)
         topic = scene.topics.get((one.source.edge, one.source.topic))
         if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
             holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
-        elif topic is None or topic.topic_id != one.topic_id or standing is None:
+        elif topic is None or topic.topic_id != one.topic_id or at_central is None:
             lost[one.source] = both(offsets_of(one.segments), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
         elif (one.source.edge, one.source.topic) in scene.refused:
             holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
         elif left:
-            letters = standing.replayed(plan.mode)
-            ready[one.source] = _flow(one, scene, entry, left, standing)._replace(letters=letters, backfill=plan.id)
+            letters = at_central.replayed(plan.mode)
+            flow = _flow(one, scene, entry, left, at_central)
+            ready[one.source] = flow._replace(
+                letters=letters, backfill=plan.id, meant=_meant(one.source, flows_at_central)
+            )
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
@@ -115,24 +119,26 @@ def plan_epoch(
     return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds))
 
 
-def _left(plan: Plan, one: PartitionPlan, standing: Standing | None, entry: LedgerRecord | None) -> tuple[Segment, ...]:
+def _left(
+    plan: Plan, one: PartitionPlan, at_central: FlowAtCentral | None, entry: LedgerRecord | None
+) -> tuple[Segment, ...]:
     """Parts of a partition's plan that are not written yet and may be."""
-    if standing is None:
+    if at_central is None:
         return ()
     behind = entry.next_offset if entry is not None and entry.topic_id == one.topic_id else 0
     return tuple(
         Segment(at, OffsetRange(max(start, behind), end))
-        for at, (start, end) in allowed(plan.mode, standing, one.segments)
+        for at, (start, end) in allowed(plan.mode, at_central, one.segments)
         if end > behind
     )
 
 
 def _flow(
-    one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...], standing: Standing
+    one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...], at_central: FlowAtCentral
 ) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
     # Schema ids mean to a backfill what they have meant to the live flow.
-    meant = standing.entry.schemas
+    meant = at_central.entry.schemas
     known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0, schemas=meant)
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
     at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
@@ -150,6 +156,12 @@ def _flow(
         skips=True,
         segments=left,
     )
+
+
+def _meant(source: EdgePartition, flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Meanings:
+    """What schema ids have meant to the live flows of the same topic."""
+    of_topic = (known for other, known in flows_at_central.items() if other[:2] == source[:2])
+    return tuple(sorted({pair for known in of_topic for pair in known.entry.schemas}))
 
 
 def _same_target(config: HubConfig, one: PartitionPlan) -> None:

@@ -53,8 +53,8 @@ def readable(config: HubConfig, letter: Letter) -> str:
     shown = topics.described(cluster, [source.topic]).get(source.topic)
     if shown is None or source.partition >= shown.partitions:
         return "no: the edge does not show this partition"
-    standing = central.standing(source)
-    lives = any(at == letter.incarnation and letter.offset in range(*part) for at, part in standing.lives)
+    at_central = central.flow(source)
+    lives = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.lives)
     if shown.topic_id != entry.topic_id or not lives:
         return "no: it belongs to a former life of the topic"
     at = (source.topic, source.partition)

@@ -118,9 +118,9 @@ def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: 
         why = "the edge does not show this partition"
         return PartitionPlan(source, "", name, (), OffsetRange(0, 0), warnings=(why,))
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
-    standing = central.standing(source, passed_by(scene.backfills, ask.mode, bare), name)
+    at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name)
     shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
-    return plan_partition(ask.mode, standing, shown, name, only=_letters(ask, central, source, name))
+    return plan_partition(ask.mode, at_central, shown, name, only=_letters(ask, central, source, name))
 
 
 def _refusal(scene: _Scene, shown: Shown, name: str) -> str:

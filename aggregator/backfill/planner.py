@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FlowAtCentral:
     """What central knows of one flow.
 
     Attributes:
@@ -111,66 +111,66 @@ class Shown:
     sampled: Sampled = field(default_factory=Sampled)
 
 
-def wanted(mode: Mode, standing: Standing, *, only: frozenset[int] | None = None) -> Ranges:
+def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None = None) -> Ranges:
     """Offsets that a backfill of this mode may write, whether the edge still has them or not.
 
     Args:
         mode: Where they go.
-        standing: What central knows of the flow.
+        at_central: What central knows of the flow.
         only: Dead letters alone, and which of them; None: everything that the mode speaks of.
     """
-    lives, dead = standing.lives, _points(standing.dead)
+    lives, dead = at_central.lives, _points(at_central.dead)
     if only is not None:
-        return both(_points(standing.replayed(mode)), _points(only))
+        return both(_points(at_central.replayed(mode)), _points(only))
     if mode is not Mode.MISSING:
         # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
-        return without(offsets_of(lives), (*standing.passed, *dead))
-    unread = [part for at, offsets in standing.entry.unread for part in both([offsets], _of_life(lives, at))]
-    return union((*without(unread, standing.passed), *dead))
+        return without(offsets_of(lives), (*at_central.passed, *dead))
+    unread = [part for at, offsets in at_central.entry.unread for part in both([offsets], _of_life(lives, at))]
+    return union((*without(unread, at_central.passed), *dead))
 
 
 def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
     return offsets_of(one for one in lives if one.incarnation == incarnation)
 
 
-def allowed(mode: Mode, standing: Standing, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+def allowed(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
     """What of a frozen plan may be written now: less what others have written since, or what has another life now."""
-    ours, now = tuple(frozen), standing.lives
-    still = union((*wanted(mode, standing), *_points(standing.replayed(mode))))
+    ours, now = tuple(frozen), at_central.lives
+    still = union((*wanted(mode, at_central), *_points(at_central.replayed(mode))))
     return tuple(Segment(at, part) for at, offsets in ours for part in both(both([offsets], still), _of_life(now, at)))
 
 
 def plan_partition(
-    mode: Mode, standing: Standing, shown: Shown, central: str, *, only: frozenset[int] | None = None
+    mode: Mode, at_central: FlowAtCentral, shown: Shown, central: str, *, only: frozenset[int] | None = None
 ) -> PartitionPlan:
     """Plan one partition.
 
     Args:
         mode: Where its records go.
-        standing: What central knows of the flow.
+        at_central: What central knows of the flow.
         shown: What the edge shows.
         central: Where its records go, by name.
         only: Dead letters alone, and which of them.
     """
-    entry, log = standing.entry, shown.log
+    entry, log = at_central.entry, shown.log
     asked = both(shown.asked, [OffsetRange(0, log.end)])
     if shown.topic_id != entry.topic_id:
         why = "the topic was created again, and the hub has not met the new one: its old records are gone"
-        return PartitionPlan(standing.source, shown.topic_id, central, asked, log, taken=asked, warnings=(why,))
+        return PartitionPlan(at_central.source, shown.topic_id, central, asked, log, taken=asked, warnings=(why,))
     passed = OffsetRange(0, entry.next_offset)
     at_edge = both(asked, [log])
     effective = both(at_edge, [passed])
-    ask = both(wanted(mode, standing, only=only), asked)
+    ask = both(wanted(mode, at_central, only=only), asked)
     write, taken = both(ask, [log]), without(ask, [log])
-    warnings = list(_warnings(standing, shown, taken))
+    warnings = list(_warnings(at_central, shown, taken))
     if shown.sampled.refusal and write:
         warnings.append(shown.sampled.refusal)
         write = ()
-    letters = size(both(write, _points(standing.replayed(mode))))
+    letters = size(both(write, _points(at_central.replayed(mode))))
     plain = size(write) - letters
     records = letters + round(plain * shown.sampled.density)
     return PartitionPlan(
-        standing.source,
+        at_central.source,
         shown.topic_id,
         central,
         asked,
@@ -179,7 +179,7 @@ def plan_partition(
         taken,
         had=size(effective) - size(write),
         ahead=size(without(at_edge, [passed])),
-        segments=split(standing.lives, write),
+        segments=split(at_central.lives, write),
         letters=letters,
         records=records,
         bytes=round(records * shown.sampled.record_bytes),
@@ -191,7 +191,7 @@ def _points(offsets: Iterable[int]) -> Ranges:
     return union(OffsetRange(offset, offset + 1) for offset in offsets)
 
 
-def _warnings(standing: Standing, shown: Shown, taken: Ranges) -> Iterable[str]:
+def _warnings(at_central: FlowAtCentral, shown: Shown, taken: Ranges) -> Iterable[str]:
     if taken:
         told = ", ".join(f"{one.start}-{one.end - 1}" for one in taken[:_SHOWN])
         told += ", …" if len(taken) > _SHOWN else ""
@@ -201,5 +201,5 @@ def _warnings(standing: Standing, shown: Shown, taken: Ranges) -> Iterable[str]:
             "timestamps are not in order here: a window in time is a range of offsets, which may hold records from"
             " outside of it and miss some of its own"
         )
-    if standing.entry.gap is not None:
-        yield f"the flow is held by a gap {standing.entry.gap}: what is lost there is not part of this"
+    if at_central.entry.gap is not None:
+        yield f"the flow is held by a gap {at_central.entry.gap}: what is lost there is not part of this"

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers
+from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
 from aggregator.lake.attempts import Done, attempted
@@ -26,7 +27,7 @@ from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 
-ATTEMPTS = 20
+ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 _BATCH_ROWS = 16_384
 Origins = Mapping[EdgePartition, Numbers]
 
@@ -155,7 +156,7 @@ class Replacement:
         try:
             with _told(self._folder):
                 lease.renew()
-            return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pause_s=0.05)
+            return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES)
         finally:
             self._drop_fresh()
             self._drop_kept()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aggregator.backfill.affected import Affected
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
-from aggregator.backfill.replacement import ATTEMPTS, Admission, Come, Everything, Replacement
+from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, Come, Everything, Replacement
 from aggregator.backfill.store import Backfill, note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
@@ -210,7 +210,7 @@ class _Table:
         """Work the table's current state out anew; a table that was restated before has the mark in both."""
         state = CurrentState(self._tables, self._tables.folder, self._name)
         partitions = [*self._live, self._mark]
-        attempted(state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pause_s=0.05)
+        attempted(state.table, lambda: Done(state.refresh(partitions, force=True)), most=ATTEMPTS, pauses=PAUSES)
 
     def _note(self) -> dict[str, str]:
         """What the commit says of itself: which backfill, which policies, which offsets."""

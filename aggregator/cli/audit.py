@@ -152,8 +152,13 @@ def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
     from aggregator.state.decisions import read_decisions  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
+    from aggregator.state.releases import read_releases  # noqa: PLC0415
+    from aggregator.state.request_log import read_requests  # noqa: PLC0415
 
-    answer = audit_decisions(read_decisions(hub.central, HubNames(hub.hub)), head)
+    names = HubNames(hub.hub)
+    # What is asked for is on record before it is asked, so that the record is read after it.
+    requests, releases = read_requests(hub.central, names), read_releases(hub.central, names)
+    answer = audit_decisions(read_decisions(hub.central, names), head, requests=requests, releases=releases)
     emit(answer.plain(), output, lambda: _chain(answer))
     return answer.exit_code
 

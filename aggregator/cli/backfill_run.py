@@ -19,14 +19,12 @@ from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.store import Backfill, read_backfills
 from aggregator.cli.output import progress
 from aggregator.cli.run import (
-    EXIT_DATA_LOSS,
-    EXIT_SOME_EDGES_FAILED,
     checked_policies,
     stopping_on_signals,
 )
 from aggregator.config.model import HubConfig
 from aggregator.engine.session import open_session
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, ExitCode
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 
@@ -68,16 +66,16 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
 def ended(backfill: Backfill) -> int:
     """The exit code of a backfill that has finished before; a scheduler may have started it twice."""
     progress(f"backfill {backfill.plan.id} has finished already")
-    return EXIT_DATA_LOSS if backfill.end is not None and backfill.end.lost else 0
+    return ExitCode.DATA_LOSS if backfill.end is not None and backfill.end.lost else ExitCode.DONE
 
 
-def exit_code(outcome: Outcome) -> int:
+def exit_code(outcome: Outcome) -> ExitCode:
     """What a scheduler should know of an end."""
     if outcome.lost or any(hold.reason == "gap" for hold in outcome.holds):
-        return EXIT_DATA_LOSS
+        return ExitCode.DATA_LOSS
     if outcome.holds or outcome.silent:
-        return EXIT_SOME_EDGES_FAILED
-    return 0 if outcome.finished else 1
+        return ExitCode.HELD
+    return ExitCode.DONE if outcome.finished else ExitCode.FAILED
 
 
 def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:

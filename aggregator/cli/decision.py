@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from aggregator.escapes import recordable
+
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
     from aggregator.state.decisions import Kind
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
 
 def claimed(by: str | None = None) -> str:
     """Who somebody says he is: the word given, or the account and machine of this process. Nobody proves either."""
-    return by or f"{getpass.getuser()}@{socket.gethostname()}"
+    return recordable(by or f"{getpass.getuser()}@{socket.gethostname()}")
+
+
+def because(reason: str) -> str:
+    """Why somebody decides, as records can hold it."""
+    return recordable(reason.strip())
 
 
 def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str, reason: str = "") -> None:
@@ -30,7 +37,7 @@ def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str,
         reason: Why.
 
     Raises:
-        Failed: the topic ends in something that is no decision.
+        Failed: the topic's end stays stuck.
         Unreachable: central does not take them.
     """
     from aggregator.state.decisions import Decided, record  # noqa: PLC0415 - `--help` needs none of its imports

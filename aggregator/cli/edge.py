@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.decision import claimed, decide
+from aggregator.cli.decision import because, claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
@@ -85,7 +85,7 @@ def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) 
     known = read_requests(hub.central, names).pauses.get(name)
     if not paused and (known is None or not known.paused):
         raise Failed(f"{name} is not paused", hint="aggregator edge list shows every edge")
-    asked = Pause(name, paused, claimed(by), _now_ms(), reason.strip())
+    asked = Pause(name, paused, claimed(by), _now_ms(), because(reason))
     decide(hub, Kind.PAUSE if paused else Kind.RESUME, [name], by=asked.by, reason=asked.reason)
     submit(hub.central, names, [asked])
 

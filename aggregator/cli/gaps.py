@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.decision import claimed, decide
+from aggregator.cli.decision import because, claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress
 from aggregator.cli.status import gap_lines
 from aggregator.config.load import load_config
@@ -61,8 +61,8 @@ def accept(
 ) -> None:
     """Let flows go on without what their edge lost.
 
-    Exactly the gaps that are shown are accepted; one that grows afterwards holds its flow again. A shrunk log is read
-    on from where it was cut, under the next incarnation.
+    Exactly the gaps that are shown are accepted; one that grows afterwards holds its flow again. A truncated log is
+    read on from where it was cut, under the next incarnation.
     """
     hub = load_config(config, os.environ)
     if not reason.strip():
@@ -75,12 +75,12 @@ def accept(
     still = [one for one in known if one.state == "open"]
     if not known:
         raise Failed(f"no gap of {edge}/{topic} is known", hint="aggregator gaps list shows all of them")
-    if any(one.gap.kind == "shrunk" and not one.recorded for one in still):
+    if any(one.gap.kind == "truncated" and not one.recorded for one in still):
         hint = "run the hub once, then accept: only it knows what it had read, and finds where the log was cut"
-        raise Failed(f"the log of {edge}/{topic} has shrunk, and the hub has not met that yet", hint=hint)
+        raise Failed(f"the log of {edge}/{topic} is truncated, and the hub has not met that yet", hint=hint)
     if still:
         _confirm(still, yes=yes)
-        _submit(hub, still, claimed(by), reason.strip())
+        _submit(hub, still, claimed(by), because(reason))
     places = {one.source for one in still}
     told = [one for one in _known(hub) if one.source in places] if still else known
     emit([one.plain() for one in told], output, lambda: list(gap_lines(told))[1:])

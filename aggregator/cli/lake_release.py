@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.decision import claimed, decide
+from aggregator.cli.decision import because, claimed, decide
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 
@@ -44,7 +44,7 @@ def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, 
     still = [one for one in known if one.release is None]
     if still:
         _confirm(still, yes=yes)
-        _submit(hub, still, claimed(by), reason.strip())
+        _submit(hub, still, claimed(by), because(reason))
         known = held_ranges(hub, name)
     emit([one.plain() for one in known], output, lambda: list(_lines(known)))
     progress("released; a hub publishes it with its next commit of this table" if still else "nothing is held")

@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from aggregator.cli.output import progress, report
-from aggregator.errors import AggregatorError, Failed
-
-INTERRUPTED = 130
+from aggregator.errors import AggregatorError, ExitCode, Failed
 
 
 class Lazy(NamedTuple):
@@ -85,7 +83,7 @@ class LazyGroup(click.Group):
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             progress("interrupted")
-            ctx.exit(INTERRUPTED)
+            ctx.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defence: a foreign text may hold a payload

@@ -13,6 +13,7 @@ from typing import Literal, NoReturn
 import click
 
 from aggregator.cli.lazy import Lazy, LazyGroup
+from aggregator.errors import ExitCode
 
 COMMANDS = {
     "sandbox": Lazy(
@@ -172,7 +173,7 @@ def entry(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stderr.flush()
             os._exit(end.code)
         raise
-    raise SystemExit(0)
+    raise SystemExit(ExitCode.DONE)
 
 
 if __name__ == "__main__":

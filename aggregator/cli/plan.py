@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.output import config_option, emit, output_option, table
-from aggregator.cli.run import EXIT_SOME_EDGES_FAILED
 from aggregator.config.load import load_config
+from aggregator.errors import ExitCode
 
 if TYPE_CHECKING:
     from aggregator.plan.plan import HubPlan
-
-EXIT_PENDING = 3
 
 
 @click.command(
@@ -45,9 +43,9 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
     found = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
     emit(found.plain(), output, lambda: _text(found))
     if found.troubled:
-        raise SystemExit(EXIT_SOME_EDGES_FAILED)
+        raise SystemExit(ExitCode.HELD)
     if detailed_exitcode and found.pending:
-        raise SystemExit(EXIT_PENDING)
+        raise SystemExit(ExitCode.PENDING)
 
 
 def _text(found: "HubPlan") -> Iterator[str]:

@@ -57,7 +57,7 @@ def explain(policy: Path, topic: str, schema: Path | None, today: Any, output: s
 
 def _answer(policy: Policy, topic: str, schema: Path | None, today: date) -> dict[str, Any]:
     view, keys, plan = policy.view(topic), key_scope(policy, topic), None
-    if view.value_format == "avro":
+    if view.value_format.has_schema:
         required({"--schema": schema}, "it says which fields there are")
         assert schema is not None
         plan = _plan(value_scope(policy, topic), schema, today)

@@ -14,14 +14,12 @@ import click
 
 from aggregator.cli.output import emit, output_option, table
 from aggregator.cli.policy_sources import FILE, required, schema_text
-from aggregator.errors import ConfigError, DeadLetterError
+from aggregator.errors import ConfigError, DeadLetterError, ExitCode
 from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import open_registry
-
-EXIT_LOOSENED = 3
 
 
 @click.command(
@@ -67,7 +65,7 @@ def diff(
     shown = [change for change in changes if everything or change.verdict is not Strictness.SAME]
     emit(_answer(before, after, shown, loosened=loosened), output, lambda: _text(shown, loosened=loosened))
     if loosened:
-        raise SystemExit(EXIT_LOOSENED)
+        raise SystemExit(ExitCode.PENDING)
 
 
 def _schemas(schema: Path | None, topic: str | None, registry: str | None) -> list[WriterSchema]:

@@ -18,16 +18,17 @@ from aggregator.cli.output import CONFIG_ENVIRONMENT, emit, output_option, table
 from aggregator.cli.policy_sources import FILE, Sample, edge_sample, file_sample, policy_of, required
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
+from aggregator.privacy import operators
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixtures import written_ring
-from aggregator.privacy.policy.rules import Encrypt
+from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.preview import Line, previewed
 from aggregator.privacy.topic import utc_today
 from aggregator.schema.memory import MemoryRegistry
 
-# AES-GCM takes so many, AES-SIV twice; everything else is content with either.
-_GCM_BYTES, _SIV_BYTES = 32, 64
+# Of a key whose operator takes any length.
+_KEY_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,9 @@ def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
 def _thrown(policy: Policy) -> dict[str, KeyRing]:
     """A key for each name that the policy uses, for this call only."""
     rules = [*policy.tags.values(), *(rule for topic in policy.topics.values() for rule in topic.fields.values())]
-    short = {rule.key for rule in rules if isinstance(rule, Encrypt)}
-    drawn = {name: secrets.token_bytes(_GCM_BYTES if name in short else _SIV_BYTES) for name in sorted(policy.keys())}
+    exact = [(size, key_name(rule)) for rule in rules if (size := operators.key_bytes(rule)) is not None]
+    lengths = {name: size for size, name in sorted(exact, reverse=True)}
+    drawn = {name: secrets.token_bytes(lengths.get(name, _KEY_BYTES)) for name in sorted(policy.keys())}
     return {name: written_ring({1: base64.b64encode(key).decode()}) for name, key in drawn.items()}
 
 

@@ -12,11 +12,9 @@ import click
 
 from aggregator.cli.output import emit, output_option
 from aggregator.cli.policy_sources import FILE
-from aggregator.errors import ConfigError
+from aggregator.errors import ConfigError, ExitCode
 from aggregator.privacy.policy.expectations import Mismatch
 from aggregator.privacy.policy.fixtures import Fixtures, fixture_files
-
-EXIT_FAILED = 1
 
 
 class _Result(NamedTuple):
@@ -44,7 +42,7 @@ def test(policies: tuple[Path, ...], fixtures: tuple[Path, ...], output: str, *,
     results = [result for policy in policies for file in _files(policy, fixtures) for result in _results(file, policy)]
     emit(_answer(results, values=show_values), output, lambda: _text(results, values=show_values))
     if any(result.mismatches for result in results):
-        raise SystemExit(EXIT_FAILED)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _files(policy: Path, named: tuple[Path, ...]) -> list[Path]:

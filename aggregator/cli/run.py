@@ -23,6 +23,7 @@ from aggregator.cli.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
 from aggregator.config.units import duration
+from aggregator.errors import ExitCode
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from aggregator.replicate.driver import Report
     from aggregator.replicate.edge_watch import EdgeWatch
 
-EXIT_SOME_EDGES_FAILED = 4
-EXIT_DATA_LOSS = 5
 _LAKE_LEAVES_S = 10.0
 # Beside the pause between two: a cycle of many tables on slow storage.
 _LAKE_CYCLE_S = 1800.0
@@ -201,7 +200,7 @@ def _run(
     catch_up.end()
     for line in (*_sentences(config, report, drained=options.drain), *(f"held: the lake: {h.reason}" for h in held)):
         progress(line)
-    return exit_code(report, lake_held=bool(held)) if options.drain else 0
+    return exit_code(report, lake_held=bool(held)) if options.drain else ExitCode.DONE
 
 
 def _end_after(seconds: float | None, stop: threading.Event) -> None:
@@ -238,11 +237,12 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
     return server
 
 
-def exit_code(report: "Report", *, lake_held: bool) -> int:
+def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
     if any(hold.reason == "gap" for hold in report.holds):
-        return EXIT_DATA_LOSS
-    return EXIT_SOME_EDGES_FAILED if report.holds or report.undrained or report.silent or lake_held else 0
+        return ExitCode.DATA_LOSS
+    stands = report.holds or report.undrained or report.silent or lake_held
+    return ExitCode.HELD if stands else ExitCode.DONE
 
 
 def _totals(config: HubConfig) -> Iterator[str]:

@@ -60,6 +60,8 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9@/._][A-Za-z0-9@/._-]*")
 _LOADS_CODE = re.compile(r"(^|[.-])impl$", re.IGNORECASE)
 _ANY_CERTIFICATE = "allow_invalid_certificates"
 _IN_CLEAR = "is a secret: write a reference, `env:NAME` or `file:path`"
+# As pyiceberg calls them: `uri`, `oauth2-server-uri`, `s3.signer.uri`, `rest.authorization-url`.
+_ADDRESS = re.compile(r"ur[il]$", re.IGNORECASE)
 _USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
 
@@ -133,6 +135,8 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
         return reason_refusal(value)
     if _LOADS_CODE.search(name):
         return "can not be set: it loads foreign code into the hub and its workers"
+    if _ADDRESS.search(name) and name != "uri" and not isinstance(value, str):
+        return "is no secret, and decides how safe the connection is: write the value itself"
     if isinstance(value, str) and (is_secret_property(name) or _STORAGE_SECRETS.search(name)):
         return _IN_CLEAR
     if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
@@ -153,11 +157,21 @@ def storage_refusal(name: str, value: str | SecretRef) -> str | None:
 
 
 def catalog_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, ...]:
-    """What the options of a table catalogue leave open."""
-    address = options.get("uri")
-    if isinstance(address, str) and address.lower().startswith("http://") and any(map(is_secret_property, options)):
-        return (Opening("uri", "sends the catalogue's credential in clear", "write an https:// address"),)
-    return ()
+    """What the options of a table catalogue leave open: of every server that it signs in to, gets a word from, or shows
+    one.
+    """
+    if not any(map(_is_credential, options.items())):
+        return ()
+    return tuple(
+        Opening(name, "sends the catalogue's credential in clear", "write an https:// address")
+        for name, value in options.items()
+        if _ADDRESS.search(name) and isinstance(value, str) and value.strip().lower().startswith("http://")
+    )
+
+
+def _is_credential(option: tuple[str, str | SecretRef]) -> bool:
+    name, value = option
+    return is_secret_property(name) or (isinstance(value, str) and _USER_IN_ADDRESS.search(value) is not None)
 
 
 Options = dict[str, str | SecretRef]

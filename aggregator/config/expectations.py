@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aggregator.config.patterns import full_matches
+
 NO_PERSONAL_DATA = "expect_column_values_to_hold_no_personal_data"
 EVERY_TEXT = "*"
 _CONDITION = "row_condition condition_parser"
@@ -91,6 +93,7 @@ REFUSED: Mapping[str, str] = {
 }
 # As Avro names fields, and as the hub names views; a dot leads into a record.
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_PATTERNS = ("regex", "regex_list")
 _COLUMNS = ("column", "column_A", "column_B", "column_list", "column_set")
 # `col("price") > 5`, `col("status") == "NEW"`, `col("id").notnull()`: the library's own grammar, and to its end.
 _PARSER = "great_expectations"
@@ -124,6 +127,8 @@ def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
     for name, value in kwargs.items():
         if name not in ("row_condition", *_COLUMNS) and not _is_constant(value):
             yield f"{name} is a constant, or a list of constants; parameters are not looked up"
+    if not all(_is_pattern(one) for name in _PATTERNS if name in kwargs for one in _several(kwargs[name])):
+        yield "takes patterns that RE2 compiles; it has no look-around and no back-references"
     if kwargs.get("row_condition") not in (None, "") and not _is_condition(kwargs):
         yield (
             'row_condition is one comparison, as col("price") > 5, col("status") == "NEW" or col("id").notnull(), with '
@@ -134,6 +139,14 @@ def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
 def is_column(value: object) -> bool:
     """Whether this names a column, or a field inside of one."""
     return isinstance(value, str) and _COLUMN.fullmatch(value) is not None
+
+
+def _is_pattern(value: object) -> bool:
+    """Whether RE2 compiles this; a suite's patterns meet values from edges, and have to be linear in them."""
+    try:
+        return isinstance(value, str) and full_matches(value, []) == []
+    except ValueError:
+        return False
 
 
 def _several(value: object) -> list[object]:

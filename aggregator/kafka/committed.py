@@ -22,6 +22,7 @@ from aggregator.kafka.polls import poll_batch
 
 _POLL_S = 0.2
 _CONSUME_RECORDS = 2000  # messages taken out of the prefetch queue at once; bytes bound what is kept
+_PATIENCE_S = 30.0  # so long nothing may arrive before a read is given up
 
 
 @dataclass(slots=True)
@@ -102,13 +103,11 @@ class CommittedReader:
     Args:
         cluster: Central.
         max_bytes: Bound of what is kept before it is handed out, and of the prefetch queue.
-        patience_s: How long nothing may arrive before a read is given up.
     """
 
-    def __init__(self, cluster: ClusterConfig, *, max_bytes: int, patience_s: float = 30.0) -> None:
+    def __init__(self, cluster: ClusterConfig, *, max_bytes: int) -> None:
         self._consumer: Consumer = consumer(cluster, buffer_bytes=max_bytes)
         self._max_bytes = max_bytes
-        self._patience_s = patience_s
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -147,8 +146,8 @@ class CommittedReader:
                     self._consumer.incremental_unassign([TopicPartition(*at)])
             if size > before:
                 quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > self._patience_s:
-                raise _silent(ends, trouble, self._patience_s)
+            elif time.monotonic() - quiet_since > _PATIENCE_S:
+                raise _silent(ends, trouble)
             if size >= self._max_bytes:
                 yield from pieces.values()
                 pieces, size = {}, 0
@@ -172,10 +171,10 @@ def _ends(piece: Committed, message: Message, end: int) -> bool:
     return piece.held is not None  # librdkafka goes on by itself after any other error; patience bounds how long
 
 
-def _silent(ends: Mapping[Partition, int], trouble: str, patience_s: float) -> Unreachable:
+def _silent(ends: Mapping[Partition, int], trouble: str) -> Unreachable:
     (topic, partition), end = next(iter(ends.items()))
     return Unreachable(
-        f"central: {topic}-{partition} delivered {trouble} for {patience_s:.0f} s before offset {end}",
+        f"central: {topic}-{partition} delivered {trouble} for {_PATIENCE_S:.0f} s before offset {end}",
         hint="is the partition's leader up?",
     )
 

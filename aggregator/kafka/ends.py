@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from aggregator.config.model import ClusterConfig
@@ -82,18 +82,16 @@ def _listed(
         again = outdated = False
         for found, at, future in asked:
             try:
-                found[at] = future.result(timeout_s + 5)
-            except (KafkaException, TimeoutError) as failure:
-                error = failure.args[0] if isinstance(failure, KafkaException) else None
-                code, why = (error.code(), error.str()) if error else (None, "no answer")
-                outdated = outdated or code in _OUTDATED
-                if code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
+                found[at] = _told(future, timeout_s + 5)
+            except _UnansweredError as error:
+                outdated = outdated or error.code in _OUTDATED
+                if error.code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
                     again = True
                 elif refused is not None:
-                    refused[at] = f"offsets of partition {at[1]} can not be listed: {why}"
+                    refused[at] = f"offsets of partition {at[1]} can not be listed: {error}"
                 else:
                     raise Unreachable(
-                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} can not be listed: {why}",
+                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} can not be listed: {error}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
         if outdated:
@@ -101,6 +99,33 @@ def _listed(
         if again:
             time.sleep(0.05)
     return answers
+
+
+class _UnansweredError(Exception):
+    """No offset, with the code that says why, if there is one."""
+
+    def __init__(self, code: int | None, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def _told(future: "Future[Any]", bound_s: float) -> Any:
+    """What a partition's leader told.
+
+    Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
+
+    Raises:
+        _UnansweredError: it told no offset.
+    """
+    try:
+        result = future.result(bound_s)
+    except KafkaException as failure:
+        raise _UnansweredError(failure.args[0].code(), failure.args[0].str()) from None
+    except TimeoutError:
+        raise _UnansweredError(None, "no answer") from None
+    if result.offset == OFFSET_INVALID:
+        raise _UnansweredError(KafkaError.REQUEST_TIMED_OUT, "the leader did not answer in time")
+    return result
 
 
 def _asked(
@@ -135,19 +160,13 @@ def _offsets(found: _Answers) -> dict[Partition, int]:
     return {at: result.offset for at, result in found.items()}
 
 
-def start_offsets(
-    cluster: ClusterConfig,
-    partitions: Collection[Partition],
-    *,
-    timeout_s: float = TIMEOUT_S,
-    refused: Refused | None = None,
-) -> dict[Partition, int]:
+def start_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
     """First offset that each partition still has.
 
     Raises:
-        Unreachable: no answer within `timeout_s` seconds.
+        Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _START, timeout_s=timeout_s, refused=refused)
+    (found,) = _listed(cluster, partitions, _START, timeout_s=TIMEOUT_S)
     return _offsets(found)
 
 
@@ -225,19 +244,13 @@ def log_offsets(
     }
 
 
-def log_end_offsets(
-    cluster: ClusterConfig,
-    partitions: Collection[Partition],
-    *,
-    timeout_s: float = TIMEOUT_S,
-    refused: Refused | None = None,
-) -> dict[Partition, int]:
+def log_end_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
     """High watermark of each partition, open transactions included.
 
     Raises:
-        Unreachable: no answer within `timeout_s` seconds.
+        Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=timeout_s, refused=refused)
+    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=TIMEOUT_S)
     return _offsets(found)
 
 
@@ -251,9 +264,9 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     asked = {TopicPartition(*at): OffsetSpec.latest()}
     (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
     try:
-        told: int | None = future.result(timeout_s + 1).leader_epoch
-    except (KafkaException, TimeoutError) as failure:
-        raise Unreachable(f"{at[0]}/{at[1]}: {failure}", hint="check the edge's broker") from None
+        told: int | None = _told(future, timeout_s + 1).leader_epoch
+    except _UnansweredError as error:
+        raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint="check the edge's broker") from None
     return told
 
 

@@ -4,13 +4,15 @@ Invariant: a beat that the edge refuses for good raises; one that it does not ta
 signal.
 """
 
+import functools
+
 from confluent_kafka import KafkaError
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import Failed
 from aggregator.kafka import clients
-from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.connection import Connection, drop
 
 _PATIENCE_S = 5.0
 _REFUSED = {
@@ -31,8 +33,7 @@ class BeatWriter:
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
-        self._statistics = ClientStatistics()
-        self._producer = clients.plain_producer(cluster, **self._statistics.options)
+        self._connection = Connection(functools.partial(clients.plain_producer, cluster), drop)
 
     def write(self, key: bytes, value: bytes) -> None:
         """Write one beat and wait for its acknowledgement, for some seconds at most.
@@ -40,19 +41,17 @@ class BeatWriter:
         Raises:
             Failed: the edge refuses it, and will refuse the next one, too.
         """
-        if self._statistics.lost():
-            self._producer.purge()  # or to close it would wait for all that is queued
-            self._producer.close()
-            self._producer = clients.plain_producer(self._cluster, **self._statistics.options)
+        self._connection.renew()
+        producer = self._connection.client
         errors: list[KafkaError] = []
         try:
-            self._producer.produce(
+            producer.produce(
                 HEARTBEATS, value, key, 0, on_delivery=lambda error, _: errors.append(error) if error else None
             )
         except BufferError:  # the edge has been away for a long time
-            self._producer.poll(0)
+            producer.poll(0)
             return
-        self._producer.flush(_PATIENCE_S)
+        producer.flush(_PATIENCE_S)
         for error in errors:
             if error.code() in _REFUSED:
                 where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
@@ -60,4 +59,4 @@ class BeatWriter:
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._producer.close()
+        self._connection.close()

@@ -123,21 +123,20 @@ def read_visible(cluster: ClusterConfig, topic: str, partitions: Collection[int]
     return _read(cluster, ranges, time.monotonic() + END_BOUND_S) if ranges else []
 
 
-def read_last(cluster: ClusterConfig, topic: str, most: int, *, bound_s: float = END_BOUND_S) -> list[LogRecord]:
+def read_last(cluster: ClusterConfig, topic: str, most: int) -> list[LogRecord]:
     """Read the newest records of an internal topic that has one partition.
 
     Args:
         cluster: Central.
         topic: An internal topic.
         most: Offsets before its end.
-        bound_s: See `read_to_end`.
 
     Raises:
         Failed: the last stable offset did not reach the end within the bound.
         Unreachable: central does not answer.
     """
-    deadline = time.monotonic() + bound_s
-    start, end = decided_ranges(cluster, [(topic, 0)], bound_s=bound_s)[topic, 0]
+    deadline = time.monotonic() + END_BOUND_S
+    start, end = decided_ranges(cluster, [(topic, 0)], bound_s=END_BOUND_S)[topic, 0]
     return _read(cluster, {(topic, 0): OffsetRange(max(start, end - most), end)}, deadline) if end > start else []
 
 

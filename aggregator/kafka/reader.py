@@ -5,6 +5,7 @@ longer has is a fault with its coordinates, never a reset. A silent edge costs i
 connect any more is replaced by one at the same positions.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,10 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.codes import Passing, name_of, when_reading
+from aggregator.kafka.connection import Connection
 from aggregator.kafka.damage import readable_from
 from aggregator.kafka.ends import leader_epoch
 from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
-from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.truncation import find_cut
 
 if TYPE_CHECKING:
@@ -35,13 +36,10 @@ class EdgeReader:
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
-        self._buffer_bytes = buffer_bytes
         self._starts: dict[Partition, Start] = {}
-        self.statistics = ClientStatistics()
-        self._consumer = self._connect()
-
-    def _connect(self) -> "Consumer":
-        return clients.bulk_consumer(self._cluster, buffer_bytes=self._buffer_bytes, **self.statistics.options)
+        connect = functools.partial(clients.bulk_consumer, cluster, buffer_bytes=buffer_bytes)
+        self._connection: Connection[Consumer] = Connection(connect)
+        self.statistics = self._connection.statistics
 
     def assign(self, starts: Mapping[Partition, Start]) -> None:
         """Read these partitions from there on and no others; drops what was prefetched, so it is also the rewind."""
@@ -49,26 +47,24 @@ class EdgeReader:
         self._read()
 
     def _read(self) -> None:
-        self._consumer.assign([(*at, *start) for at, start in self._starts.items()])
+        self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
     def start(self, at: Partition, start: Start) -> None:
         """Read a released partition, too."""
         self._starts[at] = start
-        self._consumer.incremental_assign([(*at, *start)])
+        self._connection.client.incremental_assign([(*at, *start)])
 
     def release(self, at: Partition) -> None:
         """Stop reading one partition; the others go on."""
         if self._starts.pop(at, None) is not None:
-            self._consumer.incremental_unassign([at])
+            self._connection.client.incremental_unassign([at])
 
     def poll(self, most: int, wait_s: float) -> Polled:
         """Take what is there, waiting at most `wait_s` seconds for the first record."""
         polled = Polled()
-        if self.statistics.lost():
-            self._consumer.close()
-            self._consumer = self._connect()
+        if self._connection.renew():
             self._read()
-        found = self._consumer.poll(most, wait_s)
+        found = self._connection.client.poll(most, wait_s)
         polled.served = found.served
         damaged: dict[Partition, int] = {}
         for event in found.events:
@@ -109,7 +105,7 @@ class EdgeReader:
             Unreachable: the edge does not answer within three seconds.
         """
         try:
-            low, high = self._consumer.watermarks(*at, 3.0)
+            low, high = self._connection.client.watermarks(*at, 3.0)
         except KafkaException as failure:
             raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
         return OffsetRange(low, high)
@@ -145,7 +141,7 @@ class EdgeReader:
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._consumer.close()
+        self._connection.close()
 
 
 def _before(chunk: Chunk, damaged: int | None) -> Chunk | None:

@@ -20,10 +20,11 @@ from aggregator.kafka.topics import partition_count
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.2
+_PATIENCE_S = 15.0
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 
-def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float = 15.0) -> list[Record]:
+def newest(cluster: ClusterConfig, topic: str, count: int) -> list[Record]:
     """The last records of every partition, `count` in all at most, as (key, value, headers).
 
     Raises:
@@ -40,7 +41,7 @@ def newest(cluster: ClusterConfig, topic: str, count: int, *, patience_s: float 
         for at, log in ends.readable_ranges(cluster, partitions).items()
         if len(log)
     }
-    read = _read(cluster, newest, time.monotonic() + patience_s) if newest else {}
+    read = _read(cluster, newest, time.monotonic() + _PATIENCE_S) if newest else {}
     # One of each partition in turn, the newest first, so that no partition hides the others.
     turns = (records[::-1] for records in read.values())
     return list(islice(chain.from_iterable(_in_turn(list(turns))), count))

@@ -3,6 +3,7 @@
 Invariant: never blocks and proves nothing; whoever needs a proof reads the log to its end.
 """
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -10,9 +11,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients, ends
+from aggregator.kafka.connection import Connection
 from aggregator.kafka.decoding import key_text
 from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.statistics import ClientStatistics
 
 _MOST = 1000
 # One look takes a backlog of so many batches; the rest is there at the next one.
@@ -32,23 +33,21 @@ class LogTail:
     """
 
     def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
-        self._cluster, self._topic = cluster, topic
+        self._topic = topic
         self._next = {0: OFFSET_BEGINNING} if starts is None else dict(starts)
-        self._statistics = ClientStatistics()
-        self._reader = self._connect()
+        self._connection = Connection(functools.partial(clients.consumer, cluster))
+        self._assign()
 
-    def _connect(self) -> Consumer:
-        reader = clients.consumer(self._cluster, **self._statistics.options)
-        reader.assign([TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()])
-        return reader
+    def _assign(self) -> None:
+        starts = [TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()]
+        self._connection.client.assign(starts)
 
     def arrived(self) -> list[LogRecord]:
         """Committed records since the last look, in log order of each partition; none while the cluster is away."""
-        if self._statistics.lost():
-            self._reader.close()
-            self._reader = self._connect()
-        found = list[LogRecord]()
-        for message in _queued(self._reader):
+        if self._connection.renew():
+            self._assign()
+        reader, found = self._connection.client, list[LogRecord]()
+        for message in _queued(reader):
             partition, error = message.partition() or 0, message.error()
             if error is None:
                 stamp_ms = message.timestamp()[1]
@@ -56,14 +55,14 @@ class LogTail:
                 found.append(LogRecord(partition, message.offset() or 0, key, value, stamp_ms))
             elif error.code() in _LOST:  # deleted by retention or with its topic: the client itself reads no further
                 self._next[partition] = OFFSET_BEGINNING
-                self._reader.incremental_unassign([TopicPartition(self._topic, partition)])
-                self._reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
+                reader.incremental_unassign([TopicPartition(self._topic, partition)])
+                reader.incremental_assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING)])
         self._next |= {record.partition: record.offset + 1 for record in found}
         return found
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._reader.close()
+        self._connection.close()
 
 
 class Arrival(NamedTuple):
@@ -84,8 +83,7 @@ class ArrivalTail:
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
-        self._statistics = ClientStatistics()
-        self._reader = clients.consumer(cluster, **self._statistics.options)
+        self._connection = Connection(functools.partial(clients.consumer, cluster))
         self._followed: set[str] = set()
 
     def follow(self, topics: Collection[str]) -> None:
@@ -98,30 +96,28 @@ class ArrivalTail:
         if not fresh:
             return
         readable = ends.readable_ranges(self._cluster, fresh)
-        self._reader.incremental_assign(
+        self._connection.client.incremental_assign(
             [TopicPartition(*at, max(log.start, log.end - _NEWEST)) for at, log in readable.items()],
         )
         self._followed |= {topic for topic, _ in fresh}
 
     def arrived(self) -> list[Arrival]:
         """Committed records since the last look; none while the cluster is away."""
-        if self._statistics.lost():  # what is still of interest is followed anew
-            self._reader.close()
-            self._reader = clients.consumer(self._cluster, **self._statistics.options)
+        if self._connection.renew():  # what is still of interest is followed anew
             self._followed.clear()
-        found = []
-        for message in _queued(self._reader):
+        reader, found = self._connection.client, []
+        for message in _queued(reader):
             topic, error = message.topic() or "", message.error()
             if error is None:
                 found.append(Arrival(topic, message.key(), message.value(), message.timestamp()[1]))
             elif error.code() in _LOST and topic in self._followed:  # deleted and created again, or all of it compacted
-                self._reader.incremental_unassign([TopicPartition(topic, 0)])
+                reader.incremental_unassign([TopicPartition(topic, 0)])
                 self._followed.discard(topic)
         return found
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._reader.close()
+        self._connection.close()
 
 
 def _queued(reader: Consumer) -> list[Message]:

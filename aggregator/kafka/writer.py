@@ -5,10 +5,12 @@ everything without a definite answer is OutcomeUnknown, after which this writer 
 """
 
 import time
+from itertools import count
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
+from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
 from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
@@ -25,8 +27,7 @@ COMMIT_TIMEOUT_S = 30.0
 FLUSH_TIMEOUT_S = 2.0
 # librdkafka looks for a coordinator when it is called, and then every half second, connected or not: calling again
 # soon takes 20 ms where one call takes 20 or 510 by chance.
-_INIT_STEP_S = 0.01
-_INIT_STEP_MOST_S = 1.0
+_INIT_STEPS = Backoff(first_s=0.01, most_s=1.0, growth=1.5)
 _WITHOUT_CAUSE = frozenset({KafkaError._FATAL, KafkaError._STATE})  # noqa: SLF001 - librdkafka's public codes
 _FENCED = frozenset(
     {
@@ -59,8 +60,9 @@ class TransactionalWriter:
             Fenced: a newer producer took the id at the same moment.
             Unreachable: no answer within the bound.
         """
-        deadline, step_s = time.monotonic() + INIT_TIMEOUT_S, _INIT_STEP_S
-        while True:
+        deadline = time.monotonic() + INIT_TIMEOUT_S
+        for calls in count(1):
+            step_s = _INIT_STEPS.pause_s(calls)
             try:
                 self._producer.init_transactions(step_s)
             except KafkaException as failure:
@@ -74,7 +76,6 @@ class TransactionalWriter:
                     ) from None
                 if error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's public code has this name
                     time.sleep(step_s)
-                step_s = min(_INIT_STEP_MOST_S, step_s * 1.5)
             else:
                 return
 

@@ -5,13 +5,16 @@ next cycle looks at the table.
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+from aggregator.backoff import Backoff
 from aggregator.lake.tables.port import CommitConflict
 
 T = TypeVar("T")
+_AT_ONCE = Backoff(first_s=0.0, most_s=0.0)
 log = logging.getLogger(__name__)
 
 
@@ -21,7 +24,7 @@ class Done(NamedTuple, Generic[T]):
     result: T
 
 
-def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 10, pause_s: float = 0.0) -> T:
+def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 10, pauses: Backoff = _AT_ONCE) -> T:
     """What the first attempt that ends brings.
 
     Args:
@@ -29,13 +32,14 @@ def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 1
         attempt: Opens the table, works out its change and commits it; None where it created or widened the table and
             has to look again.
         most: So many are tried.
-        pause_s: Waited before the second; before each later one so much longer.
+        pauses: Between them; others may try at the same moments.
 
     Raises:
         CommitConflict: other writers were faster every time.
     """
-    for number in range(most):
-        time.sleep(pause_s * number)
+    for failures in range(most):
+        if failures:
+            time.sleep(pauses.pause_s(failures, chance=secrets.SystemRandom().random()))
         try:
             done = attempt()
         except CommitConflict as conflict:

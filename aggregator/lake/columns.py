@@ -13,7 +13,6 @@ from aggregator.errors import HoldError
 from aggregator.lake.arrow_types import Record, Shape, read_shape
 from aggregator.lake.native_columns import arrow_type, named_parts
 from aggregator.lake.out_of_range import COLUMN
-from aggregator.lake.plain import holds_union
 
 FIXED_COLUMNS = pa.schema(
     [
@@ -72,15 +71,6 @@ def columns_of(record: Record) -> tuple[Column, ...]:
 
 def _column_name(name: str) -> str:
     return f"f_{name}" if name.casefold() in _RESERVED else name
-
-
-def decoder_for(schema: str) -> str:
-    """Which decoder reads a central schema's values: `polars`, or `fastavro` where a union has several branches.
-
-    Raises:
-        HoldError: no table can hold the schema.
-    """
-    return "fastavro" if holds_union(read_shape(schema)) else "polars"
 
 
 def arrow_schema(schema: str) -> pa.Schema:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from aggregator.backoff import Backoff
 from aggregator.errors import Failed
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
@@ -20,7 +21,7 @@ from aggregator.lake.partitioning import Part
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 TARGET_BYTES = 128 * 1024 * 1024
-_PAUSE_S = 0.1
+_PAUSES = Backoff(first_s=0.1, most_s=0.8)
 _BATCH_ROWS = 16_384
 
 
@@ -118,4 +119,4 @@ def _swapped(tables: Tables, name: str, group: Sequence[LiveFile], staged: Seque
         handle.commit(staged, {}, replaced=group)
         return Done(result=True)
 
-    return attempted(name, attempt, pause_s=_PAUSE_S)
+    return attempted(name, attempt, pauses=_PAUSES)

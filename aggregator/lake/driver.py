@@ -210,10 +210,10 @@ class LakeDriver:
         ends = {one: end for one, (_, end) in limits.items()}
         for held in todo.held:
             log.warning("table %s is held: %s", name, held.reason)
-        standing = gate.standing(todo.spans) if gate and not released else ()
-        if standing or not todo.spans:
+        still_held = gate.still_held(todo.spans) if gate and not released else ()
+        if still_held or not todo.spans:
             known = _known(positions, limits)
-            return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *standing))
+            return TableReport(name, next_offsets=known, end_offsets=ends, held=(*todo.held, *still_held))
         outcomes = self._stage(name, handle, todo.spans)
         if set(central_partitions(self._config.central, topics)) != set(partitions):
             # A topic that was recreated meanwhile may have been read under its old id.

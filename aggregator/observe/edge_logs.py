@@ -171,7 +171,7 @@ def gap_of(
         return deleted(entry, since_ms=now_ms) if wanted else known
     if known is not None and known.kind is GapKind.DELETED:
         known = None  # it is back, and the hub has not noticed yet
-    if known is not None and known.kind is GapKind.SHRUNK:
+    if known is not None and known.kind is GapKind.TRUNCATED:
         return known  # a log that grew again does not bring back what was cut
     mark = log.end + logs.undecided.get(source, NOTHING_UNDECIDED).records
     found = gap(entry.next_offset, log.start, mark, since_ms=known.since_ms if known else now_ms)

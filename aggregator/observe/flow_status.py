@@ -72,7 +72,7 @@ def flow_status(
 def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: Gap | None) -> int | None:
     """The end of its log; one before the position is older than the position, unless the log was cut."""
     end = seen.answer.ends.get(source)
-    if end is None or (lost is not None and lost.kind is GapKind.SHRUNK):
+    if end is None or (lost is not None and lost.kind is GapKind.TRUNCATED):
         return end
     return max(end, entry.next_offset)
 

@@ -27,12 +27,12 @@ from aggregator.observe.flow_status import flow_status
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.lake_look import LakeLook
+from aggregator.observe.lake_poller import LakePoller
 from aggregator.observe.probe import EdgeProbe
 from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
-from aggregator.observe.warnings import Warnings, foreign, standing, troubles, warnings
+from aggregator.observe.warnings import Warnings, foreign, held_flows, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
@@ -99,7 +99,7 @@ class Monitor:
         }
         self._ends_s = dict.fromkeys(config.edges, 0.0)
         self._rates = Rates()
-        self._lake = LakeLook(config)
+        self._lake = LakePoller(config)
         self._backfills, self._seen_backfills = BackfillWatch(config), tuple[Progress, ...]()
         self._fields: Mapping[tuple[str, str], TopicFields] = {}
         self._slow_s = self._snapshot_s = self._rated_s = float("-inf")
@@ -198,7 +198,7 @@ class Monitor:
             return
         gaps = self._gaps()
         holding = {gap.source: gap.gap for gap in unsettled(gaps)}
-        held = frozenset(map(EdgePartition.parse, standing(self._feeds.slots(moment.now_s), self._refused(moment))))
+        held = frozenset(map(EdgePartition.parse, held_flows(self._feeds.slots(moment.now_s), self._refused(moment))))
         for edge, account in self._accounts.items():
             self._judge(edge, account, moment, holding, held)
         states = [self._told(edge, moment).state for edge in self._accounts]

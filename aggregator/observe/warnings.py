@@ -33,7 +33,7 @@ class Warnings:
         self._said = frozenset(found)
 
 
-def standing(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:
+def held_flows(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:
     """Flows that stand still for a reason that is known."""
     return frozenset(refused).union(*(slot.held for slot in slots))
 

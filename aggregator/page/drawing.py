@@ -11,7 +11,7 @@ from aggregator.edges.history import Span
 from aggregator.page.states import Look, badness, look_of
 
 LINE_WIDTH, LINE_HEIGHT = 120, 28
-BAR_WIDTH, BAR_HEIGHT = 1000, 16
+BAR_WIDTH = 1000
 _MARGIN = 2.0
 
 

@@ -102,11 +102,14 @@ def _of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topi
             continue
         policy, name = policies[rule.policy], target(config, edge, topic)
         for part, scope in (("value", value_scope(policy, topic)), ("key", key_scope(policy, topic))):
-            if part == "value" and policy.view(topic).value_format == "json":
+            if part == "value" and not policy.view(topic).value_format.has_schema:
                 continue
-            versions = registry.versions(f"{topic}-{part}")
-            if versions:
-                yield Writer(edge, topic, f"{name}-{part}", versions[-1], tuple(versions[:-1]), scope)
+            subject = f"{topic}-{part}"
+            if versions := registry.versions(subject):
+                newest = versions[-1]
+                known = registry.history(subject, newest.version)
+                earlier = [one for one in known if one.is_lent or one.version != newest.version]
+                yield Writer(edge, topic, f"{name}-{part}", newest, tuple(earlier), scope)
 
 
 def schema_steps(
@@ -177,9 +180,13 @@ def paths_of(
     """The paths of those topics whose values are JSON without a schema: what no path names leaves."""
     for topic in topics:
         rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
-        view = policies[rule.policy].view(topic) if rule else None
-        for path, leaf in view.fields if view and view.value_format == "json" else ():
-            told = (path, "json", (), leaf.operator, privacy_class(leaf).name.lower(), f"path {path}")
+        if rule is None:
+            continue
+        view = policies[rule.policy].view(topic)
+        if view.value_format.has_schema:
+            continue
+        for path, leaf in view.fields:
+            told = (path, view.value_format.value, (), leaf.operator, privacy_class(leaf).name.lower(), f"path {path}")
             yield FieldRoute(edge, topic, target(config, edge, topic), *told)
 
 

@@ -5,7 +5,8 @@ Invariant: an operator that raises loses exactly the values that it raises for; 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from aggregator.privacy.operators import Operator, RawOperator, reads_bytes, reads_value
+from aggregator.privacy.operators import reads_bytes, reads_value
+from aggregator.privacy.operators.descriptor import Operator, RawOperator
 from aggregator.privacy.plan.leaf import Paired, Value
 from aggregator.privacy.plan.plan import Call
 from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of

@@ -23,13 +23,14 @@ from aggregator.privacy.column import Column, Counts, joined, refused
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.text import measured
 from aggregator.privacy.key_tally import PATH, KeyTally, key_path
-from aggregator.privacy.operators.pseudonymize import tokenizer
+from aggregator.privacy.operators import remembers, tokenizer
+from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.plan.leaf import Value
 from aggregator.privacy.policy.file import KeyFormat
 from aggregator.privacy.policy.precedence import Decision, Scope
-from aggregator.privacy.policy.rules import Drop, Pseudonymize
+from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.programs import Program, Programs
-from aggregator.privacy.schema_ids import Groups, Pile
+from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Rejection, ReportRow
 from aggregator.schema.wire import MAGIC
 
@@ -56,7 +57,7 @@ class Keys:
         self._programs = programs
         self._decision = Decision(Drop(), "")
         self._tally = KeyTally()
-        self._tokenizer = tokenizer(self._said.rule, keys) if isinstance(self._said.rule, Pseudonymize) else None
+        self._tokenizer = tokenizer(self._said.rule, keys)
 
     def begin(self, today: date) -> None:
         """A new batch."""
@@ -76,9 +77,9 @@ class Keys:
         keys = BytesColumn.of(contents)
         is_read = not isinstance(self._decision.rule, Drop) and keys.count(None) < len(keys)
         if is_read and (self._form == "avro" or (self._form is None and _may_be_framed(keys))):
-            pile = Pile(keys)
-            groups = pile.groups()
-            return partial(self._by_wire, keys, pile, groups, self._programs.programs(groups))
+            batch = FramedValues(keys)
+            groups = batch.groups()
+            return partial(self._by_wire, keys, batch, groups, self._programs.programs(groups))
         return partial(self._unframed, keys)
 
     def _unframed(self, keys: BytesColumn) -> Column:
@@ -93,7 +94,7 @@ class Keys:
         return self._plain(keys)
 
     def _by_wire(
-        self, keys: BytesColumn, pile: Pile, groups: Groups, programs: Mapping[int, Program | Rejection]
+        self, keys: BytesColumn, batch: FramedValues, groups: Groups, programs: Mapping[int, Program | Rejection]
     ) -> Column:
         """Keys that may be Avro: those that are not, and need not be, are plain."""
         self._tally.missing(self._decision, keys.count(None))
@@ -101,7 +102,7 @@ class Keys:
         for schema_id, members in groups.members.items():
             program = programs[schema_id]
             if not isinstance(program, Rejection):
-                parts.append((members, _of_key(program.strip(pile, members), schema_id)))
+                parts.append((members, _of_key(program.strip(batch, members), schema_id)))
             else:
                 parts.append(refused(members, Rejection(Reason.BAD_KEY, schema_id)))
         rest = groups.unframed
@@ -142,11 +143,11 @@ def other_versions(scope: Scope, keys: Mapping[str, KeyRing]) -> Iterator[dict[s
     """The key rings as they are while another of their listed versions is the current one, in every combination.
 
     Args:
-        scope: What the policy says of record keys; selects the keys that make their tokens.
+        scope: What the policy says of record keys; selects the keys on which what is left of one depends.
         keys: Key rings by name.
     """
     rules = [*(one.rule for one in scope.rules), *scope.tags.values()]
-    names = sorted({rule.key for rule in rules if isinstance(rule, Pseudonymize) and rule.key in keys})
+    names = sorted({key_name(rule) for rule in rules if remembers(rule)} & keys.keys())
     versions = [[version for version, _ in keys[name].versions] for name in names]
     for chosen in itertools.product(*versions):
         rings = {name: replace(keys[name], current=version) for name, version in zip(names, chosen, strict=True)}

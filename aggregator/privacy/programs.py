@@ -21,7 +21,7 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Call, Plan
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
-from aggregator.privacy.schema_ids import Groups, Pile
+from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.tally import Met, report_rows, summed
@@ -34,11 +34,11 @@ from aggregator.schema.registry import Registry, UnknownSchema
 class Program(Protocol):
     """One plan with all that runs it: turns bodies of a writer's schema into framed bodies of its derived schema."""
 
-    def strip(self, pile: Pile, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> Column:
         """Strip framed values.
 
         Args:
-            pile: The batch.
+            batch: The batch.
             members: Places of the values of the plan's schema; the rows of the result.
         """
         ...
@@ -131,9 +131,9 @@ class Programs:
         Raises:
             RetryError, HoldError, ConfigError: as `programs`.
         """
-        pile = Pile(values)
-        groups = pile.groups()
-        return partial(_stripped, pile, groups, self.programs(groups))
+        batch = FramedValues(values)
+        groups = batch.groups()
+        return partial(_stripped, batch, groups, self.programs(groups))
 
     def programs(self, groups: Groups) -> dict[int, Program | Rejection]:
         """The program of every schema id in the batch that was begun.
@@ -210,7 +210,7 @@ class Programs:
         return self._calls[call]
 
 
-def _stripped(pile: Pile, groups: Groups, programs: Mapping[int, Program | Rejection]) -> Column:
+def _stripped(batch: FramedValues, groups: Groups, programs: Mapping[int, Program | Rejection]) -> Column:
     """By schema: each group is one call per operator."""
     parts = [refused(groups.unframed, Rejection(Reason.WRONG_MAGIC))]
     for schema_id, members in groups.members.items():
@@ -218,5 +218,5 @@ def _stripped(pile: Pile, groups: Groups, programs: Mapping[int, Program | Rejec
         if isinstance(program, Rejection):
             parts.append(refused(members, program))
         else:
-            parts.append((members, program.strip(pile, members)))
-    return joined(len(pile), parts)
+            parts.append((members, program.strip(batch, members)))
+    return joined(len(batch), parts)

@@ -24,7 +24,7 @@ class Groups(NamedTuple):
     unframed: Integers
 
 
-class Pile:
+class FramedValues:
     """Values in one row.
 
     Attributes:
@@ -43,10 +43,6 @@ class Pile:
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    def body(self, place: int) -> bytes:
-        """The Avro body of a framed value."""
-        return self.data[self.starts[place] + HEADER_BYTES : self.ends[place]].tobytes()
 
     def groups(self) -> Groups:
         """Which places belong together."""

@@ -20,7 +20,7 @@ from aggregator.errors import Reason
 from aggregator.header_columns import Headers
 from aggregator.privacy.column import Column, Looked
 from aggregator.privacy.plan.leaf import Shown
-from aggregator.privacy.policy.parameters.conditions import Condition
+from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.strip import Batch
 
 # In this order `all` is the least, `any` the greatest, and `not` the distance from the end.

@@ -10,10 +10,9 @@ raw bytes otherwise. Pseudonymised data is still personal data: whoever holds th
 import base64
 import struct
 import unicodedata
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes, hmac
@@ -21,8 +20,9 @@ from cryptography.hazmat.primitives import hashes, hmac
 from aggregator.budgets import NORMALIZED_SIGNS
 from aggregator.privacy.composition import composed
 from aggregator.privacy.plan.leaf import Value
-from aggregator.privacy.policy.rules import Encode, Normalize
 
+Normalize = Literal["none", "trim", "casefold", "email", "e164", "digits"]
+Encode = Literal["hex", "base64url", "uuid", "bytes"]
 TOKEN_BYTES = 16
 MAC_BYTES = 32
 HIGHEST_VERSION = 255
@@ -88,11 +88,17 @@ def canonical(value: Value, how: Normalize = "none") -> bytes:
     return normalized(str(value), how).encode()
 
 
-def _as_uuid(token: bytes) -> uuid.UUID:
+def uuid_text(raw: bytes) -> str:
+    """Sixteen bytes as the text of a uuid (RFC 9562, section 4)."""
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _as_uuid(token: bytes) -> str:
     """RFC 9562, section 5.8: version 8, variant 10."""
     number = int.from_bytes(token)
     number = number & ~(0xF << 76) | 0x8 << 76
-    return uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)
+    return uuid_text((number & ~(0x3 << 62) | 0x2 << 62).to_bytes(TOKEN_BYTES))
 
 
 def _hex(version: int, macs: Sequence[bytes]) -> list[bytes]:
@@ -115,7 +121,7 @@ _ENCODE: dict[Encode, Callable[[int, Sequence[bytes]], list[Value]]] = {
     "hex": lambda version, macs: [token.decode() for token in _hex(version, macs)],
     "base64url": _base64url,
     "bytes": lambda version, macs: [bytes([version]) + mac[:TOKEN_BYTES] for mac in macs],
-    "uuid": lambda _, macs: [str(_as_uuid(mac[:TOKEN_BYTES])) for mac in macs],
+    "uuid": lambda _, macs: [_as_uuid(mac[:TOKEN_BYTES]) for mac in macs],
 }
 
 
@@ -158,13 +164,6 @@ class Tokenizer:
     def token(self, value: Value) -> Value:
         """The token of one value."""
         return self.tokens([value])[0]
-
-    def mac(self, message: bytes) -> bytes:
-        """The whole HMAC of one canonical value; what a token is cut from."""
-        keyed = self._keyed.copy()
-        keyed.update(message)
-        made: bytes = keyed.finalize()
-        return made
 
     def _macs(self, values: Sequence[Value]) -> list[bytes]:
         begin, macs = self._keyed.copy, []

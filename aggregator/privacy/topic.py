@@ -19,15 +19,16 @@ from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
-from aggregator.privacy.json.values import JsonValues
 from aggregator.privacy.keys import Keys, other_versions
+from aggregator.privacy.operators import WEARING
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.precedence import json_scope, key_scope, value_scope
+from aggregator.privacy.policy.precedence import key_scope, value_scope
 from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.unknown_ids import Latecomers
+from aggregator.privacy.values import values_of
 from aggregator.schema.registry import Registry
 
 HEADERS_PATH = "@headers"
@@ -36,9 +37,6 @@ HEADERS_PATH = "@headers"
 def utc_today() -> date:
     """The day in UTC; the default of what decides whether a `keep` has expired."""
     return datetime.now(UTC).date()
-
-
-_ENCRYPT = "encrypt"
 
 
 class TopicStrip:
@@ -78,18 +76,18 @@ class TopicStrip:
         self._late, self._now_s = Latecomers(patience_s), now_s
         parts = (edge_registry, central_registry, keys)
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late, "now_s": now_s}
-        of_values = value_scope(policy, edge_topic)
-        self._values: Programs | JsonValues
-        if view.value_format == "json":
-            self._values = JsonValues(json_scope(of_values), keys)
-        else:
-            own = Subjects(edge_topic, "value", view.opens, dict(view.reissued))
-            self._values = Programs(of_values, f"{central_topic}-value", *parts, subjects=own, **common)
+        own = Subjects(edge_topic, "value", view.opens, dict(view.reissued))
+        self._values = values_of(
+            view.value_format,
+            value_scope(policy, edge_topic),
+            keys,
+            lambda scope: Programs(scope, f"{central_topic}-value", *parts, subjects=own, **common),
+        )
         of_keys = key_scope(policy, edge_topic)
-        own = Subjects(edge_topic, "key", view.opens, dict(view.reissued))
-        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=own, **common, drops_whole=True)
+        of_key = Subjects(edge_topic, "key", view.opens, dict(view.reissued))
+        avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=of_key, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
-        self._read = [avro_keys, *([self._values] if isinstance(self._values, Programs) else [])]
+        self._by_schema = (avro_keys, self._values)
         self._former = [
             Keys(of_keys, view.format, avro_keys.under(rings), rings) for rings in other_versions(of_keys, keys)
         ]
@@ -101,6 +99,7 @@ class TopicStrip:
         self._sealing = [f"{name}/{keys[name].current}" for name in sorted(policy.sealing()) if name in keys]
         self._edge_registry = edge_registry
         self._keys_by_wire = view.format in (None, "avro")
+        self._values_by_wire = view.value_format.has_schema
         self._today = today
 
     def _maker(self) -> Maker:
@@ -124,8 +123,7 @@ class TopicStrip:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         headers = HeaderTable.of(batch.headers)
         if not ID_HEADERS.isdisjoint(headers.used):
-            are_framed = isinstance(self._values, Programs)
-            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=are_framed)
+            batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire)
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
@@ -145,13 +143,13 @@ class TopicStrip:
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = self._further(batch, left_keys, lost, today) if self._former else {}
-        schemas = {name: meaning for programs in self._read for name, meaning in programs.met.items()}
+        schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.met.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
 
     def _sealed(self, counts: Counts) -> Mapping[str, int]:
-        """Values under `encrypt`, those of lost records too; counted for each key that could have sealed them."""
-        count = sum(number for (_, operator), number in counts.items() if operator == _ENCRYPT)
+        """Values that wear a key, those of lost records too; counted for each key that could have sealed them."""
+        count = sum(number for (_, operator), number in counts.items() if operator in WEARING)
         return dict.fromkeys(self._sealing, count) if count else {}
 
     def _further(

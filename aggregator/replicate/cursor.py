@@ -82,7 +82,7 @@ class Cursor(Struct, frozen=True):
     def at(cls, source: EdgePartition, entry: LedgerRecord) -> Self:
         """Where a ledger record puts a flow; one with an open gap stands still, unless that is to be tried again."""
         cursor = cls(source, entry)
-        return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.standing(entry.gap)
+        return cursor if entry.gap is None or entry.gap.kind is GapKind.DAMAGED else cursor.held_by(entry.gap)
 
     @property
     def start(self) -> Start:
@@ -134,7 +134,7 @@ class Cursor(Struct, frozen=True):
         entry = structs.replace(entry, cycles=entry.cycles + cycles, forged=entry.forged + forged)
         return structs.replace(self, entry=entry)
 
-    def standing(self, lost: Gap) -> Self:
+    def held_by(self, lost: Gap) -> Self:
         """Held until somebody decides about a gap, which the ledger will show."""
         hold = Hold(self.source, HoldReason.GAP, sentence(lost, self.entry.next_offset), lost)
         return structs.replace(self, entry=structs.replace(self.entry, gap=lost), hold=hold, waiting=None)

@@ -19,10 +19,9 @@ from aggregator.config.model import TopicRule
 from aggregator.config.patterns import full_matches
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
-from aggregator.coordinates import ORIGIN_HEADER
+from aggregator.coordinates import ORIGIN_HEADER, SEAL_HEADER
 from aggregator.header_columns import Headers
 
-SEAL_HEADER = "hub.origin.mac"
 _BYTES = 16
 _HEX = 2 * _BYTES
 
@@ -40,15 +39,18 @@ def returning(rules: Iterable[TopicRule], central: Collection[str]) -> frozenset
 
 
 def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
-    """The key that seals, and behind it all that may have sealed: of every version of the first key ring.
+    """The key that seals, and behind it all that may have sealed.
+
+    The first key by name seals, in its current version; another name may have been the first when a record was sealed.
 
     Raises:
         ConfigError: a key can not be read.
     """
-    for name, ring in sorted(keys.items()):
-        versions = sorted((version for version, _ in ring.versions), key=lambda version: version != ring.current)
-        return tuple(subkey(ring.material(name, version), Purpose.ORIGIN) for version in versions)
-    return ()
+    return tuple(
+        subkey(ring.material(name, version), Purpose.ORIGIN)
+        for name, ring in sorted(keys.items())
+        for version in sorted(dict(ring.versions), key=lambda version: version != ring.current)
+    )
 
 
 @dataclass(frozen=True, slots=True)

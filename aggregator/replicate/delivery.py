@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.field_counts import FieldNews
+from aggregator.replicate.field_counts import FieldReports
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.keyless import require_keys
 from aggregator.replicate.limits import Limits
@@ -61,7 +61,7 @@ class Delivery:
         self._plan = plan
         self._strip_for = strip_for
         self._strips: dict[tuple[str, str], Strip] = {}
-        self._news = FieldNews()
+        self._reports = FieldReports()
 
     def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None], *, now_ms: int) -> int:
         """Produce a chunk and move the flow's cursor past it.
@@ -81,14 +81,12 @@ class Delivery:
             HoldError: this flow can not go on; nothing was produced.
         """
         source = flow.plan.source
-        stripped = self._strip(source).strip(Batch(chunk.keys, chunk.values, chunk.headers))
         cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)
+        stripped = self._strip(source).strip(_without(cycles, Batch(chunk.keys, chunk.values, chunk.headers)))
         stripped.suppressed |= cycles
-        for index in cycles & stripped.rejected.keys():
-            del stripped.rejected[index]
         if flow.plan.limits.keyed:
             require_keys(flow.plan.central, chunk.keys, stripped)
-        schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source)
+        schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.meant)
         begin()
         _reject_far(flow.plan.limits, chunk, stripped, now_ms)
         produced = self._produce(writer, flow, chunk, stripped)
@@ -98,9 +96,9 @@ class Delivery:
         flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged)).having_sealed(stripped.sealed)
         return produced
 
-    def news(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
-        """What telemetry is to say of the fields that were stripped; see `news.FieldNews.bodies`."""
-        return self._news.bodies(self._strips, now_s, last=last)
+    def field_reports(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
+        """What telemetry is to say of the fields that were stripped; see `field_counts.FieldReports.bodies`."""
+        return self._reports.bodies(self._strips, now_s, last=last)
 
     def _strip(self, source: EdgePartition) -> Strip:
         at = (source.edge, source.topic)
@@ -185,6 +183,15 @@ class Delivery:
                 "central": flow.plan.central,
             }
         ).encode()
+
+
+def _without(cycles: Collection[int], batch: Batch) -> Batch:
+    """The batch with nothing at these places: central's schema ids mean nothing here, nor may what deletes go on."""
+    if not cycles:
+        return batch
+    headers = HeaderTable.of(batch.headers)
+    keys, values = (BytesColumn.of(column).without(cycles) for column in (batch.keys, batch.values))
+    return Batch(keys, values, headers.only(headers.names, cycles))
 
 
 def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:

@@ -26,8 +26,9 @@ from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
-from aggregator.replicate.lease_renewal import LeaseKeeper
-from aggregator.replicate.policy_changes import record_policies
+from aggregator.replicate.lease_renewal import LeaseRenewal
+from aggregator.replicate.policy_changes import record_terms
+from aggregator.replicate.slot_plan import SlotResult
 from aggregator.replicate.warming import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -134,14 +135,14 @@ class Driver:
         state = central.control()
         before = state.newest
         unrecorded(self._config.keys, state.keys)  # a hub with another key replaces nobody
-        keeper = LeaseKeeper(central, self._identity)
+        renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config)
         runner = EpochRunner(
             self._config,
             self._spark,
             self._policies,
             central,
-            keeper,
+            renewal,
             watches=self._watches,
             identity=self._identity,
             drain=self._drain,
@@ -152,12 +153,12 @@ class Driver:
         )
         newest = partial(_newest, runner, before)
         try:
-            with leading(central, keeper, self._watches, self._threads, identity=self._identity, newest=newest):
+            with leading(central, renewal, self._watches, self._threads, identity=self._identity, newest=newest):
                 runner.checks = self._record_keys(central)
-                record_policies(self._config, self._policies, by=self._identity)
+                record_terms(self._config, self._policies, by=self._identity)
                 emitter.start(self._threads)
                 self._leading(self._watches)
-                result = self._epochs(runner, keeper)
+                result = self._epochs(runner, renewal)
         finally:
             emitter.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
@@ -171,18 +172,18 @@ class Driver:
             recorded[check.name, check.version] = check.check
         return recorded
 
-    def _epochs(self, runner: EpochRunner, keeper: LeaseKeeper) -> EpochResult:
+    def _epochs(self, runner: EpochRunner, renewal: LeaseRenewal) -> EpochResult:
         began = time.monotonic()
         while self._unseen() and time.monotonic() - began < _FIRST_LOOK_S and not self._stop.is_set():
             time.sleep(_TICK_S)
         self._warming.wait(self._stop)
 
         def over(result: EpochResult) -> bool:
-            done = self._drain and result.all("drained")
+            done = self._drain and result.all(SlotResult.DRAINED)
             return done and not self._waits_for_central(result, began) and self._waited_for_edges(began)
 
         found = run_epochs(
-            runner.run, keeper, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
+            runner.run, renewal, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
         )
         return found or EpochResult((), ())
 

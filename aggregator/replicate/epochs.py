@@ -30,11 +30,11 @@ from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.keyless import keyless
-from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Unsettled, Whose
 from aggregator.replicate.slot_job import run_watched
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Epoch
 from aggregator.state.names import HubNames
@@ -61,13 +61,13 @@ class EpochResult:
 
     def trouble(self) -> str:
         """What went wrong, slot by slot, in one line; empty where every slot ended by the protocol."""
-        if self.all("stopped", "drained"):
+        if self.all(SlotResult.STOPPED, SlotResult.DRAINED):
             return ""
         return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
 
-    def all(self, *words: str) -> bool:
+    def all(self, *results: SlotResult) -> bool:
         """Whether every slot ended with one of these results."""
-        return all(outcome.result in words for outcome in self.outcomes)
+        return all(outcome.result in results for outcome in self.outcomes)
 
 
 class EpochRunner:
@@ -79,7 +79,7 @@ class EpochRunner:
         spark: SparkSession,
         policies: Mapping[Path, Policy],
         central: KafkaDriverCentral,
-        keeper: LeaseKeeper,
+        renewal: LeaseRenewal,
         *,
         watches: Sequence[EdgeWatch],
         identity: str,
@@ -93,7 +93,7 @@ class EpochRunner:
         self._spark = spark
         self._policies = policies
         self._central = central
-        self._keeper = keeper
+        self._renewal = renewal
         self._watches = watches
         self._identity = identity
         self._drain = drain
@@ -166,7 +166,7 @@ class EpochRunner:
             return self._stop.is_set() or old or changed
 
         threads = self._threads
-        outcomes = run_watched(self._spark, work, self._central, self._keeper, threads=threads, due=due)
+        outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=threads, due=due)
         self._named |= {at for outcome in outcomes for at in outcome.closed}
         return EpochResult(tuple(outcomes), holds)
 

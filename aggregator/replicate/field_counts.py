@@ -7,10 +7,11 @@ record: rows are asked for when they are due, soon after a start and then ever m
 import json
 from collections.abc import Iterator, Mapping
 
+from aggregator.backoff import Backoff
 from aggregator.privacy.strip import ReportRow, Strip
 
 KIND = "fields"
-_FIRST_S, _LONGEST_S = 2.0, 60.0
+_PAUSES = Backoff(first_s=2.0, most_s=60.0)
 # Telemetry is kept for an hour: who asks then still finds a slot that has had nothing new to say.
 _AGAIN_S = 600.0
 # A body stays well below a broker's default of a million bytes.
@@ -18,11 +19,11 @@ _PART_BYTES = 400_000
 _ROW_BYTES = 50_000
 
 
-class FieldNews:
+class FieldReports:
     """Says when and what one slot has to tell; lives as long as its strips."""
 
     def __init__(self) -> None:
-        self._pause_s = _FIRST_S
+        self._turns = 1
         self._due_s: float | None = None
         self._told: dict[tuple[str, str], tuple[float, list[ReportRow]]] = {}
         self._count = 0
@@ -38,11 +39,11 @@ class FieldNews:
             last: The slot ends: everything that changed, whether it is due or not.
         """
         if self._due_s is None:
-            self._due_s = now_s + self._pause_s
+            self._due_s = now_s + _PAUSES.pause_s(self._turns)
         if not last and now_s < self._due_s:
             return
-        self._pause_s = min(_LONGEST_S, 2 * self._pause_s)
-        self._due_s = now_s + self._pause_s
+        self._turns += 1
+        self._due_s = now_s + _PAUSES.pause_s(self._turns)
         for (edge, topic), strip in strips.items():
             rows = strip.report()
             told_s, before = self._told.get((edge, topic), (now_s, []))

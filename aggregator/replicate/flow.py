@@ -10,12 +10,13 @@ from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.kafka.chunk import Chunk
 from aggregator.replicate.cursor import Cursor, HoldReason
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import Meanings
 from aggregator.replicate.route import LEAP_OFFSETS, Route
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 # What an edge does not hand out any more, behind which the log goes on.
-_DELETED = frozenset({GapKind.TRUNCATED, GapKind.DAMAGED})
+_DELETED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
 
 
 class FlowPlan(NamedTuple):
@@ -34,6 +35,7 @@ class FlowPlan(NamedTuple):
         segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
         backfill: Whose flow it is in the ledger of all backfills.
+        meant: What schema ids meant to any flow of the topic when the epoch opened.
     """
 
     source: EdgePartition
@@ -48,6 +50,7 @@ class FlowPlan(NamedTuple):
     segments: tuple[Segment, ...] = ()
     letters: frozenset[int] = frozenset()
     backfill: str = ""
+    meant: Meanings = ()
 
 
 class Flow:

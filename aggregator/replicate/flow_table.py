@@ -11,6 +11,7 @@ from msgspec import structs
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import Meanings
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 
@@ -23,6 +24,7 @@ class TopicTerms:
     by_key: bool
     limits: Limits
     skips: bool
+    meant: Meanings = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class PlacedFlows(Collection[FlowPlan]):
                 until=until,
                 skips=terms.skips,
                 decision=self.fresh.get(source),
+                meant=terms.meant,
             )
 
     def __contains__(self, plan: object) -> bool:

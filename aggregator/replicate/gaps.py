@@ -19,9 +19,9 @@ SKIPPED = "on_gap: skip"
 NEW_LIFE = "the hub"
 # Parts that a ledger record lists at most; some 30 bytes each.
 _UNREAD_MOST = 100
-_READABLE_AFTER = frozenset({GapKind.TRUNCATED, GapKind.SHRUNK, GapKind.DAMAGED})
+_READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
 # What lies before where the flow goes on is never read.
-_PASSED = frozenset({GapKind.TRUNCATED, GapKind.DAMAGED})
+_PASSED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
 
 
 def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) -> Gap | None:
@@ -38,9 +38,9 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
         the reader; a range with an unknown tail where the log ends before the position.
     """
     if next_offset < start_offset:
-        return Gap(GapKind.TRUNCATED, next_offset, start_offset, since_ms)
+        return Gap(GapKind.EXPIRED, next_offset, start_offset, since_ms)
     if next_offset > end_offset:
-        return Gap(GapKind.SHRUNK, end_offset, None, since_ms)
+        return Gap(GapKind.TRUNCATED, end_offset, None, since_ms)
     return None
 
 
@@ -48,7 +48,7 @@ def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> G
     """A gap in the light of where the log was cut: it may have grown again since, even beyond the position.
 
     Args:
-        lost: What the offsets alone say: None, or a shrunk log.
+        lost: What the offsets alone say: None, or a truncated log.
         cut: Where what we had read ends now.
         next_offset: The flow's position.
         since_ms: The present.
@@ -56,7 +56,7 @@ def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> G
     grown_over = cut.newer is not None and cut.newer < next_offset
     if lost is None and not grown_over:
         return None
-    return Gap(GapKind.SHRUNK, min(cut.end, next_offset), None, since_ms)
+    return Gap(GapKind.TRUNCATED, min(cut.end, next_offset), None, since_ms)
 
 
 def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
@@ -86,10 +86,10 @@ def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int
 def after(lost: Gap, position: Position) -> Position:
     """Where a flow goes on when it goes on without a gap."""
     match lost.kind:
-        case GapKind.TRUNCATED | GapKind.DAMAGED:
+        case GapKind.EXPIRED | GapKind.DAMAGED:
             assert lost.end is not None
             return Position(position.incarnation, lost.end)
-        case GapKind.SHRUNK:
+        case GapKind.TRUNCATED:
             return Position(position.incarnation + 1, lost.start)
         case GapKind.RECREATED:
             return Position(position.incarnation + 1, 0)
@@ -144,13 +144,13 @@ def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]
 def sentence(lost: Gap, next_offset: int) -> str:
     """The gap in words."""
     match lost.kind:
-        case GapKind.TRUNCATED:
+        case GapKind.EXPIRED:
             end = lost.end or lost.start
             return (
                 f"the edge no longer has offsets {lost.start} to {end - 1} ({end - lost.start} at most): retention or"
                 " a deletion of records overtook the reader"
             )
-        case GapKind.SHRUNK:
+        case GapKind.TRUNCATED:
             return (
                 f"the edge's log was cut at {lost.start}, before our position {next_offset}: what it lost behind the"
                 " position is unknown"
@@ -182,7 +182,7 @@ def segments(position: Position, log_start: int, decisions: Iterable[Decision]) 
         log_start: First offset that the edge still has.
         decisions: All of this flow.
     """
-    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.SHRUNK}
+    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.TRUNCATED}
     found = []
     incarnation, end = position
     while end > log_start:

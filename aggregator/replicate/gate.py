@@ -9,8 +9,10 @@ does not answer holds up none that does; where central refuses its topic for goo
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
 from typing import Protocol
 
+from aggregator.backoff import Backoff
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.flow import FlowPlan
@@ -19,7 +21,7 @@ from aggregator.replicate.slot_plan import SlotPlan
 
 # A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.
 _PATIENCE_S = 1.0
-_STEP_S, _STEP_GROWTH, _STEP_MOST_S = 0.002, 1.25, 0.05
+_STEPS = Backoff(first_s=0.002, most_s=0.05, growth=1.25)
 _AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
 _REST = 10
 # So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
@@ -99,9 +101,9 @@ class Gate:
         return "" if closed is None else self._why(closed)
 
     def _why(self, closed: Partition) -> str:
-        standing = self._refused.standing(closed[0], self._world.now())
-        if standing is not None:
-            return standing.detail
+        refused = self._refused.of(closed[0], self._world.now())
+        if refused is not None:
+            return refused.detail
         silent = closed in self._silent
         why = "does not answer: is it there, has it a leader?" if silent else "holds an undecided transaction"
         return f"{closed[0]}-{closed[1]} at central {why}"
@@ -135,21 +137,20 @@ class Gate:
 
     def _wait_for(self, left: list[Partition]) -> None:
         """Ask about these, and nothing that is closed, until they are open or patience is over."""
-        deadline, step_s = self._world.now() + _PATIENCE_S, _STEP_S
-        while True:
+        deadline = self._world.now() + _PATIENCE_S
+        for looks in count(1):
             self._look(left)
             left = [place for place in left if place in self._ends]
             if not left or self._world.now() >= deadline:
                 break
-            self._world.sleep(step_s)
-            step_s = min(_STEP_MOST_S, _STEP_GROWTH * step_s)
+            self._world.sleep(_STEPS.pause_s(looks))
         if left:
             self._close()
 
     def _look_again(self) -> None:
         """Ask about what is closed; what is known to be refused has a time of its own."""
         began = self._world.now()
-        self._look([place for place in self._closed if self._refused.standing(place[0], began) is None])
+        self._look([place for place in self._closed if self._refused.of(place[0], began) is None])
         self._close()
         # A partition without a leader takes a second of asking: most of the time is for those that have one.
         took_s = self._world.now() - began
@@ -160,7 +161,7 @@ class Gate:
         now = self._world.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()
-        if unexplained := [place for place in self._silent if self._refused.standing(place[0], now) is None]:
+        if unexplained := [place for place in self._silent if self._refused.of(place[0], now) is None]:
             self._refused.hold(self._world.unwritable(unexplained), now)
 
     def _look(self, places: Collection[Partition]) -> None:

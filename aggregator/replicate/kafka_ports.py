@@ -73,8 +73,8 @@ def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, Ce
     writer.abort()
 
 
-class KafkaSlotWorld:
-    """SlotWorld on real clusters."""
+class KafkaSlotPorts:
+    """SlotPorts on real clusters."""
 
     def __init__(self, config: HubConfig, names: HubNames, slot: int, *, batch_bytes: int, backfill: str = "") -> None:
         self._config = config

@@ -4,10 +4,11 @@ Invariant: pure. A key that was replaced under its name and version is refused: 
 sealed would not open.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import CheckedRing, another_key, check_values
+from aggregator.errors import ConfigError
 from aggregator.state.control import KeyCheck
 
 Checks = Mapping[tuple[str, int], str]
@@ -44,6 +45,26 @@ def checks_of(keys: Mapping[str, KeyRing], recorded: Checks) -> Checks:
         ConfigError: as `unrecorded`.
     """
     return {**recorded, **{(one.name, one.version): one.check for one in unrecorded(keys, recorded)}}
+
+
+def recorded_checks(keys: Mapping[str, KeyRing], recorded: Checks, used: Collection[str]) -> Checks:
+    """What is recorded, for a process that delivers and records nothing: it brings no key that the hub has not used.
+
+    Args:
+        keys: Key rings by name.
+        recorded: Check values by name and version.
+        used: Names of the keys that it uses.
+
+    Raises:
+        ConfigError: as `unrecorded`, or such a key is not recorded; another one could get its name and version later.
+    """
+    fresh = [f"{one.name} version {one.version}" for one in unrecorded(keys, recorded) if one.name in used]
+    if fresh:
+        raise ConfigError(
+            f"key {', '.join(fresh)}: this hub has not run with it yet",
+            hint="start the hub with this configuration first: it records what tells the key from any other",
+        )
+    return checks_of(keys, recorded)
 
 
 def checked_rings(keys: Mapping[str, KeyRing], checks: Checks) -> dict[str, KeyRing]:

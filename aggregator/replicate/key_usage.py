@@ -4,9 +4,9 @@
     refused at     2³¹ values that the ledger counts
     warned of at   2³⁰
 
-Invariant: pure. The other half is for what no ledger counts: transactions that were aborted and begun again, backfills,
-and the rest of an epoch, which is half an hour long and seals less than 2³¹ values at a million a second. A version
-that nothing seals with any more opens its envelopes as ever.
+Invariant: pure. The other half is for what no ledger counts: transactions that were aborted and begun again, other
+backfills, and the rest of an epoch, which is half an hour long and seals less than 2³¹ values at a million a second. A
+version that nothing seals with any more opens its envelopes as ever.
 """
 
 from collections import Counter

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from aggregator.backoff import Backoff
 from aggregator.errors import (
     AggregatorError,
     AnotherHub,
@@ -24,7 +25,7 @@ from aggregator.errors import (
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.lease import LeaseState, lease_state
-from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 
@@ -36,6 +37,7 @@ _PROMPT_S = 0.5
 _AWAY_S = 1.0
 _TAKEN_OVER_S = 10.0
 _FAILURES_MOST = 5
+_PAUSES = Backoff(first_s=0.5, most_s=10.0)
 # An epoch that lasted so long is no failure to open one.
 _LASTED_S = 60.0
 log = logging.getLogger(__name__)
@@ -127,7 +129,7 @@ def overtaken(central: KafkaDriverCentral, newest: int, identity: str, error: Ag
 @contextmanager
 def leading(
     central: KafkaDriverCentral,
-    keeper: LeaseKeeper,
+    renewal: LeaseRenewal,
     watches: Sequence[EdgeWatch],
     threads: Threads,
     *,
@@ -138,7 +140,7 @@ def leading(
 
     Args:
         central: Where the lease is; its turn was awaited.
-        keeper: Keeps it.
+        renewal: Keeps it.
         watches: Of the edges.
         threads: Of this process.
         identity: This driver's.
@@ -151,22 +153,22 @@ def leading(
     """
     try:
         central.take_id()
-        keeper.start(threads)
+        renewal.start(threads)
         for watch in watches:
             watch.start(threads)
         yield
-        keeper.release()
+        renewal.release()
     except (Fenced, OutcomeUnknown) as error:
         raise overtaken(central, newest(), identity, error) from None
     finally:
-        keeper.stop()
+        renewal.stop()
         for watch in watches:
             watch.stop()
 
 
 def run_epochs(
     run: Callable[[], T],
-    keeper: LeaseKeeper,
+    renewal: LeaseRenewal,
     stop: threading.Event,
     *,
     trouble: Callable[[T], str],
@@ -178,7 +180,7 @@ def run_epochs(
 
     Args:
         run: Opens one and watches it to its end.
-        keeper: Proves after a failure that this driver still leads.
+        renewal: Proves after a failure that this driver still leads.
         stop: Ends it after the epoch that runs.
         trouble: What went wrong in one; empty where it ended by the protocol.
         over: Whether one that ended by the protocol was the last.
@@ -205,7 +207,7 @@ def run_epochs(
             said = trouble(result)
         if said:
             failures = 1 if now() - opened_s > _LASTED_S else failures + 1
-            _recover(keeper, stop, said, failures, hint)
+            _recover(renewal, stop, said, failures, hint)
             continue
         failures = 0
         if result is not None and over(result):
@@ -213,10 +215,10 @@ def run_epochs(
     return result
 
 
-def _recover(keeper: LeaseKeeper, stop: threading.Event, said: str, failures: int, hint: str) -> None:
+def _recover(renewal: LeaseRenewal, stop: threading.Event, said: str, failures: int, hint: str) -> None:
     """After a fenced or failed slot: prove by a lease write that we still lead, then go on with backoff."""
-    keeper.try_beat()
+    renewal.try_beat()
     if failures >= _FAILURES_MOST:
         raise Failed(f"no epoch came to its end {failures} times in a row: {said}", hint=hint)
     log.warning("epoch ended early (%s); the next one follows", said)
-    stop.wait(min(10.0, 0.25 * 2**failures))
+    stop.wait(_PAUSES.pause_s(failures))

@@ -1,4 +1,4 @@
-"""The lease keeper: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
+"""The lease renewal: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
 
 Invariant: `lost` is set once and never cleared, whatever ended the beating; an empty transaction tells nothing, so
 every beat is a real record.
@@ -18,7 +18,7 @@ _BOUND_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class LeaseKeeper:
+class LeaseRenewal:
     """Beats in its own thread until it is released or lost."""
 
     def __init__(self, central: KafkaDriverCentral, driver: str) -> None:

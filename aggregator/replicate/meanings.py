@@ -16,33 +16,35 @@ _MOST = 128
 Meanings = tuple[tuple[str, str], ...]
 
 
-def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartition) -> Meanings:
+def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartition, beside: Meanings = ()) -> Meanings:
     """What the flow has delivered under, after one more batch.
 
     Args:
         known: Key or value and id, each with its fingerprint, the newest last.
         met: What the batch has.
         source: The flow.
+        beside: What other flows of the topic have delivered under; counts for ids that this flow has not met.
 
     Raises:
         HoldError: an id means something else than before.
     """
     before = dict(known)
     for name, meaning in met.items():
-        fingerprint = before.get(name, meaning.fingerprint)
-        if fingerprint != meaning.fingerprint and not meaning.accepted:
-            raise _another(name, fingerprint, meaning, source)
+        meant = {before[name]} if name in before else {one for other, one in beside if other == name}
+        if meant and meaning.fingerprint not in meant and not meaning.accepted:
+            who = "this flow" if name in before else "another partition"
+            raise _another(name, min(meant), meaning, source, who=who)
     fresh = {name: meaning.fingerprint for name, meaning in met.items() if before.get(name) != meaning.fingerprint}
     if not fresh:
         return known
     return (*((name, one) for name, one in known if name not in fresh), *fresh.items())[-_MOST:]
 
 
-def _another(name: str, before: str, meaning: Meaning, source: EdgePartition) -> HoldError:
+def _another(name: str, before: str, meaning: Meaning, source: EdgePartition, *, who: str) -> HoldError:
     part, _, schema_id = name.partition("/")
     return HoldError(
         f"schema id {schema_id}, a {part} schema of topic {source.topic} (subject {meaning.subject}), is another "
-        "schema, or has other tags, than when this flow delivered under it: "
+        f"schema, or has other tags, than when {who} delivered under it: "
         f"fingerprint {meaning.fingerprint} now, {before} then",
         hint="restore the registry as it was, its deleted versions too; if the records from here on are written under "
         f"what the id means now, say so in the policy, under the topic: reissued: {{{name}: {{fingerprint: "

@@ -7,7 +7,7 @@ added later begin at their beginning. What the ledger knows and the edge no long
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise, repeat
 from operator import attrgetter
@@ -27,6 +27,7 @@ from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits
+from aggregator.replicate.meanings import Meanings
 from aggregator.replicate.retention import refusal
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -291,12 +292,13 @@ def _of_topic(
     edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
+    terms = replace(rules.terms, meant=_meant(entries))
     life = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
     barred = rules.refused or rules.undecided
     if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
-        starts.extend(sources, going_on, topic.ends, rules.terms)
+        starts.extend(sources, going_on, topic.ends, terms)
         return []
     begun = _begun(topic, entries)
     holds = []
@@ -307,13 +309,18 @@ def _of_topic(
         if hold:
             holds.append(hold)
             continue
-        own = _own_decision(source, found, topic, rules.terms, now_ms)
+        own = _own_decision(source, found, topic, terms, now_ms)
         decisions = decided.get(source, ())
         entry, fresh = entry_of(found, source, topic, begun=begun, decisions=(*decisions, own) if own else decisions)
-        starts.add(source, entry, end, rules.terms)
+        starts.add(source, entry, end, terms)
         if fresh:
             starts.fresh[source] = own
     return holds
+
+
+def _meant(entries: Iterable[LedgerRecord | None]) -> Meanings:
+    """What schema ids have meant to any of these flows: a registry that was rebuilt decides for none of them."""
+    return tuple(sorted({pair for entry in entries if entry is not None for pair in entry.schemas}))
 
 
 def _hold(

@@ -1,25 +1,27 @@
-"""Policies on record: by which one a hub began to strip, in its decisions topic, where it is another one than before.
+"""What a hub begins with on record: its policies, and the rules that pass over gaps, where they are others than before.
 
-Invariant: a hub that may not write there says so and runs on: the policy that is in force stands in every derived
-schema and report as well.
+Invariant: a rule with `on_gap: skip` accepts gaps that nobody has seen yet, so that it is a decision when a hub begins
+with it, and again when none does any more. A hub that may not write there says so and runs on: the policy that is in
+force stands in every derived schema and report as well, and what was passed over with its gap.
 """
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from aggregator.config.model import HubConfig
+from aggregator.config.model import HubConfig, TopicRule
 from aggregator.errors import Failed, Unreachable
 from aggregator.privacy.policy.file import Policy
-from aggregator.state.decisions import Decided, Kind, decode, read_decisions, record
+from aggregator.state.decisions import Decided, Kind, Link, decode, read_decisions, record
 from aggregator.state.names import HubNames
+from aggregator.state.rule_words import SkipWord, skip_word
 
 log = logging.getLogger(__name__)
 
 
-def record_policies(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
-    """Append a decision for each policy that is another one than its file was before.
+def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
+    """Append a decision for each policy, and each rule's word about gaps, that is another one than before.
 
     Args:
         config: The hub.
@@ -27,13 +29,39 @@ def record_policies(config: HubConfig, policies: Mapping[Path, Policy], *, by: s
         by: The process that begins with them.
     """
     try:
-        known = [decode(one) for one in read_decisions(config.central, HubNames(config.hub))]
-        before = {link.about.partition(": ")[0]: link.about for link in known if link and link.kind is Kind.POLICY}
-        now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
-        abouts = [f"{file}: {told}" for file, told in sorted(now.items())]
+        found = map(decode, read_decisions(config.central, HubNames(config.hub)))
         now_ms = int(time.time() * 1000)
-        fresh = [Decided(Kind.POLICY, about, by, now_ms) for about in abouts if about not in before.values()]
+        fresh = changed_terms(config.topics, policies, [link for link in found if link], by=by, now_ms=now_ms)
         if fresh:
             record(config, fresh)
     except (Failed, Unreachable) as error:
-        log.warning("which policies this hub strips by is not on record: %s", error.message)
+        log.warning("by which policies and rules this hub goes is not on record: %s", error.message)
+
+
+def changed_terms(
+    rules: Iterable[TopicRule], policies: Mapping[Path, Policy], known: Iterable[Link], *, by: str, now_ms: int
+) -> list[Decided]:
+    """Decisions that are not on record yet.
+
+    Args:
+        rules: Of the hub.
+        policies: Theirs, by path.
+        known: The decisions so far, in their order.
+        by: The process that begins.
+        now_ms: When.
+    """
+    strips, before = dict[str, str](), set[SkipWord]()
+    for link in known:
+        if link.kind is Kind.POLICY:
+            strips[link.about.partition(": ")[0]] = link.about
+        elif (word := skip_word(link)) is not None:
+            before = before | {word} if word.skips else before - {word._replace(skips=True)}
+    now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
+    abouts = [f"{file}: {told}" for file, told in sorted(now.items())]
+    fresh = [Decided(Kind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
+    skipping = {SkipWord.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
+    turned = [
+        *sorted(skipping - before, key=str),
+        *(one._replace(skips=False) for one in sorted(before - skipping, key=str)),
+    ]
+    return fresh + [Decided(Kind.GAP, word.about, by, now_ms) for word in turned]

@@ -96,7 +96,7 @@ class TopicIds(Protocol):
         """Leave."""
 
 
-class SlotWorld(Protocol):
+class SlotPorts(Protocol):
     """Central and the edges, as one slot sees them."""
 
     def look(self) -> ControlState:

@@ -6,6 +6,7 @@ offset and leader epoch. Nothing here outlives a rewind, because all of it is wr
 
 from collections.abc import Iterator, Mapping
 
+from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.chunk import Chunk
@@ -14,12 +15,12 @@ from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap
 from aggregator.replicate.gate import Gate
-from aggregator.replicate.ports import Reader, SlotWorld
+from aggregator.replicate.ports import Reader, SlotPorts
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.topic_identity import CheckedReader
 from aggregator.state.gap import Gap, GapKind
 
-_RETRY_MOST_S = 30.0
+_PAUSES = Backoff(first_s=0.5, most_s=30.0)
 _DAMAGED_AGAIN_S = 60.0
 
 
@@ -33,7 +34,7 @@ class Readers:
         gate: No flow skips what may lie undecided at central.
     """
 
-    def __init__(self, plan: SlotPlan, world: SlotWorld, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
+    def __init__(self, plan: SlotPlan, world: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
         self._plan = plan
         self._world = world
         self._flows = flows
@@ -151,7 +152,7 @@ class Readers:
             self.hold(flow, HoldReason.WAITING, why)
             return
         self._release(flow)
-        flow.cursor = flow.cursor.waits(Waiting(since_s, now + min(_RETRY_MOST_S, 0.5 + waited_s), why))
+        flow.cursor = flow.cursor.waits(Waiting(since_s, now + _PAUSES.pause_after_s(waited_s), why))
 
     def wake(self, now: float) -> None:
         """Try again what has waited long enough."""
@@ -226,7 +227,7 @@ class Readers:
             return
         self._release(flow)
         if not flow.may_skip(lost):
-            flow.cursor = flow.cursor.standing(lost)
+            flow.cursor = flow.cursor.held_by(lost)
             return
         flow.skip(lost)
         if not flow.done:
@@ -260,7 +261,7 @@ class Readers:
         self._must_be_ours(flow, leader_epoch)
         log = reader.log_range(at)
         lost = gap(entry.next_offset, *log, since_ms=now_ms)
-        if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.TRUNCATED):
+        if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
             return lost, None
         cut = reader.cut(at, log, entry.leader_epoch)
         known = leader_epoch if cut.newer is None else cut.newer_epoch

@@ -7,12 +7,13 @@ whose transaction failed, because a refusal that was forgotten with it would abo
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from aggregator.backoff import Backoff
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import Refusal
 
-_PAUSE_S, _PAUSE_MOST_S = 0.05, 5.0
+_PAUSES = Backoff(first_s=0.1, most_s=5.0)
 # Each try costs the slot a transaction, if it is in vain.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 15.0, 240.0
+_RESTS = Backoff(first_s=15.0, most_s=240.0)
 _LIMITED = frozenset({RefusalKind.TOO_LARGE, RefusalKind.TIMESTAMP, RefusalKind.INVALID})
 _NEXT = {
     RefusalKind.TOPIC_GONE: "create it again, or start the hub again, which does; what it held, a backfill reads again",
@@ -24,7 +25,7 @@ _NEXT = {
 }
 
 
-class Standing(NamedTuple):
+class RefusedTopic(NamedTuple):
     """A topic that takes nothing for now.
 
     Attributes:
@@ -32,12 +33,14 @@ class Standing(NamedTuple):
         kind: What it is about.
         retry_at_s: When its flows are tried again.
         pause_s: How long that is after the refusal.
+        failures: How often in a row it was refused, and tried again.
     """
 
     detail: str
     kind: RefusalKind
     retry_at_s: float
     pause_s: float
+    failures: int
 
 
 class Refused:
@@ -51,7 +54,7 @@ class Refused:
     def __init__(self) -> None:
         self.aborts = 0
         self.why = ""
-        self._standing: dict[str, Standing] = {}
+        self._topics: dict[str, RefusedTopic] = {}
         self._in_a_row = 0
 
     def note(self, why: str, refusals: Collection[Refusal], now_s: float) -> None:
@@ -75,33 +78,33 @@ class Refused:
             now_s: Seconds on a clock that only goes forward.
         """
         for one in refusals:
-            known = self._standing.get(one.topic)
-            again = known is not None and now_s >= known.retry_at_s
-            pause_s = min(_LONGEST_PAUSE_S, 2 * known.pause_s) if known and again else _FIRST_PAUSE_S
+            known = self._topics.get(one.topic)
+            failures = known.failures + 1 if known is not None and now_s >= known.retry_at_s else 1
+            pause_s = _RESTS.pause_s(failures)
             detail = f"central refuses {one}; it is tried again now and then\n  next: {_NEXT[one.kind]}"
-            self._standing[one.topic] = Standing(detail, one.kind, now_s + pause_s, pause_s)
+            self._topics[one.topic] = RefusedTopic(detail, one.kind, now_s + pause_s, pause_s, failures)
 
-    def standing(self, topic: str, now_s: float) -> Standing | None:
+    def of(self, topic: str, now_s: float) -> RefusedTopic | None:
         """Why flows into this topic are held now."""
-        known = self._standing.get(topic)
+        known = self._topics.get(topic)
         return None if known is None or now_s >= known.retry_at_s else known
 
     def is_about_limits(self, topic: str) -> bool:
         """Whether a topic refused what its settings limit."""
-        return topic in self._standing and self._standing[topic].kind in _LIMITED
+        return topic in self._topics and self._topics[topic].kind in _LIMITED
 
     def took(self, topics: Iterable[str]) -> None:
         """Central has taken a transaction with records of these topics."""
         self._in_a_row = 0
-        if self._standing:
+        if self._topics:
             for topic in topics:
-                self._standing.pop(topic, None)
+                self._topics.pop(topic, None)
 
     @property
     def pause_s(self) -> float:
         """How long to wait before the next transaction, after so many in a row that failed."""
-        return min(_PAUSE_MOST_S, _PAUSE_S * float(2 ** min(self._in_a_row, 20)))
+        return _PAUSES.pause_s(self._in_a_row)
 
     def __iter__(self) -> Iterator[str]:
         """Topics that were refused and have taken nothing since."""
-        return iter(self._standing)
+        return iter(self._topics)

@@ -9,6 +9,7 @@ producer and goes back to C.
 import math
 from collections.abc import Mapping
 
+from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
@@ -17,10 +18,10 @@ from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.delivery import Delivery
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gate import Gate
-from aggregator.replicate.ports import SlotWorld, Writer
+from aggregator.replicate.ports import SlotPorts, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.throttle import Throttle
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
@@ -28,21 +29,21 @@ from aggregator.state.requests import encode
 # A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
 POLL_RECORDS = 16_000
 _LOOK_EVERY_S, _TELL_EVERY_S = 0.05, 1.0
-_WAIT_ALONE_S = 0.02
-_WAIT_SHARED_S = 0.004
+_WAIT_ALONE_S, _WAIT_SHARED_S = 0.02, 0.004
 _REST_MOST_S = 0.05
 # A ledger that refuses for good would keep a slot from seeing that its epoch is over.
 _TRIES = 5
+_PAUSES = Backoff(first_s=0.2, most_s=5.0)
 
 
 class Slot:
-    """Runs one SlotPlan against a SlotWorld."""
+    """Runs one SlotPlan against a SlotPorts."""
 
-    def __init__(self, plan: SlotPlan, world: SlotWorld, delivery: Delivery) -> None:
+    def __init__(self, plan: SlotPlan, world: SlotPorts, delivery: Delivery) -> None:
         self._plan = plan
         self._world = world
         self._delivery = delivery
-        self._attempt = 0
+        self._failures = 0
         self._refused = Refused()
 
     def run(self) -> SlotOutcome:
@@ -50,12 +51,12 @@ class Slot:
         while True:
             seen = self._world.look()
             if seen.newest > self._plan.epoch or seen.ended >= self._plan.epoch:
-                return SlotOutcome(self._plan.slot, "superseded")
+                return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
             writer = self._world.writer()
             try:
                 writer.open()
                 if self._world.control().newest > self._plan.epoch:
-                    return SlotOutcome(self._plan.slot, "superseded")
+                    return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
                 flows = self._flows(self._world.ledger())
                 turn = _Turn(self._plan, self._world, self._delivery, writer, flows, refused=self._refused)
                 outcome = turn.run() or self._outdated()
@@ -63,10 +64,10 @@ class Slot:
                     return outcome
                 self._world.sleep(self._refused.pause_s)
             except Fenced:
-                return SlotOutcome(self._plan.slot, "fenced")
+                return SlotOutcome(self._plan.slot, SlotResult.FENCED)
             except (OutcomeUnknown, Unreachable):
-                self._attempt += 1
-                self._world.sleep(min(5.0, 0.1 * 2 ** min(self._attempt, 10)))
+                self._failures += 1
+                self._world.sleep(_PAUSES.pause_s(self._failures))
             finally:
                 writer.close()
 
@@ -76,9 +77,9 @@ class Slot:
             found = ledger.get(plan.source)
             current = found is not None and found.epoch == self._plan.epoch
             flow = Flow(plan, found if current and found else plan.entry, persisted=current)
-            standing = self._refused.standing(plan.central, self._world.now())
-            if standing is not None:
-                flow.hold_until(HoldReason.CENTRAL, standing.detail, standing.retry_at_s)
+            refused = self._refused.of(plan.central, self._world.now())
+            if refused is not None:
+                flow.hold_until(HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
             flows[plan.source] = flow
         return flows
 
@@ -87,7 +88,7 @@ class Slot:
         planned = {plan.central: plan.limits for plan in self._plan.flows if plan.central in set(self._refused)}
         for topic, limits in planned.items():
             if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
-                return SlotOutcome(self._plan.slot, "stopped", detail=f"what {topic} takes was changed")
+                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
         return None
 
 
@@ -97,7 +98,7 @@ class _Turn:
     def __init__(
         self,
         plan: SlotPlan,
-        world: SlotWorld,
+        world: SlotPorts,
         delivery: Delivery,
         writer: Writer,
         flows: dict[EdgePartition, Flow],
@@ -191,13 +192,13 @@ class _Turn:
                 if ended:
                     return self._outcome(ended)
 
-    def _step(self, now: float) -> str:
-        """One round: look, poll, deliver, commit when due. Returns how the slot ends, or nothing."""
+    def _step(self, now: float) -> SlotResult | None:
+        """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
         if now - self._last_look >= _LOOK_EVERY_S:
             state = self._world.look()
             if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
-                return "stopped"
+                return SlotResult.STOPPED
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
                 self._throttle.limit(state.pace.rate, now)
             self._last_look = now
@@ -209,11 +210,11 @@ class _Turn:
         self._tell(now)
         if self._plan.drain and not busy and self._all_drained(now):
             self._commit_if_moved()
-            return "drained"
+            return SlotResult.DRAINED
         if self._gate.stuck():
             self._commit_if_moved()
-            return "stopped"
-        return ""
+            return SlotResult.STOPPED
+        return None
 
     def _round(self, now: float) -> bool:
         """Poll every edge once; whether anything came."""
@@ -281,11 +282,11 @@ class _Turn:
 
     def _stand_before(self, flow: Flow, closed: str) -> None:
         """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
-        standing = self._refused.standing(flow.plan.central, self._world.now())
-        if standing is None:
+        refused = self._refused.of(flow.plan.central, self._world.now())
+        if refused is None:
             self._readers.wait(flow, closed)
         else:
-            self._readers.hold_until(flow, HoldReason.CENTRAL, standing.detail, standing.retry_at_s)
+            self._readers.hold_until(flow, HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
 
     def _begin(self) -> None:
         if self._open_since is None:
@@ -360,7 +361,7 @@ class _Turn:
             for source, flow in self._flows.items()
         )
 
-    def _outcome(self, result: str) -> SlotOutcome:
+    def _outcome(self, result: SlotResult) -> SlotOutcome:
         self._tell_fields(last=True)
         return SlotOutcome(
             self._plan.slot,
@@ -395,5 +396,5 @@ class _Turn:
         )
 
     def _tell_fields(self, *, last: bool = False) -> None:
-        for body in self._delivery.news(self._world.now(), last=last):
+        for body in self._delivery.field_reports(self._world.now(), last=last):
             self._world.telemetry({"epoch": self._plan.epoch, "slot": self._plan.slot} | body)

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from aggregator.errors import TransactionAborted
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
-from aggregator.replicate.lease_renewal import LeaseKeeper
-from aggregator.replicate.slot_plan import SlotOutcome
+from aggregator.replicate.lease_renewal import LeaseRenewal
+from aggregator.replicate.slot_plan import SlotOutcome, SlotResult
 from aggregator.replicate.task import EpochWork, run_slots
 from aggregator.threads import Pulse, Threads
 
@@ -31,7 +31,7 @@ def run_watched(
     spark: SparkSession,
     work: EpochWork,
     central: KafkaDriverCentral,
-    keeper: LeaseKeeper,
+    renewal: LeaseRenewal,
     *,
     threads: Threads,
     due: Callable[[], bool],
@@ -42,7 +42,7 @@ def run_watched(
         spark: Where they run.
         work: Their plans.
         central: The driver's central, which asks them to end.
-        keeper: The driver's lease.
+        renewal: The driver's lease.
         threads: Of the driver's process.
         due: Whether the epoch should end; asked ten times a second until it says so.
 
@@ -57,14 +57,14 @@ def run_watched(
             slots.mark()
             outcomes.extend(run_slots(spark, work))
         except BaseException as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
-            outcomes.append(SlotOutcome(-1, "failed", detail=_told(error)))
+            outcomes.append(SlotOutcome(-1, SlotResult.FAILED, detail=_told(error)))
 
     thread = threads.start("slots", job, stop=threading.Event(), bound_s=None)
     ending: float | None = None
     while thread.is_alive():
         thread.join(_TICK_S)
-        if keeper.lost is not None:
-            raise keeper.lost
+        if renewal.lost is not None:
+            raise renewal.lost
         if ending is None and (due() or slots.one_ended(time.monotonic())):
             ending = _ask_to_end(central, work.plans[0].epoch)
         if ending is not None and time.monotonic() - ending > _END_PATIENCE_S:

@@ -5,6 +5,7 @@ Invariant: frozen; plans travel to executors and outcomes back, and neither hold
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.cadence import Cadence
@@ -42,13 +43,23 @@ class SlotPlan:
     terms: Terms | None = None
 
 
+class SlotResult(StrEnum):
+    """How a slot ended: another epoch began; it was asked to; nothing was left to read; its id was taken; an error."""
+
+    SUPERSEDED = "superseded"
+    STOPPED = "stopped"
+    DRAINED = "drained"
+    FENCED = "fenced"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True)
 class SlotOutcome:
-    """How a slot ended: `superseded`, `stopped`, `drained`, `fenced`, or `failed` with a sentence in `detail`.
+    """How a slot ended, and what it says of its flows.
 
     Attributes:
         slot: Its number.
-        result: One of these words.
+        result: How it ended.
         undrained: Flows of an edge that stayed silent for the patience of `--drain`.
         holds: Flows that stand still, with reasons.
         detail: The error that ended it.
@@ -56,7 +67,7 @@ class SlotOutcome:
     """
 
     slot: int
-    result: str
+    result: SlotResult
     undrained: tuple[EdgePartition, ...] = ()
     holds: tuple[Hold, ...] = ()
     detail: str = ""

@@ -30,11 +30,11 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.kafka_ports import KafkaSlotWorld
+from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, Terms
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.schema.registry import Registry, open_registry
 
 _BATCH_BYTES = 1_000_000
@@ -91,7 +91,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     terms = plan.terms or Terms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
     keys = checked_rings(work.config.keys, work.checks)
-    world = KafkaSlotWorld(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
+    world = KafkaSlotPorts(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
     try:
         delivery = Delivery(
             DeliveryPlan(work.config.hub, terms.dead_letters, cycles_of(work, keys), digest_key(keys), terms.backfill),
@@ -99,7 +99,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         )
         return Slot(plan, world, delivery).run()
     except ExitError as error:
-        return SlotOutcome(plan.slot, "failed", detail=str(error))
+        return SlotOutcome(plan.slot, SlotResult.FAILED, detail=str(error))
     finally:
         world.close()
 

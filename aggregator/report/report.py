@@ -4,7 +4,6 @@ Invariants: names, tags, rules and numbers, never a value; pseudonymised and enc
 data, whatever the operator is called. The models are the contract of the JSON; `report.schema.json` is made from them.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -128,11 +127,6 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema of the report."""
     schema = Report.model_json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
-
-
-def json_schema_text() -> str:
-    """The schema as it is checked in."""
-    return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
 
 
 def compose(

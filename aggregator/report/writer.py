@@ -17,7 +17,7 @@ from aggregator.report.page import report_page
 from aggregator.report.report import Report
 from aggregator.threads import Pulse, Supervised, Threads
 
-EVERY_S = 10.0
+_EVERY_S = 10.0
 # Telemetry of an hour and a million dead letters are read for the first one.
 _BOUND_S = 600.0
 JSON_FILE, PAGE_FILE = "report.json", "report.html"
@@ -35,14 +35,13 @@ class ReportWriter:
         ConfigError: the folder can not be made.
     """
 
-    def __init__(self, config: HubConfig, folder: Path | None, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, config: HubConfig, folder: Path | None) -> None:
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--report {folder}: {error.strerror}", hint="name a folder that can be made") from None
         self._folder = folder
-        self._every_s = every_s
         self._over = threading.Event()
         self._config = config
         self._gathering: Gathering | None = None
@@ -62,7 +61,7 @@ class ReportWriter:
             self._thread = threads.start("report", self._keep, stop=self._over, bound_s=_BOUND_S)
 
     def _keep(self, pulse: Pulse) -> None:
-        while not self._over.wait(self._every_s):
+        while not self._over.wait(_EVERY_S):
             pulse()
             self._write()
 

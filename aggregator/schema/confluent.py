@@ -26,6 +26,7 @@ from aggregator.schema.answers import bound
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.entries import Entry, entry, homes, numbers
 from aggregator.schema.guids import Guids
+from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.misses import Misses
 from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.references import self_contained
@@ -72,7 +73,7 @@ class ConfluentRegistry:
         self._stale: set[int] = set()
         self._origins: dict[int, Origin] = {}
         self._former: dict[int, Origin] = {}
-        self._histories: dict[str, dict[int, Registered]] = {}
+        self._histories: dict[str, Mapping[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._misses = Misses()
@@ -138,11 +139,9 @@ class ConfluentRegistry:
 
     def history(self, subject: str, version: int) -> list[Registered]:
         """Asked for once, version by version."""
-        known = self._histories.get(subject, {})
-        if version not in known:
-            known = self._ask(("history", subject), lambda: self._history(subject))
-            self._histories[subject] = known
-        return [known[number] for number in sorted(known) if number <= version]
+        if version not in self._histories.get(subject, {}):
+            self._histories |= self._ask(("history", subject), lambda: with_lenders(subject, self._history))
+        return history(self._histories, subject, version)
 
     def number(self, guid: UUID) -> int | None:
         """A number of this process's own."""
@@ -196,7 +195,7 @@ class ConfluentRegistry:
             newest |= homes(self._found(partial(self._get, f"schemas/ids/{one}/versions", deleted=True)) or [])
         return Origin(newest, self._tags.get(schema_id, ()), str(guid or schema_id))
 
-    def _history(self, subject: str) -> dict[int, Registered]:
+    def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
         there = numbers(self._found(lambda: self._get(f"{_of(subject)}/versions", deleted=True)) or [])
         if len(there) > SUBJECT_VERSIONS.limit:
@@ -207,7 +206,7 @@ class ConfluentRegistry:
         for number in set(there) - known.keys():
             one = self._version(subject, number)
             if one is not None and one.kind == _AVRO:
-                known[number] = Registered(subject, number, one.schema_id, *self._whole(one))
+                known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
 
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:

@@ -49,13 +49,25 @@ class GoneSchema(HoldError):
 
 
 class Registered(NamedTuple):
-    """One version of a subject; `tags` are those that its registry keeps beside it."""
+    """One version of a subject.
+
+    Attributes:
+        subject: Its name.
+        version: Number in the subject.
+        schema_id: The registry's.
+        text: With every type that it refers to written into it.
+        tags: Those that its registry keeps beside it.
+        refers: Subject and version of the schemas that it names.
+        is_lent: It stands among the versions of another subject, because one of them refers to it or a later one.
+    """
 
     subject: str
     version: int
     schema_id: int
     text: str
     tags: TagPaths = ()
+    refers: tuple[tuple[str, int], ...] = ()
+    is_lent: bool = False
 
 
 class Origin(NamedTuple):
@@ -98,6 +110,8 @@ class Registry(Protocol):
 
     def history(self, subject: str, version: int) -> list[Registered]:
         """Versions of a subject up to this one, oldest first; deleted ones too, others than Avro not.
+
+        Before a version that refers to another subject stand that one's versions, up to the one that it names.
 
         Raises:
             Unreachable: the registry does not answer.

@@ -9,6 +9,7 @@ known, and two that decide at once follow each other. What is decided is written
 
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -17,9 +18,11 @@ from typing import Any
 from cryptography import x509
 from msgspec import Struct, structs
 
+from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.secrets import SecretRef
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.escapes import recordable
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder
 from aggregator.kafka.log import read_to_end
@@ -33,7 +36,8 @@ VERSION = 1
 BEGINNING = "0" * 64
 SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _ATTEMPTS = 10
-_PAUSE_S = 0.2
+# Two who decide at the same moment end each other's transaction.
+_PAUSES = Backoff(first_s=0.2, most_s=2.0)
 
 
 class Kind(StrEnum):
@@ -105,15 +109,60 @@ def decode(record: LogRecord) -> Link | None:
         return None
 
 
+def place_of(link: Link | None) -> tuple[int, str]:
+    """Where a link stands in the chain: its number and hash; None is the beginning."""
+    return (link.number, link.hash) if link else (0, BEGINNING)
+
+
+def place_after(link: Link) -> tuple[int, str]:
+    """The place that a link says it stands behind."""
+    return link.number - 1, link.previous
+
+
+def end_of(records: Iterable[LogRecord]) -> Link | None:
+    """The last link of the chain, whatever else lies in the topic: what is no link of it keeps nobody from deciding.
+
+    Of a topic whose beginning was deleted, the first link counts that is whole; a link lies behind all before it, so
+    that its number says how many offsets there are before it at least.
+    """
+    last: Link | None = None
+    for record in records:
+        link = decode(record)
+        if link is None:
+            continue
+        begins = last is None and 0 < link.number <= record.offset + 1
+        if link.hash == link.sealed and (begins or place_after(link) == place_of(last)):
+            last = link
+    return last
+
+
 def links(decided: Iterable[Decided], last: Link | None, principal: str) -> list[Link]:
     """Decisions as links behind another one, or behind the beginning."""
     made: list[Link] = []
     for one in decided:
-        before = made[-1] if made else last
-        number, previous = (before.number + 1, before.hash) if before else (1, BEGINNING)
-        link = Link(number, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
+        number, previous = place_of(made[-1] if made else last)
+        link = Link(number + 1, previous, one.kind, one.about, one.by, principal, one.at_ms, one.reason)
         made.append(structs.replace(link, hash=link.sealed))
     return made
+
+
+def behind(records: Sequence[LogRecord], decided: Iterable[Decided], principal: str) -> tuple[list[Link], list[Link]]:
+    """Decisions that an attempt without an answer has written already, and links for the others.
+
+    Args:
+        records: Of the topic, in its order, written by anybody.
+        decided: What is to be there.
+        principal: As whom the cluster lets us in.
+    """
+    known = {(one.kind, one.about, one.by, one.at_ms): one for one in map(decode, records) if one is not None}
+    wanted = {(one.kind, one.about, one.by, one.at_ms): one for one in map(_recordable, decided)}
+    there = [link for at, link in known.items() if at in wanted]
+    left = [one for at, one in wanted.items() if at not in known]
+    return there, links(left, end_of(records), recordable(principal))
+
+
+def _recordable(one: Decided) -> Decided:
+    return structs.replace(one, about=recordable(one.about), by=recordable(one.by), reason=recordable(one.reason))
 
 
 def decisions_topic(names: HubNames) -> TopicSpec:
@@ -135,13 +184,13 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
     """Append decisions and wait until central has them; the topic is made where there is none.
 
     Raises:
-        Failed: the topic ends in something that is no link.
+        Failed: an end that stays stuck.
         Unreachable: central does not take them; nothing was decided then.
     """
     names = HubNames(config.hub)
     topics.ensure(config.central, [decisions_topic(names)], replication_factor=config.replication_factor)
     why = "no answer"
-    for attempt in range(_ATTEMPTS):
+    for failures in range(1, _ATTEMPTS + 1):
         writer = TransactionalWriter(config.central, names.decisions)
         try:
             writer.open()  # ends whatever somebody else has begun, and nobody can end it after this one has read
@@ -150,7 +199,7 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
             why = error.message
         finally:
             writer.close()
-        time.sleep(_PAUSE_S * (attempt + 1))
+        time.sleep(_PAUSES.pause_s(failures, chance=secrets.SystemRandom().random()))
     raise Unreachable(
         f"{names.decisions} at {config.central.bootstrap_servers} did not take the decision: {why}",
         hint=f"check the broker, and the principal's right on the topic and the transactional id {names.decisions}",
@@ -160,22 +209,13 @@ def record(config: HubConfig, decided: Sequence[Decided]) -> list[Link]:
 def _append(
     writer: TransactionalWriter, cluster: ClusterConfig, names: HubNames, decided: Sequence[Decided]
 ) -> list[Link]:
-    records = read_decisions(cluster, names)
-    known = [decode(one) for one in records]
-    if known and known[-1] is None:
-        raise Failed(
-            f"{names.decisions} offset {records[-1].offset} is no decision", hint="aggregator audit --decisions"
-        )
-    # An attempt without an answer may have been written.
-    there = {(one.kind, one.about, one.by, one.at_ms): one for one in known if one is not None}
-    left = [one for one in decided if (one.kind, one.about, one.by, one.at_ms) not in there]
-    made = links(left, known[-1] if known else None, principal_of(cluster))
+    there, made = behind(read_decisions(cluster, names), decided, principal_of(cluster))
     if made:
         writer.begin()
         for link in made:
             writer.produce(names.decisions, link.kind.value, link.encode(), partition=0)
         writer.commit()
-    return [*(there[at] for at in there if any(at == (o.kind, o.about, o.by, o.at_ms) for o in decided)), *made]
+    return [*there, *made]
 
 
 def principal_of(cluster: ClusterConfig) -> str:

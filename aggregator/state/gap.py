@@ -6,7 +6,7 @@ an end of None is a tail that nobody knows. An open gap lies in its flow's ledge
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from aggregator.coordinates import EdgePartition, Position
 
@@ -14,11 +14,16 @@ from aggregator.coordinates import EdgePartition, Position
 class GapKind(StrEnum):
     """How an edge came to lack an offset."""
 
+    EXPIRED = "expired"
     TRUNCATED = "truncated"
-    SHRUNK = "shrunk"
     DELETED = "deleted"
     RECREATED = "recreated"
     DAMAGED = "damaged"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        # Topics keep records from when this was said of a truncated log, and `truncated` of an expired position.
+        return cls("truncated") if value == "shrunk" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,8 @@ class Gap:
     """Offsets [start, end) that can not be read; `end` None: nobody knows how far it went.
 
     Attributes:
-        kind: `truncated`: the log's start overtook the position, by retention or a deletion of records; `shrunk`: the
-            log ends before the position, at `start`; `deleted`: the topic is gone; `recreated`: another topic of the
+        kind: `expired`: the log's start overtook the position, by retention or a deletion of records; `truncated`: the
+            log was cut before the position, at `start`; `deleted`: the topic is gone; `recreated`: another topic of the
             name took its place; `damaged`: a batch is there, and this client can not turn it into records.
         start: First offset of it.
         end: Offset behind it.
@@ -39,14 +44,10 @@ class Gap:
     end: int | None
     since_ms: int
 
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> Self:
-        """Read what `asdict` made of one.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is not one.
-        """
-        return cls(GapKind(body["kind"]), int(body["start"]), body["end"], int(body["since_ms"]))
+    def __post_init__(self) -> None:
+        # How much a truncated log had held nobody knows, so one with an end is an expired position of such a record.
+        if self.kind is GapKind.TRUNCATED and self.end is not None:
+            object.__setattr__(self, "kind", GapKind.EXPIRED)
 
     def __str__(self) -> str:
         return f"[{self.start}, {'unknown' if self.end is None else self.end})"

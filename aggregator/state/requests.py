@@ -94,11 +94,15 @@ class Requests:
 
 
 def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
-    """What these records say, the last of each key; whatever is damaged is named."""
-    decisions, damaged = list[Decision](), list(damaged_pauses(records, topic))
+    """What these records say, the last of each key; whatever is damaged is named.
+
+    A gap that was decided under an earlier word for its kind, and once more under today's, is one decision.
+    """
+    decisions, damaged = dict[str, Decision](), list(damaged_pauses(records, topic))
     for record in _last(records):
         try:
-            decisions.append(decode(record, topic))
+            found = decode(record, topic)
+            decisions[found.key] = found
         except Failed as error:
             damaged.append(f"{error.message}: its flow stays held; {error.hint}")
-    return Requests(tuple(decisions), fold_pauses(records), tuple(damaged))
+    return Requests(tuple(decisions.values()), fold_pauses(records), tuple(damaged))

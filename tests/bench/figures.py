@@ -10,6 +10,7 @@ ARCHITECTURE.md and docs/*.md. Without a result the blocks are written from what
 import argparse
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,9 @@ def kind_of(result: Result) -> str:
         ("epoch_change", "latency"),
         ("after_bare_s", "start"),
         ("simulated", "scale"),
+        ("slots_1", "slots"),
+        ("booking", "strip"),
+        ("ratio_vs_polars", "lake"),
     ):
         if key in result:
             return kind
@@ -114,8 +118,13 @@ def headline(result: Result) -> str:
 
 
 def _command(result: Result) -> str:
-    asked = f'`make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"`'
-    return f"{asked}, the hub's workers with {result['hub_malloc']}"
+    asked = f'make bench ARGS="--rounds {result["rounds"]} --records {result["records"]}"'
+    return f"{_measured(asked, result)}, the hub's workers with {result['hub_malloc']}"
+
+
+def _measured(command: str, result: Result) -> str:
+    """What printed a result, and of which commit it is."""
+    return f"`{command}` at {result['commit']}"
 
 
 def _plot(result: Result) -> str:
@@ -157,7 +166,7 @@ def latency(result: Result) -> str:
     }
     return "\n\n".join(
         (
-            f"`python -m tests.bench.latency {options} -o json`",
+            _measured(f"python -m tests.bench.latency {options} -o json", result),
             table(head, rows),
             f"Longest time without a record while a topic was added: {gap:.0f} ms.",
             bars("99th percentile from edge to central", "ms", drawn),
@@ -174,7 +183,7 @@ def start(result: Result) -> str:
         f" Python task ends {result['bare']['total']:.1f} s after its own: {result['after_bare_s']:.1f} s later"
         f" ({least:.1f} to {most:.1f})."
     )
-    command = f"`python -m tests.bench.start --rounds {result['rounds']} -o json`"
+    command = _measured(f"python -m tests.bench.start --rounds {result['rounds']} -o json", result)
     return "\n\n".join((command, said, table(("phase of the hub's start", "s"), rows)))
 
 
@@ -192,7 +201,7 @@ def scale(result: Result) -> str:
         f" move, of which {found['least_that_must_move']:,} had to; without a change"
         f" {found['moved_without_a_change']}."
     )
-    parts = ["`python -m tests.bench.scale -o json`", table(("simulated", "s", "CPU s"), rows), facts]
+    parts = [_measured("python -m tests.bench.scale -o json", result), table(("simulated", "s", "CPU s"), rows), facts]
     if lines := result.get("fitted"):
         rows = [
             (axis, f"{one['at_zero_us']:.2f}", f"{one['per_unit_us']:.4f}", f"{one['largest_error_us']:.2f}", points)
@@ -206,12 +215,53 @@ def scale(result: Result) -> str:
     return "\n\n".join(parts)
 
 
+def slots(result: Result) -> str:
+    """Replication alone, by slots."""
+    rows = [
+        (
+            name.removeprefix("slots_"),
+            f"{found['records_per_s']:,}",
+            f"{found['python_cpu_us_per_record']:.2f}",
+            f"{found['jvm_cpu_us_per_record']:.2f}",
+            found["peak_worker_mb"],
+        )
+        for name, found in result.items()
+        if name.startswith("slots_")
+    ]
+    head = ("slots", "records/s", "Python CPU µs/record", "JVM CPU µs/record", "largest worker MB")
+    return "\n\n".join((_measured("python -m tests.bench.slots -o json", result), table(head, rows)))
+
+
+def strip(result: Result) -> str:
+    """Strip beside fastavro's decoding and encoding, by shape and by what is done."""
+    cases = {name: found for name, found in result.items() if isinstance(found, Mapping)}
+    settings = list(next(iter(cases.values())))
+    rows = [(name, *(f"{found[one]['ratio']:.0f} x" for one in settings)) for name, found in cases.items()]
+    head = ("fastavro's time, strip = 1", *(one.replace("_", " ") for one in settings))
+    return "\n\n".join((_measured("python -m tests.bench.strip -o json", result), table(head, rows)))
+
+
+def lake(result: Result) -> str:
+    """The lake's decode and commit beside other ways to the same Parquet."""
+    ways = {"ours": "hub", "polars": "polars alone", "spark": "Spark's own writer", "rows": "fastavro, row by row"}
+    rows = [
+        (words, f"{result[f'{name}_us_per_record']:.1f}", f"{result.get(f'ratio_vs_{name}', 1):.2f}")
+        for name, words in ways.items()
+    ]
+    head = ("central to Parquet", "CPU µs/record", "hub's share of it")
+    command = f"python -m tests.bench.lake --records {result['records']} -o json"
+    return "\n\n".join((_measured(command, result), table(head, rows)))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
     "start": start,
     "scale": scale,
     "headline": headline,
+    "slots": slots,
+    "strip": strip,
+    "lake": lake,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}
@@ -233,13 +283,18 @@ def kept() -> dict[str, Result]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
 
 
+def _commit() -> str:
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
     """Keep results, write blocks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="*", type=Path)
     RESULTS.mkdir(exist_ok=True)
     for path in parser.parse_args().results:
-        result = json.loads(path.read_text())
+        result = {"commit": _commit()} | json.loads(path.read_text())
         (RESULTS / f"{kind_of(result)}.json").write_text(json.dumps(result, indent=1) + "\n")
     for page in pages():
         before = page.read_text()

@@ -118,7 +118,7 @@ class _Producer:
 
 
 class _World:
-    """A SlotWorld whose clock ticks a millisecond per look, so that two runs make the same calls."""
+    """A SlotPorts whose clock ticks a millisecond per look, so that two runs make the same calls."""
 
     def __init__(self, polls: list[Poll]) -> None:
         self._polls = polls

@@ -10,7 +10,7 @@ from confluent_kafka.admin import OffsetSpec
 from aggregator.errors import AggregatorError
 from aggregator.kafka.native import library
 from aggregator.kafka.writer import COMMIT_TIMEOUT_S, TransactionalWriter
-from aggregator.replicate.kafka_ports import KafkaSlotWorld
+from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from tests.chaos.supervisor import supervised
 from tests.processes import freeze
 from tests.trial import seeded, wait_for
@@ -76,7 +76,7 @@ class Killer:
         while self._lives:
             self._lives.pop().join(120)
 
-    def world(self) -> type[KafkaSlotWorld]:
+    def world(self) -> type[KafkaSlotPorts]:
         """A slot's world whose commits this killer sees."""
         killer = self
 
@@ -84,7 +84,7 @@ class Killer:
             def commit(self) -> None:
                 killer.around(self._producer, super().commit)
 
-        class World(KafkaSlotWorld):
+        class World(KafkaSlotPorts):
             def writer(self) -> TransactionalWriter:
                 return Writer(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 

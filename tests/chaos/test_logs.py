@@ -48,7 +48,7 @@ def cut_log(cluster, topic: str, partition: int, offset: int) -> None:
         index.unlink()
 
 
-def test_a_shrunk_log_is_an_alarm_and_never_a_reset(epochs):
+def test_a_truncated_log_is_an_alarm_and_never_a_reset(epochs):
     """Fault 3: the end below our position holds that flow, also when the log has grown again; a rewind is accepted."""
     trial, broker = epochs.trial, epochs.trial.sandbox.edges["eu"]
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_a_shrunk_log_is_an_alarm_and_never_a_reset(epochs):
     (held,) = epochs.run(*epochs.plans()).holds
     assert (held.gap.start, held.gap.end) == (10, None), "where it was cut, not where it had grown to again"
     (gap,) = told(trial, "gaps", "list")
-    assert (gap["kind"], gap["from"], gap["to"], gap["state"]) == ("shrunk", 10, None, "open")
+    assert (gap["kind"], gap["from"], gap["to"], gap["state"]) == ("truncated", 10, None, "open")
     at = ("--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
     told(trial, "gaps", "accept", *at)
     assert epochs.run(*epochs.plans()).holds == ()
@@ -89,7 +89,7 @@ def test_a_log_that_was_cut_and_grew_again_while_the_hub_was_down(epochs):
     broker.start()
     trial.produce_raw("eu", [(b"new", trial.value(1000 + n), p) for n in range(30) for p in range(2)])
     (held,) = epochs.run(*epochs.plans()).holds
-    assert (held.source.partition, held.gap.kind, held.gap.start) == (0, "shrunk", 10)
+    assert (held.source.partition, held.gap.kind, held.gap.start) == (0, "truncated", 10)
     told(trial, "gaps", "accept", "--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
     assert epochs.run(*epochs.plans()).holds == ()
     origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]
@@ -138,7 +138,7 @@ def test_a_log_that_was_cut_and_grew_again_while_a_flow_waited(epochs):
     wait_for(lambda: "gap" in trial.ledger()["eu", 0], timeout=60, what="the alarm")
     epochs.central.publish(plan.epoch)
     (held,) = running.outcome().holds
-    assert (held.gap.kind, held.gap.start) == ("shrunk", 10)
+    assert (held.gap.kind, held.gap.start) == ("truncated", 10)
     told(trial, "gaps", "accept", "--edge", "eu", "--topic", trial.topic, "--reason", "disk was lost", "--yes")
     assert epochs.run(*epochs.plans()).holds == ()
     origins = [(incarnation, offset) for partition, incarnation, offset in trial.origins("eu") if partition == 0]

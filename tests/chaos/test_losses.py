@@ -189,7 +189,9 @@ def test_an_unclean_election_at_an_edge_is_a_gap(replicated, tmp_path, grows_aga
             eu.wait_in_sync()
         gaps = open_gaps(trial)
         print(gaps)
-        assert {(gap["partition"], gap["kind"], gap["from"]) for gap in gaps} == {(p, "shrunk", 20) for p in range(3)}
+        assert {(gap["partition"], gap["kind"], gap["from"]) for gap in gaps} == {
+            (p, "truncated", 20) for p in range(3)
+        }
         assert trial.central_count("eu") == len(before) == 120
         told(trial, "gaps", "accept", "--edge", "eu", "--topic", trial.topic, "--reason", "unclean election", "--yes")
         trial.drain()

@@ -70,7 +70,7 @@ def once(trial, edge: str, numbers) -> None:
 def accept(trial, partition: int, start: int, end: int) -> None:
     """Somebody lets a flow that stands at `start` go on at `end`."""
     hub = load_config(trial.config, {})
-    source, lost = EdgePartition("eu", trial.topic, partition), Gap(GapKind.TRUNCATED, start, end, 1)
+    source, lost = EdgePartition("eu", trial.topic, partition), Gap(GapKind.EXPIRED, start, end, 1)
     submit(hub.central, HubNames(hub.hub), [Decision(source, Position(0, start), lost, "ada@desk", 1, "known")])
 
 

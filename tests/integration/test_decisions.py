@@ -73,6 +73,7 @@ def test_decisions_are_links_and_a_break_is_named(trial):
     assert "missing" in {one["kind"] for one in audited(trial, expect=5)["faults"]}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.spark
 def test_a_hub_puts_its_policies_on_record(trial):
     """The first start and every other policy, once; a backfill is a decision, too."""

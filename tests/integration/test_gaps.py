@@ -36,7 +36,7 @@ def seen(gap: dict) -> tuple:
     return gap["partition"], gap["incarnation"], gap["from"], gap["to"], gap["kind"], gap["state"]
 
 
-def test_a_truncated_topic_is_held_until_exactly_its_gap_is_accepted(epochs):
+def test_an_expired_position_is_held_until_exactly_its_gap_is_accepted(epochs):
     """Fault 16: the exact range in the ledger, only that flow held, exit 5; an acceptance covers no wider gap."""
     trial = epochs.trial
     trial.produce("eu", 30)
@@ -56,13 +56,13 @@ def test_a_truncated_topic_is_held_until_exactly_its_gap_is_accepted(epochs):
     status = trial.status()
     (flow,) = [flow for flow in status["flows"] if flow["gap"]]
     assert flow["gap"] == {"start": 10, "end": 15}
-    assert [seen(gap) for gap in status["gaps"]] == [(0, 0, 10, 15, "truncated", "open")]
-    assert [seen(gap) for gap in gaps(trial, "list")] == [(0, 0, 10, 15, "truncated", "open")]
+    assert [seen(gap) for gap in status["gaps"]] == [(0, 0, 10, 15, "expired", "open")]
+    assert [seen(gap) for gap in gaps(trial, "list")] == [(0, 0, 10, 15, "expired", "open")]
 
     accept(trial, expect=2)
     accept(trial, "--partition", "1", "--yes", expect=1)
-    assert [seen(gap) for gap in accept(trial, "--yes")] == [(0, 0, 10, 15, "truncated", "requested")]
-    assert [seen(gap) for gap in accept(trial, "--yes")] == [(0, 0, 10, 15, "truncated", "requested")]
+    assert [seen(gap) for gap in accept(trial, "--yes")] == [(0, 0, 10, 15, "expired", "requested")]
+    assert [seen(gap) for gap in accept(trial, "--yes")] == [(0, 0, 10, 15, "expired", "requested")]
     trial.cut("eu", 0, 17)
     (hold,) = deliver(epochs).holds
     assert (hold.gap.start, hold.gap.end) == (15, 17), "the acceptance named nothing past 15"
@@ -71,8 +71,8 @@ def test_a_truncated_topic_is_held_until_exactly_its_gap_is_accepted(epochs):
     assert (outcome.result, outcome.holds) == ("drained", ())
     listed = gaps(trial, "list")
     assert [seen(gap) for gap in listed] == [
-        (0, 0, 10, 15, "truncated", "accepted"),
-        (0, 0, 15, 17, "truncated", "accepted"),
+        (0, 0, 10, 15, "expired", "accepted"),
+        (0, 0, 15, 17, "expired", "accepted"),
     ]
     assert {(gap["by"], gap["reason"]) for gap in listed} == {("ada@desk", "a known outage")}
     assert all(gap["at"] >= gap["since"] for gap in listed)
@@ -115,8 +115,8 @@ def test_a_rule_may_skip_gaps(new_trial):
     outcome = deliver(epochs)
     assert (outcome.result, outcome.holds) == ("drained", ())
     assert [seen(gap) for gap in gaps(trial, "list")] == [
-        (0, 0, 10, 15, "truncated", "skipped"),
-        (2, 0, 10, 12, "truncated", "skipped"),
+        (0, 0, 10, 15, "expired", "skipped"),
+        (2, 0, 10, 12, "expired", "skipped"),
     ]
     assert [offset for partition, _, offset in trial.origins("eu") if partition == 0] == [*range(10), *range(15, 20)]
     trial.configure("eu", trial.topic, "retention.ms", "7200000")

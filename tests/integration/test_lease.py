@@ -11,7 +11,7 @@ from aggregator.kafka import clients
 from aggregator.replicate import leadership
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.lease import BEAT_S
-from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for
@@ -39,18 +39,18 @@ def awaited(epochs, *, standby: bool) -> None:
 
 def test_lease_a_second_driver_leaves_a_living_one_alone(epochs):
     """Lease: read before the id is taken; a lease that moves refuses the second driver, and the first never notices."""
-    keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start(Threads())
+    renewal = LeaseRenewal(epochs.central, "first")
+    renewal.start(Threads())
     with pytest.raises(AnotherHub, match="first") as refused:
         driver_of(epochs).run()
     assert refused.value.exit_code == 6
-    assert keeper.lost is None
-    keeper.beat()
+    assert renewal.lost is None
+    renewal.beat()
     standby = threading.Thread(target=lambda: awaited(epochs, standby=True))
     standby.start()
     standby.join(5)
     assert standby.is_alive(), "a standby waits as long as the lease moves"
-    keeper.release()
+    renewal.release()
     standby.join(10)
     assert not standby.is_alive(), "a released lease lets it go on"
 
@@ -70,10 +70,10 @@ def test_lease_a_dead_driver_is_waited_for_six_seconds_and_a_released_one_not_at
 def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     """Rule E: with another driver's epoch or lease in sight it is code 6; a coordinator's time-out alone is code 1."""
     monkeypatch.setattr(leadership, "_TAKEN_OVER_S", 1.0)
-    keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start(Threads())
+    renewal = LeaseRenewal(epochs.central, "first")
+    renewal.start(Threads())
     other = epochs.driver()
-    fenced = wait_for(lambda: keeper.lost, timeout=20, what="the keeper's loss")
+    fenced = wait_for(lambda: renewal.lost, timeout=20, what="the renewal's loss")
     assert isinstance(fenced, Fenced)
     assert leadership.overtaken(epochs.central, -1, "first", fenced).exit_code == 1
     other.publish(Lease("other", 1))
@@ -83,17 +83,27 @@ def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
 
 def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
     """Longer without a broker than any question waits: it says so once, asks again, and goes on to watch."""
-    epochs.central.publish(Lease("first", 1))
     caplog.set_level("INFO")
-    standby = threading.Thread(target=lambda: awaited(epochs, standby=True))
+    ended: list[BaseException | str] = []
+
+    def wait() -> None:
+        try:
+            awaited(epochs, standby=True)
+            ended.append("its turn came")
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    standby = threading.Thread(target=wait)
+    epochs.central.publish(Lease("first", 1))
     standby.start()
     epochs.central.publish(Lease("first", 2))
     clusters.central.freeze()
     try:
         said = "central does not answer"
-        wait_for(lambda: said in caplog.text or not standby.is_alive(), timeout=90, what="its word")
+        wait_for(lambda: said in caplog.text or ended, timeout=90, what="its word")
         standby.join(10)
-        assert standby.is_alive(), caplog.text
+        assert standby.is_alive(), (ended, caplog.text)
     finally:
         clusters.central.thaw()
     assert caplog.text.count("central does not answer") == 1
@@ -107,13 +117,13 @@ def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
 def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplog):
     """Nobody would know that a standby may take over; the driver goes on, because it still has its id."""
     control, central = epochs.names.control, epochs.config.central
-    keeper = LeaseKeeper(epochs.central, "first")
-    keeper.start(Threads())
+    renewal = LeaseRenewal(epochs.central, "first")
+    renewal.start(Threads())
     set_topic(central, control, "max.message.bytes", "100")  # takes a marker, and no lease
     wait_for(lambda: "refuses to move the lease" in caplog.text, timeout=20, what="the refusal")
     time.sleep(2 * BEAT_S)
     set_topic(central, control, "max.message.bytes", "1000000")
     wait_for(lambda: "moves the lease again" in caplog.text, timeout=20, what="the next beat")
     assert caplog.text.count("refuses to move the lease") == 1
-    assert keeper.lost is None
-    keeper.release()
+    assert renewal.lost is None
+    renewal.release()

@@ -29,9 +29,9 @@ def edge(clusters):
     return ClusterConfig(bootstrap_servers=clusters.edges["eu"].bootstrap)
 
 
-def lose(client) -> None:
-    """As its reports would have it after a cluster had told it of no brokers."""
-    client._brokerless = 2
+def lose(user) -> None:
+    """As the reports of its client would have it after a cluster had told that of no brokers."""
+    user._connection.statistics._brokerless = 2
 
 
 def test_a_reader_goes_on_where_it_was(trial, edge):
@@ -46,12 +46,12 @@ def test_a_reader_goes_on_where_it_was(trial, edge):
     reader.assign({(trial.topic, partition): Start(0) for partition in range(3)})
     wait_for(lambda: read() == 30, timeout=20, what="the first records")
     reader.release((trial.topic, 2))
-    first = reader._consumer
-    lose(reader.statistics)
+    first = reader._connection.client
+    lose(reader)
     trial.produce("eu", 30)
     wait_for(lambda: read() >= 50, timeout=20, what="the records after it")
     read()
-    assert reader._consumer is not first
+    assert reader._connection.client is not first
     reader.close()
     assert sorted(seen) == [(p, n) for p in range(3) for n in range(10 if p == 2 else 20)]
 
@@ -66,11 +66,11 @@ def test_a_tail_goes_on_where_it_was(trial, edge):
         return len(seen)
 
     wait_for(lambda: read() == 10, timeout=20, what="the first records")
-    first = tail._reader
-    lose(tail._statistics)
+    first = tail._connection.client
+    lose(tail)
     trial.produce("eu", 30)
     wait_for(lambda: read() >= 20, timeout=20, what="the records after it")
-    assert tail._reader is not first
+    assert tail._connection.client is not first
     tail.close()
     assert seen == list(range(20))
 
@@ -112,11 +112,11 @@ def test_a_tail_of_newest_records_follows_anew(trial, edge):
         return [arrival.value for arrival in tail.arrived()]
 
     wait_for(lambda: trial.value(0) in values(), timeout=20, what="the first record")
-    first = tail._reader
-    lose(tail._statistics)
+    first = tail._connection.client
+    lose(tail)
     trial.produce_raw("eu", [(b"k", trial.value(4711), 0)])
     wait_for(lambda: trial.value(4711) in values(), timeout=20, what="the record after it")
-    assert tail._reader is not first
+    assert tail._connection.client is not first
     tail.close()
 
 
@@ -141,10 +141,10 @@ def test_what_writes_without_a_transaction_is_replaced(trial, edge, monkeypatch,
 
     write(b"before")
     wait_for(lambda: there() == {b"before"}, timeout=20, what="the first")
-    first = writer._producer
-    lose(writer._statistics)
+    first = writer._connection.client
+    lose(writer)
     write(b"after")
-    assert writer._producer is not first
+    assert writer._connection.client is not first
     wait_for(lambda: there() == {b"before", b"after"}, timeout=20, what="both")
     writer.close()
 
@@ -153,9 +153,9 @@ def test_telemetry_that_a_lost_client_still_has_holds_up_nobody():
     """What is queued is dropped with the client: its own time-out of ten seconds is not waited for."""
     outlet = Outlet(ClusterConfig(bootstrap_servers="127.0.0.1:1"))
     outlet.offer("telemetry", b"before")
-    lose(outlet._statistics)
+    lose(outlet)
     began = time.monotonic()
     outlet.offer("telemetry", b"after")
     assert time.monotonic() - began < 5
-    outlet._producer.purge()
+    outlet._connection.client.purge()
     outlet.close(0)

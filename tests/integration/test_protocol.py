@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import ends, writer
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.reader import EdgeReader
@@ -20,9 +20,9 @@ from aggregator.observe.status import hub_status
 from aggregator.replicate import slot as slots
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
-from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotWorld
+from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts
 from aggregator.replicate.settlement import Whose
-from aggregator.state.control import ControlState, Epoch
+from aggregator.state.control import ControlState, Epoch, Lease
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs
 from tests.trial import read_all, wait_for
@@ -52,11 +52,33 @@ def set_largest_record(epochs, size: int) -> None:
 def world_of(writer_kind):
     """A real world whose slots write through `writer_kind`."""
 
-    class World(KafkaSlotWorld):
+    class World(KafkaSlotPorts):
         def writer(self):
             return writer_kind(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
 
     return World
+
+
+def test_to_its_end_a_leader_that_stands_still_is_no_empty_log(clusters, epochs):
+    """Its connection stays: librdkafka makes a result without an error of it, and every log would end at nothing."""
+    epochs.central.publish(Lease("first", 1))
+    cluster, at = epochs.config.central, (epochs.names.control, 0)
+    assert ends.log_end_offsets(cluster, [at])[at] > 0
+    clusters.central.freeze()
+    try:
+        time.sleep(0.5)
+        for ask in (ends.stable_end_offsets, ends.log_offsets):
+            with pytest.raises(Unreachable, match="did not answer in time"):
+                ask(cluster, [at], timeout_s=1)
+            refused: ends.Refused = {}
+            assert ask(cluster, [at], timeout_s=1, refused=refused) == {}
+            assert list(refused) == [at]
+        with pytest.raises(Unreachable, match="did not answer in time"):
+            ends.leader_epoch(cluster, at, timeout_s=1)
+        assert ends.undecided_ranges(cluster, [at], wait_s=1) == {}, "what does not answer is not decided"
+    finally:
+        clusters.central.thaw()
+    assert epochs.central.control().lease == Lease("first", 1)
 
 
 def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
@@ -276,7 +298,7 @@ def test_rule_d_the_first_position_is_written_before_the_first_poll(new_trial):
     def crash(*_):
         raise Crash
 
-    class NeverPolls(KafkaSlotWorld):
+    class NeverPolls(KafkaSlotPorts):
         def reader(self, edge):
             made = super().reader(edge)
             made.assign = crash

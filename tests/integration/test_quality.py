@@ -255,6 +255,23 @@ def test_every_divertible_condition_finds_what_great_expectations_counts(gated):
     assert {"jane@example.com", "+48 601 202 303", "a" * 300, "NEW\n"} <= texts
 
 
+def test_no_value_from_an_edge_makes_a_pattern_fail_or_stand(gated):
+    """Java's matcher overflows its stack with one of them, and tries for hours with the other; what raises holds."""
+    nested, several = r"^(\w|-)+$", r"[a-z]*[a-z]*[a-z]*[a-z]*[a-z]*="
+    lake = gated(
+        rule("expect_column_values_to_match_regex", name="nested", column="status", regex=nested),
+        rule("expect_column_values_to_not_match_regex", name="not", column="status", regex=several),
+        rule("expect_column_values_to_match_regex_list", name="list", column="status", regex_list=["=", nested]),
+        rule("expect_column_values_to_not_match_regex_list", name="none", column="status", regex_list=["=", several]),
+        on_failure="divert",
+    )
+    lake.write(GOOD, GOOD | {"status": "a" * 30_000}, GOOD | {"status": "a" * 30_000 + "!"}, GOOD | {"status": "a="})
+    (report,) = lake.driver(task_records=100).cycle().tables
+    assert (report.verdict, report.held, report.diverted) == ("divert", (), 2)
+    (audit,) = read(lake.tables.folder, TABLE)
+    assert {one.rule: one.unexpected for one in audit.rules} == {"s/nested": 2, "s/not": 1, "s/list": 1, "s/none": 1}
+
+
 def test_what_raises_holds_and_no_value_is_in_any_result(gated, caplog):
     """Fail closed: a missing column, a type that does not compare. Canaries are in every text; none comes out."""
     caplog.set_level(logging.DEBUG)

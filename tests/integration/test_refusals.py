@@ -7,7 +7,7 @@ import pytest
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import unwritable
-from aggregator.replicate.kafka_ports import KafkaSlotWorld
+from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
@@ -23,7 +23,7 @@ def words():
 def world(words):
     """A real world, whose telemetry is heard at once."""
 
-    class Told(KafkaSlotWorld):
+    class Told(KafkaSlotPorts):
         def telemetry(self, body):
             words.append(body)
             super().telemetry(body)

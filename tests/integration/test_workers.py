@@ -85,6 +85,35 @@ def test_no_process_of_spark_has_a_secret_in_its_environment(spark):
     assert HANDED_ON.encode() in environment, "the search looks at the right process"
 
 
+HOSTILE = [
+    "\x1b[2J",
+    "\r\nspark ERROR x: y",
+    "\x00",
+    "\x7f",
+    "\x9b",
+    "\u200b",
+    "\u202e",
+    "\u2028",
+    "\u2029",
+    "\xa0",
+    "\ue000",
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=ascii)
+def test_a_line_of_the_jvm_shows_what_came_from_elsewhere(spark, hostile):
+    """By the layout that is in force: one line, of printable characters, whatever a message or a name holds."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j
+    layout = log4j.core.LoggerContext.getContext(False).getConfiguration().getAppender("stderr").getLayout()
+    message = log4j.message.SimpleMessage(f"żółć \U0001f600{hostile}|")
+    event = log4j.core.impl.Log4jLogEvent.newBuilder().setLoggerName(f"o.a.N{hostile}").setMessage(message)
+    line = layout.toSerializable(event.setLevel(log4j.Level.ERROR).build())
+    assert line.endswith("|\n")
+    assert line[:-1].isprintable(), ascii(line)
+    assert " spark ERROR N" in line
+    assert ": żółć \U0001f600" in line
+
+
 def _archives(batches):
     found = [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimport.zipimporter)]
     for _ in batches:

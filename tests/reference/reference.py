@@ -18,14 +18,19 @@ from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.programs import Maker
-from aggregator.privacy.schema_ids import Pile
+from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met
 from aggregator.privacy.topic import TopicStrip
-from aggregator.schema.wire import frame
+from aggregator.schema.wire import HEADER_BYTES, frame
 from tests.reference.codec import Codec
 from tests.reference.guard import Guard
 from tests.reference.transform import Beside, Results, Transform
+
+
+def body(batch: FramedValues, place: int) -> bytes:
+    """The Avro body of a framed value."""
+    return batch.data[batch.starts[place] + HEADER_BYTES : batch.ends[place]].tobytes()
 
 
 class ReferenceProgram:
@@ -46,9 +51,9 @@ class ReferenceProgram:
         """What was met so far."""
         return Met(self._visits, self._failed)
 
-    def strip(self, pile: Pile, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> Column:
         """Strip framed values of the plan's schema."""
-        decoded = [self._decoded(pile.body(place)) for place in members]
+        decoded = [self._decoded(body(batch, place)) for place in members]
         beside = [{} if isinstance(item, Rejection) else self._transform.shown(item) for item in decoded]
         wanted: dict[int, set[Raw]] = defaultdict(set)
         for item, shown in zip(decoded, beside, strict=True):

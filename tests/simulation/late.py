@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from aggregator.backfill.flows import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import Shown, Standing, plan_partition
+from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
@@ -105,7 +105,7 @@ class LateSchedule(Schedule):
 
     def _plan(self, everything: bool) -> Plan:
         draw = self.scheduler.random
-        standings = self._standings()
+        standings = self._flows_at_central()
         parts = []
         for partition in range(PARTITIONS):
             source = EdgePartition(EDGE, TOPIC, partition)
@@ -121,7 +121,7 @@ class LateSchedule(Schedule):
             plan = replace(plan, round=plan.round + 1)
         return plan
 
-    def _standings(self, *, without: str = "") -> dict[EdgePartition, Standing]:
+    def _flows_at_central(self, *, without: str = "") -> dict[EdgePartition, FlowAtCentral]:
         """What central knows, and what backfills have passed; of one of them, nothing."""
         ledger = self.logs.ledger(range(LEDGERS))
         decisions = by_flow(self.logs.decisions())
@@ -130,7 +130,7 @@ class LateSchedule(Schedule):
             others = []
         life = self.edge.log.topic_id
         return {
-            source: Standing(
+            source: FlowAtCentral(
                 source,
                 entry,
                 decisions.get(source, ()),
@@ -150,7 +150,7 @@ class LateSchedule(Schedule):
         life = self.edge.log
         ends = tuple(len(log) for log in life.partitions)
         shown = EdgeTopic(TOPIC, life.topic_id, tuple(life.starts), ends, ends, (None,) * PARTITIONS)
-        early = self._standings(without=plan.id)
+        early = self._flows_at_central(without=plan.id)
         try:
             epoch, entries, undecided = self.protocol.open_epoch(
                 central, slots=slots, driver=name, places=PLACES, whose=Whose("sim", plan.id)
@@ -159,7 +159,7 @@ class LateSchedule(Schedule):
                 return False
         except (TransactionAborted, Unreachable):
             return False
-        standings = early if self.forgets == "what was fenced" else self._standings(without=plan.id)
+        standings = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id)
         scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
         flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
         terms = Terms(plan.id, NAMES.dead_letters)

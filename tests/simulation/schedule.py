@@ -405,7 +405,7 @@ class Schedule:
         gaps = [
             one.gap
             for one in self.logs.decisions()
-            if one.source.partition == partition and one.gap.kind is GapKind.TRUNCATED and (skips or not one.automatic)
+            if one.source.partition == partition and one.gap.kind is GapKind.EXPIRED and (skips or not one.automatic)
         ]
         let_go = {offset for lost in gaps for offset in range(lost.start, lost.end)}
         named = {value for value in self.edge.deleted if int(value.rsplit(b"/", 1)[1]) in let_go}

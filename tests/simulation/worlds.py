@@ -140,7 +140,7 @@ class Logs:
 
 
 class SimSlotWorld:
-    """SlotWorld of one slot task."""
+    """SlotPorts of one slot task."""
 
     def __init__(self, logs: Logs, edge: Edge, life: str, slot: int) -> None:
         self._logs = logs

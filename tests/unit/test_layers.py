@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
     {"escapes"},
-    {"errors", "coordinates", "measures", "bytes_column", "jit"},
+    {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit"},
     {"header_columns", "threads", "budgets"},
     {"config"},
     {"kafka"},
@@ -133,6 +133,40 @@ def test_one_module_writes_to_the_terminal(path):
     said = [ast.unparse(one) for one in calls]
     writers = ("print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write")
     assert [one for one in said if one in writers] == [] or path.parts[-2:] == ("cli", "output.py")
+
+
+def exit_numbers(module: ast.Module) -> list[int]:
+    """Lines that end a process, or name its end, by a number."""
+    found = []
+    for node in ast.walk(module):
+        values: list[ast.expr] = []
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {"SystemExit", "exit", "_exit"}:
+            values = node.args
+        elif isinstance(node, ast.Assign) and "exit" in ast.unparse(node.targets[0]).lower():
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        elif isinstance(node, ast.FunctionDef) and node.name == "exit_code":
+            values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value]
+            values += [
+                one for each in ast.walk(node) if isinstance(each, ast.IfExp) for one in (each.body, each.orelse)
+            ]
+        found += [one.lineno for one in values if isinstance(one, ast.Constant) and type(one.value) is int]
+    return found
+
+
+@every_module
+def test_exit_codes_stand_in_one_table(path):
+    """`ExitCode` alone gives them numbers."""
+    assert exit_numbers(tree(path)) == []
+
+
+NUMBERS = ["raise SystemExit(4)", "ctx.exit(1)", "os._exit(5)", "EXIT_LOST, EXIT_WRONG = 5, 1", "exit_code = 78"]
+
+
+@pytest.mark.parametrize("text", [*NUMBERS, "def exit_code():\n    return ExitCode.HELD if x else 0 if y else z"])
+def test_the_search_for_exit_codes_finds_what_it_looks_for(text):
+    """Each way in which a number has stood somewhere."""
+    assert exit_numbers(ast.parse(text)) != []
+    assert exit_numbers(ast.parse("raise SystemExit(ExitCode.HELD)\nexit_code = ExitCode.FAILED")) == []
 
 
 @every_module

@@ -8,8 +8,11 @@ from ruamel.yaml import YAML
 
 from aggregator import budgets
 from aggregator.errors import Reason
-from aggregator.privacy.policy import rules, strength
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.registry import DESCRIPTORS
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.policy.rules import operator_names
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
 HEAD = "policy: p\nversion: 1\ntopics:\n  orders:\n"
@@ -18,13 +21,14 @@ HEAD = "policy: p\nversion: 1\ntopics:\n  orders:\n"
 def operators():
     """One row for each operator: its parameters with their defaults, what it leaves, what its model says it does."""
     rows = ["| operator | parameters | leaves | what happens |", "|---|---|---|---|"]
-    for kind in strength.CLASSES:
-        hidden = {"operator"} if kind is rules.Keep else {"operator", *rules.Justified.model_fields}
+    for one in DESCRIPTORS:
+        kind = one.parameters
+        hidden = {"operator"} if kind is Keep else {"operator", *Justified.model_fields}
         fields = [_parameter(name, field) for name, field in kind.model_fields.items() if name not in hidden]
         text = " ".join((kind.__doc__ or "").split())
-        left = strength.CLASSES[kind].name.lower()
-        left += ", or less" if kind in strength.BY_PARAMETERS else ""
-        rows.append(f"| `{kind.model_fields['operator'].default}` | {' '.join(fields)} | {left} | {text} |")
+        left = one.strongest.name.lower()
+        left += ", or less" if one.leaves is not None else ""
+        rows.append(f"| `{one.name}` | {' '.join(fields)} | {left} | {text} |")
     return "\n".join(rows)
 
 
@@ -39,7 +43,7 @@ def test_the_table_of_operators_is_the_codes():
     """Every operator of this version, and no other; the text is that of its parameters."""
     (table,) = re.findall(r"<!-- operators: begin -->\n(.*?)\n<!-- operators: end -->", PAGE, re.DOTALL)
     assert table == operators(), f"put this between the marks:\n{operators()}"
-    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(rules.operator_names())
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(operator_names())
 
 
 def budgeted():

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from aggregator.backoff import Backoff
 from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate import lease_renewal as keeping
-from aggregator.replicate.lease_renewal import LeaseKeeper
+from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.threads import Condition, Threads
 
 SECRET = "4111 1111 1111 1111"
@@ -99,7 +100,7 @@ def test_what_ends_the_process_by_design_ends_it_with_its_exit_code(stop, error)
 
 def test_a_vital_thread_that_never_lives_ends_the_process(stop, monkeypatch):
     """Five failures in a row, and no more: then the process says why, and ends with 1."""
-    monkeypatch.setattr("aggregator.threads._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("aggregator.threads._PAUSES", Backoff(first_s=0.002, most_s=30.0))
     threads, lives = Threads(stop), []
 
     def body(_):
@@ -169,14 +170,14 @@ class Beats:
     [(OverflowError(SECRET), OutcomeUnknown), (Panic(SECRET), OutcomeUnknown), (Fenced("taken"), Fenced)],
 )
 def test_whatever_ends_the_beating_the_lease_is_lost(stop, monkeypatch, error, kind):
-    """A keeper that died of anything lets its driver know, which ends with 6 or 1; it does not lead on unknowingly."""
+    """A renewal that died of anything lets its driver know, which ends with 6 or 1; it does not lead on unknowingly."""
     monkeypatch.setattr(keeping, "BEAT_S", 0.01)
-    keeper = LeaseKeeper(Beats([TransactionAborted("again"), error]), "me")
-    keeper.start(Threads(stop))
-    wait_for(lambda: keeper.lost is not None)
-    assert isinstance(keeper.lost, kind)
-    assert SECRET not in str(keeper.lost)
-    keeper.stop()
+    renewal = LeaseRenewal(Beats([TransactionAborted("again"), error]), "me")
+    renewal.start(Threads(stop))
+    wait_for(lambda: renewal.lost is not None)
+    assert isinstance(renewal.lost, kind)
+    assert SECRET not in str(renewal.lost)
+    renewal.stop()
 
 
 def test_a_lake_alone_does_not_end_for_a_central_that_is_away(stop):

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Hold:
     """A hold: where it began, and until when nothing is asked anew."""
 
     starts: Mapping[object, int]
@@ -111,7 +111,7 @@ class Gate:
         self._lake = lake
         self._clock = clock
         self._quarantine = Quarantine(tables, lake, name)
-        self._standing: _Standing | None = None
+        self._hold: _Hold | None = None
         self._settled = False
         validation.check(name, self._rules)
 
@@ -133,12 +133,12 @@ class Gate:
             append_commit(self._lake, replace(last, version=handle.version, commit_s=0.0))
         self._settled = True
 
-    def standing(self, spans: Sequence[Span]) -> tuple[Held, ...]:
+    def still_held(self, spans: Sequence[Span]) -> tuple[Held, ...]:
         """The hold that these spans would meet again; empty when they are to be staged and audited."""
-        standing = self._standing
-        if standing is None or self._clock() > standing.until or standing.starts != _starts(spans):
+        hold = self._hold
+        if hold is None or self._clock() > hold.until or hold.starts != _starts(spans):
             return ()
-        return standing.held
+        return hold.held
 
     def publish(
         self,
@@ -160,11 +160,11 @@ class Gate:
             RetryError: Spark or the storage does not answer.
             HoldError: the quarantine can not take the table's columns.
         """
-        self._standing = None
+        self._hold = None
         vetted = self._vet(handle, outcomes, release)
         audit = vetted.audit
         if audit and audit.verdict is Verdict.HOLD:
-            self._standing = _Standing(_starts(vetted.spans), vetted.held, self._clock() + AGAIN_S)
+            self._hold = _Hold(_starts(vetted.spans), vetted.held, self._clock() + AGAIN_S)
             nothing = CommitResult(None, {}, Settlement((), {}, ()))
             return _published(nothing, (*vetted.unfit, *vetted.held), audit, 0.0)
         begun = time.monotonic()

@@ -44,7 +44,8 @@ def _library() -> _Library:
         from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415
         from great_expectations.expectations.expectation_configuration import ExpectationConfiguration  # noqa: PLC0415
 
-        from aggregator.lake.quality import personal  # noqa: F401, PLC0415 - registers the hub's own expectation
+        # They register the hub's own expectation, and conditions in the place of the library's.
+        from aggregator.lake.quality import patterns, personal  # noqa: F401, PLC0415
 
     context = great_expectations.get_context(mode="ephemeral")
     context.enable_analytics(enable=False)

@@ -14,9 +14,10 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
 
+from aggregator.config.client import catalog_openings
 from aggregator.config.model import CatalogConfig
 from aggregator.config.secrets import SecretRef
-from aggregator.config.transport import properties
+from aggregator.config.transport import INSECURE, properties
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits
 from aggregator.lake.folder import Folder
@@ -135,6 +136,12 @@ class IcebergTables:
             key: value.resolve() if isinstance(value, SecretRef) else value
             for key, value in properties(self.catalog.options).items()
         }
+        if INSECURE not in self.catalog.options:
+            for opening in catalog_openings(options):  # an address by reference is known only here
+                raise ConfigError(
+                    f"lake.catalog.options.{opening.setting} {opening.what}",
+                    hint=f"{opening.instead}; one that is open stands in the file itself, with its reason beside it",
+                )
         if not options:
             self.folder.make()
             options = {"type": "sql", "uri": f"sqlite:///{Path(self.folder / _CATALOG_FILE)}"}

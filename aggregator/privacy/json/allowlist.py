@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from aggregator.budgets import JSON_PLACES
 from aggregator.privacy import operators
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Decision, Scope
-from aggregator.privacy.policy.rules import Drop, EncryptDeterministic, Keep, Pseudonymize, beside
+from aggregator.privacy.policy.rules import beside
 from aggregator.schema.avro import Kind
 
 # Types of JSON, as operators know them.
@@ -162,7 +164,11 @@ class AllowList:
         elif not isinstance(rule, Keep | Drop) and kind != NULL:
             leaf = LEAVES["string" if kind == NAME else kind]
             result = operators.result(rule, leaf)
-            if result is None or result.kind not in _WRITTEN or (kind == NAME and not _tells_apart(rule, result)):
+            if (
+                result is None
+                or result.kind not in _WRITTEN
+                or (kind == NAME and not operators.tells_apart(rule, result))
+            ):
                 because = f"{because}; {rule.operator} does not take {'names' if kind == NAME else kind}"
                 rule = Drop()
             else:
@@ -170,8 +176,3 @@ class AllowList:
                 call = Call(rule, leaf, result, context, beside(rule))
         shown = Decision(rule, because)
         return Fate(Row(path, kind, (), because, rule.operator, shown.privacy_class), call)
-
-
-def _tells_apart(rule: object, result: Leaf) -> bool:
-    """A constant would make all names one."""
-    return isinstance(rule, Pseudonymize | EncryptDeterministic) and result.kind is Kind.STRING

@@ -9,28 +9,51 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
-from aggregator.budgets import BATCH_JSON_BYTES
+from aggregator.budgets import BATCH_JSON_BYTES, MADE_BYTES, TIMES_MADE
 from aggregator.config.secrets import KeyRing
-from aggregator.errors import Reason
+from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
 from aggregator.privacy.column import ABSENT, Column, Counts, Looked, joined
 from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
-from aggregator.privacy.json.walk import Asking, Building, at_path
+from aggregator.privacy.json.walk import Asking, Building, TooMuch, at_path
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
+from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
-from aggregator.privacy.strip import Rejection, ReportRow
+from aggregator.privacy.strip import Meaning, Rejection, ReportRow
 from aggregator.privacy.tally import told
 
 NULL = "null"
+# Values that an operator is asked about at a time.
+_AT_ONCE = 512
+
+
+class _Work:
+    """What is done with one batch; it counts once all of it is done.
+
+    Args:
+        limit: Bytes that may be made of its values.
+
+    Attributes:
+        limit: The same.
+        room: What is left of it.
+        seen: What was met.
+        failed: Leaves without a result.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.room = limit
+        self.seen: Counter[Row] = Counter()
+        self.failed: Counter[Row] = Counter()
 
 
 class JsonValues:
@@ -39,7 +62,12 @@ class JsonValues:
     Args:
         scope: What the policy says.
         keys: Key rings by name.
+
+    Attributes:
+        met: Empty, because nothing names a schema.
     """
+
+    met: ClassVar[Mapping[str, Meaning]] = {}
 
     def __init__(self, scope: Scope, keys: Mapping[str, KeyRing]) -> None:
         self._scope = scope
@@ -66,14 +94,25 @@ class JsonValues:
 
         Raises:
             ConfigError: a key can not be read.
+            HoldError: too much would be made of all of them; of one alone it is a rejection.
         """
+        work = _Work(max(MADE_BYTES.limit, TIMES_MADE * sum(len(value or b"") for value in values)))
         cuts = list(_cuts(values))
-        if len(cuts) < 3:  # noqa: PLR2004 - one part, between two cuts
-            return self._part(values)
-        parts = [(np.arange(start, end), self._part(values[start:end])) for start, end in pairwise(cuts)]
-        return joined(len(values), parts)
+        try:
+            parts = [(np.arange(start, end), self._part(values[start:end], work)) for start, end in pairwise(cuts)]
+        except TooMuch:
+            if len(values) > 1:
+                raise HoldError(
+                    f"more than {work.limit} bytes would be made of {len(values)} records",
+                    hint="their halves are tried",
+                ) from None
+            rejected = {0: Rejection(Reason.TOO_LARGE)}
+            return Column([None], rejected, Counter(), lambda _: Counter(), self._looked({}, values))
+        self._seen.update(work.seen)
+        self._failed.update(work.failed)
+        return parts[0][1] if len(parts) == 1 else joined(len(values), parts)
 
-    def _part(self, values: Sequence[bytes | None]) -> Column:
+    def _part(self, values: Sequence[bytes | None], work: "_Work") -> Column:
         records = [(place, self._read(value)) for place, value in enumerate(values) if value is not None]
         rejected = {place: record for place, record in records if isinstance(record, Rejection)}
         good = [(place, record) for place, record in records if not isinstance(record, Rejection)]
@@ -81,21 +120,35 @@ class JsonValues:
         asking = Asking()
         for place, (record,) in good:
             asking.left(record, self._root, shown[place])
-        self._seen.update(asking.seen)
-        results = {call: self._call(call).results(raws) for call, raws in asking.wanted.items()}
+        work.seen.update(asking.seen)
+        results = {call: self._results(call, raws, work) for call, raws in asking.wanted.items()}
         counts: dict[int, Counts] = {}
         contents: list[bytes | None] = [None] * len(values)
         for place, (record,) in good:
-            building = Building(results)
+            building = Building(results, work.room)
             made = building.left(record, self._root, shown[place])
             if building.failed or building.is_merged:
-                self._failed.update(building.failed)
+                work.failed.update(building.failed)
                 rejected[place] = Rejection(Reason.OPERATOR_FAILED)
             else:
+                work.room -= building.made
                 contents[place], counts[place] = write_json(made), building.counts
         return Column(
             contents, rejected, _summed(counts, counts), lambda lost: _summed(counts, lost), self._looked(shown, values)
         )
+
+    def _results(self, call: Call, raws: Collection[Raw], work: "_Work") -> Mapping[Raw, Raw]:
+        """What an operator makes of a part's values, some at a time: each may become as long as its budget allows."""
+        distinct, asked = self._call(call), list(raws)
+        found: dict[Raw, Raw] = {}
+        size = 0
+        for start in range(0, len(asked), _AT_ONCE):
+            answers = distinct.results(asked[start : start + _AT_ONCE])
+            size += sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
+            if size > work.room:
+                raise TooMuch
+            found.update(answers)
+        return found
 
     def report(self) -> list[ReportRow]:
         """What was met so far: each place in the policy's words, by the types that its values had."""

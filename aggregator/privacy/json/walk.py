@@ -31,6 +31,10 @@ def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
     return math.nan if isinstance(value, dict | list) else value  # there, but nothing that anybody can compare
 
 
+class TooMuch(Exception):
+    """More would be made of a value than there is room for."""
+
+
 class _Walk(ABC):
     """One way through a value."""
 
@@ -109,18 +113,22 @@ class Building(_Walk):
 
     Args:
         results: What the operators made of what was collected.
+        room: Characters that may be made of it.
 
     Attributes:
         counts: What was removed and changed.
         failed: Leaves without a result; if there are any, what was built is worth nothing.
         is_merged: Whether two names became one; the same.
+        made: Characters that the operators made of it.
     """
 
-    def __init__(self, results: Mapping[Call, Mapping[Raw, Raw]]) -> None:
+    def __init__(self, results: Mapping[Call, Mapping[Raw, Raw]], room: int) -> None:
         self._results = results
+        self._room = room
         self.counts: Counts = Counter()
         self.failed: set[Row] = set()
         self.is_merged = False
+        self.made = 0
 
     def met(self, fate: Fate) -> None:
         """Count what leaves."""
@@ -135,6 +143,9 @@ class Building(_Walk):
             self.failed.add(fate.row)
             return None
         self.counts[fate.row.path or ".", fate.row.operator] += 1
+        self.made += len(value) if isinstance(value, str) else 0
+        if self.made > self._room:
+            raise TooMuch
         return value
 
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:

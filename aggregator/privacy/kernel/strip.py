@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.budgets import MADE_BYTES
+from aggregator.budgets import MADE_BYTES, TIMES_MADE
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
@@ -25,14 +25,12 @@ from aggregator.privacy.kernel.side_inputs import records_of
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
 from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.programs import Maker
-from aggregator.privacy.schema_ids import Pile
+from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met, visits
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
-# So much larger may any batch become: as tokens of short identifiers do.
-_TIMES = 4
 _REASONS = {
     UNDECODABLE: Reason.UNDECODABLE,
     TOO_DEEP: Reason.TOO_DEEP,
@@ -63,7 +61,7 @@ class KernelProgram:
         self._header = None if central_id is None else np.frombuffer(frame(central_id, b""), np.uint8)
         self._workspace = workspace
 
-    def strip(self, pile: Pile, members: Integers) -> Column:
+    def strip(self, batch: FramedValues, members: Integers) -> Column:
         """Strip framed values of the plan's schema: nearly always at once, and in parts where they are very many.
 
         Raises:
@@ -71,26 +69,26 @@ class KernelProgram:
         """
         before = self._met.copy(), self._records, self._failed.copy()
         try:
-            return self._stripped(pile, members)
+            return self._stripped(batch, members)
         except HoldError:
             self._met, self._records, self._failed = before
             raise
 
-    def _stripped(self, pile: Pile, members: Integers) -> Column:
-        starts, ends = pile.starts[members] + HEADER_BYTES, pile.ends[members]
-        first, taken = self._part(pile, starts, ends)
+    def _stripped(self, batch: FramedValues, members: Integers) -> Column:
+        starts, ends = batch.starts[members] + HEADER_BYTES, batch.ends[members]
+        first, taken = self._part(batch, starts, ends)
         if taken == len(members):
             return first
         parts, at = [(np.arange(taken), first)], taken
         while at < len(members):
-            part, taken = self._part(pile, starts[at:], ends[at:])
+            part, taken = self._part(batch, starts[at:], ends[at:])
             parts.append((np.arange(at, at + taken), part))
             at += taken
         return joined(len(members), parts)
 
-    def _part(self, pile: Pile, starts: Integers, ends: Integers) -> tuple[Column, int]:
+    def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
         """As many of the first records as their budget allows, and how many those are."""
-        data = pile.data
+        data = batch.data
         constants = self._calls.constants()
         broken = self._calls.broken(constants)
         scanned = self._workspace.scan(self._code, data, starts, ends, broken)
@@ -110,7 +108,7 @@ class KernelProgram:
         records = records_of(scanned.spans_to, failed)
         lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
-        written = self._written(pile, scanned, results)
+        written = self._written(batch, scanned, results)
         if written is None:
             return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
         column = Column(written, self._rejected(scanned), counts, counts_of)
@@ -140,7 +138,7 @@ class KernelProgram:
             for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
-    def _written(self, pile: Pile, scanned: Scanned, results: Results) -> BytesColumn | None:
+    def _written(self, batch: FramedValues, scanned: Scanned, results: Results) -> BytesColumn | None:
         """What is left of the records; None where that of a single one is too much.
 
         Raises:
@@ -151,13 +149,13 @@ class KernelProgram:
             return BytesColumn.empty(len(verdicts))
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
-        pile.made += size
-        if pile.made > max(MADE_BYTES.limit, _TIMES * len(pile.data)):
-            if len(pile) == 1:
+        batch.made += size
+        if batch.made > max(MADE_BYTES.limit, TIMES_MADE * len(batch.data)):
+            if len(batch) == 1:
                 return None
-            raise HoldError(f"{pile.made} bytes would be made of {len(pile)} records", hint="their halves are tried")
+            raise HoldError(f"{batch.made} bytes would be made of {len(batch)} records", hint="their halves are tried")
         out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
-        assemble(pile.data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
+        assemble(batch.data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
         is_bad = verdicts != GOOD
         return BytesColumn(out, ends, is_bad if is_bad.any() else None)
 

@@ -1,125 +1,71 @@
-"""What operators do to values: one module per family, all over lists of distinct values of one leaf.
+"""What operators do to values: one module for each, with its parameters, its code and its descriptor.
 
 Invariant: an operator's result type is known before any value is seen. An operator that does not take a leaf's type
 has no result, and the leaf is dropped instead: the more restrictive answer. `keep` and `drop` need no code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from functools import partial
-from typing import Any
 
-from aggregator.config.secrets import KeyRing
-from aggregator.privacy.operators import (
-    age,
-    bucket,
-    custom,
-    date_shift,
-    date_truncate,
-    encrypt,
-    envelope,
-    geo,
-    mask,
-    mask_addresses,
-    mask_numbers,
-    nullify,
-    pseudonymize,
-    redact,
-    rewriting,
-    rounding,
-    scrub_text,
-    text,
-)
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy import rules
-from aggregator.privacy.policy.rules import AnyRule
+from aggregator.privacy.operators.descriptor import Keys, Operator, RawOperator
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.operators.registry import DESCRIPTORS, descriptor
+from aggregator.privacy.plan.leaf import Leaf
+from aggregator.privacy.tokens import Tokenizer
+from aggregator.schema.avro import Kind
 
-# Over values, or over pairs where the rule looks at another field of the record.
-Operator = Callable[[Sequence[Any]], list[Value | None]]
-# The same with texts as UTF-8 in its answers.
-RawOperator = Callable[[Sequence[Any]], list[bytes]]
-# What happens to one text, by the rule's type; None: it is not what the operator is for.
-_TEXTS: Mapping[type[Any], Callable[[Any, str], str | None]] = {
-    rules.Mask: mask.masked,
-    rules.MaskCard: mask_numbers.masked_card,
-    rules.MaskEmail: mask_addresses.masked_email,
-    rules.MaskIp: mask_addresses.masked_ip,
-    rules.MaskPhone: mask_numbers.masked_phone,
-    rules.MaskPostcode: mask_numbers.masked_postcode,
-    rules.MaskUrl: mask_addresses.masked_url,
-    rules.ScrubText: scrub_text.scrubbed,
-}
-# Where a whole number can be what the operator is for.
-_ALSO_NUMBERS = rules.Mask | rules.MaskCard | rules.MaskPhone | rules.MaskPostcode | rules.Lookup
+# Names of the operators that make the same of every value, that record keys take, and whose keys wear out.
+CONSTANTS = tuple(one.name for one in DESCRIPTORS if one.is_constant)
+OF_KEYS = tuple(one.name for one in DESCRIPTORS if one.tokenizer is not None)
+WEARING = frozenset(one.name for one in DESCRIPTORS if one.wears_key)
 
 
-def result(rule: AnyRule, leaf: Leaf) -> Leaf | None:  # noqa: PLR0911 - one for each family
+def result(rule: Parameters, leaf: Leaf) -> Leaf | None:
     """The type that an operator makes of a leaf's; None when it does not take it."""
-    match rule:
-        case rules.Nullify():
-            return nullify.result(leaf)
-        case rules.Redact():
-            return redact.result(leaf)
-        case rules.Pseudonymize():
-            return pseudonymize.result(rule, leaf)
-        case rules.Encrypt() | rules.EncryptDeterministic():
-            return encrypt.result(leaf)
-        case rules.DateShift():
-            return date_shift.result(leaf)
-        case rules.Custom():
-            return custom.result(rule, leaf)
-        case rules.Drop() | rules.Keep():
-            return None
-        case rules.Bucket() | rules.Round() | rules.Truncate() | rules.DateTruncate() | rules.Age() | rules.Geo():
-            return _coarser_result(rule, leaf)
-    return text.result(leaf) if isinstance(rule, _ALSO_NUMBERS) else text.word_result(leaf)
+    return descriptor(rule).result(rule, leaf)
 
 
-def _coarser_result(
-    rule: rules.Bucket | rules.Round | rules.Truncate | rules.DateTruncate | rules.Age | rules.Geo, leaf: Leaf
-) -> Leaf | None:
-    match rule:
-        case rules.Bucket():
-            return bucket.result(leaf)
-        case rules.Round():
-            return rounding.rounded_result(rule.digits, leaf)
-        case rules.Truncate():
-            return rounding.truncated_result(leaf)
-        case rules.DateTruncate():
-            return date_truncate.result(rule, leaf)
-        case rules.Age():
-            return age.result(leaf)
-        case rules.Geo():
-            return geo.result(rule, leaf)
-
-
-def reads_value(rule: AnyRule) -> bool:
+def reads_value(rule: Parameters) -> bool:
     """Whether the result depends on the value; a constant's value is not even decoded."""
-    return not isinstance(rule, rules.Nullify | rules.Redact | rules.Drop | rules.Keep)
+    known = descriptor(rule)
+    return known.build is not None and not known.is_constant
 
 
-def reads_bytes(rule: AnyRule, leaf: Leaf) -> bool:
+def reads_bytes(rule: Parameters, leaf: Leaf) -> bool:
     """Whether the operator makes the same of a text's UTF-8 as of the text."""
-    return isinstance(rule, rules.Pseudonymize) and pseudonymize.reads_bytes(rule, leaf)
+    return descriptor(rule).reads_bytes(rule, leaf)
 
 
-def remembers(rule: AnyRule) -> bool:
-    """Whether a result may serve again in a later batch; free text hardly ever does, and takes much room."""
-    return not isinstance(rule, rules.Encrypt | rules.ScrubText)
+def remembers(rule: Parameters) -> bool:
+    """Whether a result may serve again in a later batch."""
+    return descriptor(rule).is_remembered
 
 
-def context(rule: AnyRule, topic: str, path: str, today: date) -> str:
+def tells_apart(rule: Parameters, made: Leaf) -> bool:
+    """Whether names can take the operator, which makes this type of them: they stay text, and no two become one."""
+    return descriptor(rule).tells_apart and made.kind is Kind.STRING
+
+
+def tokenizer(rule: Parameters, keys: Keys) -> Tokenizer | None:
+    """What makes tokens of whole record keys; None where the operator makes none.
+
+    Raises:
+        ConfigError: as `build`.
+    """
+    made = descriptor(rule).tokenizer
+    return None if made is None else made(rule, keys)
+
+
+def key_bytes(rule: Parameters) -> int | None:
+    """Length of the rule's key, where the operator takes exactly one."""
+    return descriptor(rule).key_bytes
+
+
+def context(rule: Parameters, topic: str, path: str, today: date) -> str:
     """What else the results depend on: the place of an encrypted value, the day of an age."""
-    match rule:
-        case rules.Encrypt() | rules.EncryptDeterministic():
-            return envelope.aad(topic, path).hex()
-        case rules.Age():
-            return today.isoformat()
-        case _:
-            return ""
+    return descriptor(rule).context(rule, topic, path, today)
 
 
-def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing], around: str = "") -> Operator:  # noqa: PLR0911 - one for each family
+def build(rule: Parameters, leaf: Leaf, keys: Keys, around: str = "") -> Operator:
     """The operator as a function of distinct values.
 
     Args:
@@ -132,65 +78,16 @@ def build(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing], around: str = 
         ConfigError: a key is missing or can not be read, or a custom operator can not be loaded.
         ValueError: the rule has no code; the plan never asks for it.
     """
-    match rule:
-        case rules.Nullify():
-            return nullify.build()
-        case rules.Redact():
-            return redact.build(rule, leaf)
-        case rules.Pseudonymize() | rules.DateShift() | rules.Encrypt() | rules.EncryptDeterministic():
-            return _keyed(rule, leaf, keys, around)
-        case rules.Custom():
-            return custom.build(rule, leaf)
-        case rules.RegexReplace():
-            return rewriting.build_regex(rule)
-        case rules.Lookup():
-            return rewriting.build_lookup(rule)
-        case rules.Bucket() | rules.Round() | rules.Truncate() | rules.DateTruncate() | rules.Age() | rules.Geo():
-            return _coarser(rule, leaf, around)
-    if type(rule) not in _TEXTS:
+    made = descriptor(rule).build
+    if made is None:
         raise ValueError(f"{rule.operator} is no operator over values")
-    return text.over(partial(_TEXTS[type(rule)], rule))
+    return made(rule, leaf, keys, around)
 
 
-def _keyed(
-    rule: rules.Pseudonymize | rules.DateShift | rules.Encrypt | rules.EncryptDeterministic,
-    leaf: Leaf,
-    keys: Mapping[str, KeyRing],
-    around: str,
-) -> Operator:
-    match rule:
-        case rules.Pseudonymize():
-            return pseudonymize.build(rule, leaf, keys)
-        case rules.DateShift():
-            return date_shift.build(rule, leaf, keys)
-        case rules.Encrypt() | rules.EncryptDeterministic():
-            return encrypt.build(rule, leaf, keys, bytes.fromhex(around))
-
-
-def _coarser(
-    rule: rules.Bucket | rules.Round | rules.Truncate | rules.DateTruncate | rules.Age | rules.Geo,
-    leaf: Leaf,
-    around: str,
-) -> Operator:
-    match rule:
-        case rules.Bucket():
-            return bucket.build(rule, leaf)
-        case rules.Round():
-            return rounding.build_rounded(rule.digits, leaf)
-        case rules.Truncate():
-            return rounding.build_truncated(rule)
-        case rules.DateTruncate():
-            return date_truncate.build(rule, leaf)
-        case rules.Age():
-            return age.build(rule, leaf, date.fromisoformat(around))
-        case rules.Geo():
-            return geo.build(rule, leaf)
-
-
-def build_raw(rule: AnyRule, leaf: Leaf, keys: Mapping[str, KeyRing]) -> RawOperator | None:
+def build_raw(rule: Parameters, leaf: Leaf, keys: Keys) -> RawOperator | None:
     """The operator once more, with answers that need no encoding; None where there is no such form.
 
     Raises:
         ConfigError: as `build`.
     """
-    return pseudonymize.build_raw(rule, leaf, keys) if isinstance(rule, rules.Pseudonymize) else None
+    return descriptor(rule).build_raw(rule, leaf, keys)

@@ -4,19 +4,29 @@ Invariant: not steady: the same birth date gives another age next year, so that 
 not take it. Text in, text out; what is no ISO date is redacted. Born on 29 February: a year older on 1 March.
 """
 
-from collections.abc import Callable, Sequence
 from datetime import date
+from typing import Annotated, Literal
 
-from aggregator.privacy.operators import text
+from pydantic import Field
+
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, civil_of
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.rules import Age
+from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.operators.text import over
+from aggregator.privacy.plan.leaf import Leaf
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")
 
 
-def result(leaf: Leaf) -> Leaf | None:
+class Age(Parameters):
+    """A birth date becomes full years on the day of stripping (UTC), at most `cap`."""
+
+    operator: Literal["age"] = "age"
+    cap: Annotated[int, Field(ge=1, le=150)] = 90
+
+
+def result(_rule: Age, leaf: Leaf) -> Leaf | None:
     """A whole number for dates and timestamps, text for text."""
     if leaf.kind is Kind.STRING and leaf.logical is None:
         return leaf
@@ -24,10 +34,11 @@ def result(leaf: Leaf) -> Leaf | None:
     return Leaf(Kind.INT) if name == "date" or "timestamp-" in name else None
 
 
-def build(rule: Age, leaf: Leaf, today: date) -> Callable[[Sequence[Value]], list[Value | None]]:
-    """The age of everything."""
+def build(rule: Age, leaf: Leaf, _keys: Keys, context: str) -> Operator:
+    """The age of everything, on the day that is its context."""
+    today = date.fromisoformat(context)
     if leaf.kind is Kind.STRING:
-        return text.over(lambda born: _of_text(rule, today, born))
+        return over(lambda born: _of_text(rule, today, born))
     name = leaf.logical.name if leaf.logical is not None else ""
     ticks = 1 if name == "date" else DAY_SECONDS * TICKS[name.rpartition("-")[2]]
     return lambda values: [_years(rule, today, civil_of(int(value) // ticks)) for value in values]
@@ -48,3 +59,14 @@ def _years(rule: Age, today: date, born: tuple[int, int, int]) -> int:
     year, *birthday = born
     years = today.year - year - ([today.month, today.day] < birthday)
     return max(0, min(years, rule.cap))
+
+
+AGE = Descriptor(
+    parameters=Age,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    result=result,
+    build=build,
+    context=lambda _rule, _topic, _path, today: today.isoformat(),
+    is_coarser=lambda rule, other: rule.cap <= other.cap,
+    is_steady=False,
+)

@@ -10,20 +10,54 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
 
 from aggregator.privacy.operators import number
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.rules import Bucket
 from aggregator.schema.avro import Kind
 
+Bound = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
+SMALLEST_SIZE = 1e-9
+# A whole number alone in its interval is told by it.
+_NARROW = 1
 
-def result(leaf: Leaf) -> Leaf | None:
+
+class Bucket(Justified):
+    """A number becomes the text of its interval: of one `size`, or between the bounds in `ranges`."""
+
+    operator: Literal["bucket"] = "bucket"
+    size: Annotated[Bound, Field(ge=SMALLEST_SIZE)] | None = None
+    ranges: Annotated[tuple[Bound, ...], Field(min_length=1, max_length=1000)] | None = None
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> Self:
+        """Intervals are told in one way, and bounds grow."""
+        if (self.size is None) is (self.ranges is None):
+            raise ValueError("bucket has either `size` or `ranges`")
+        if any(low >= high for low, high in pairwise(self.ranges or ())):
+            raise ValueError("`ranges` are bounds in ascending order")
+        return self
+
+
+def leaves(rule: Bucket) -> PrivacyClass:
+    """A fixed number of ranges bounds what is left of any type; of one size there are as many as there are numbers."""
+    widths = [rule.size] if rule.size is not None else [high - low for low, high in pairwise(rule.ranges or ())]
+    if min(widths, default=_NARROW + 1) <= _NARROW:
+        return PrivacyClass.CLEAR
+    return PrivacyClass.PSEUDONYMOUS if rule.size is not None else PrivacyClass.IRREVERSIBLE
+
+
+def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:
     """Text."""
     return Leaf(Kind.STRING) if number.is_number(leaf) else None
 
 
-def build(rule: Bucket, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Bucket, leaf: Leaf, *_: object) -> Operator:
     """The interval of everything."""
     label = _of_size(rule.size) if rule.size is not None else _of_ranges(rule.ranges or ())
 
@@ -73,3 +107,6 @@ def _shown(exact: Fraction, places: int) -> str:
     whole, part = divmod(abs(scaled), 10**places)
     decimals = f"{part:0{places}d}".rstrip("0") if places else ""
     return f"{'-' if scaled < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
+
+
+BUCKET = Descriptor(parameters=Bucket, strongest=PrivacyClass.IRREVERSIBLE, leaves=leaves, result=result, build=build)

@@ -9,13 +9,20 @@ Invariant: an answer of another type than the declared one, or none, fails its r
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators import number
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.rules import Custom
+from aggregator.privacy.policy.model import Name
 from aggregator.schema.avro import Kind
+
+OutputType = Literal["boolean", "int", "long", "float", "double", "string", "bytes"]
+Scalar = bool | int | float | Annotated[str, StringConstraints(max_length=1000)]
 
 GROUP = "aggregator.operators"
 _TYPES: Mapping[str, type] = {
@@ -29,12 +36,29 @@ _TYPES: Mapping[str, type] = {
 }
 
 
+def _pairs(value: Any) -> Any:
+    return tuple(sorted(value.items(), key=lambda pair: str(pair[0]))) if isinstance(value, dict) else value
+
+
+class Custom(Justified):
+    """A function from the entry points of group `aggregator.operators`, by name, with the type that it answers."""
+
+    operator: Literal["custom"] = "custom"
+    name: Name
+    type: OutputType
+    parameters: Annotated[
+        tuple[tuple[Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*$")], Scalar], ...],
+        BeforeValidator(_pairs),
+        Field(max_length=100),
+    ] = ()
+
+
 def result(rule: Custom, leaf: Leaf) -> Leaf | None:
     """The declared type; a boolean has two values, for which nobody needs foreign code."""
     return None if leaf.kind is Kind.BOOLEAN else Leaf(Kind(rule.type))
 
 
-def build(rule: Custom, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Custom, leaf: Leaf, *_: object) -> Operator:
     """The function, with its answers checked.
 
     Raises:
@@ -86,3 +110,6 @@ def _checked(made: Leaf, answer: Any) -> Value:
         return number.packed(made, value)
     checked: Value = value
     return checked
+
+
+CUSTOM = Descriptor(parameters=Custom, strongest=PrivacyClass.CLEAR, result=result, build=build, is_tried=False)

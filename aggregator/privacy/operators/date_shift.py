@@ -10,25 +10,56 @@ without the entity gets the type's constant, as `redact` makes it, and so does a
 its type's range fails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 from cryptography.hazmat.primitives import hashes, hmac
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from aggregator.config.secrets import KeyRing
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
-from aggregator.privacy.operators import redact
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
+from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.operators.redact import REDACTED, Redact, constant
 from aggregator.privacy.plan.leaf import Leaf, Paired, Value
-from aggregator.privacy.policy.rules import DateShift, Redact
-from aggregator.privacy.tokens import canonical
+from aggregator.privacy.policy.model import FieldPath, Name
+from aggregator.privacy.tokens import Normalize, canonical
 from aggregator.schema.avro import Kind
 
 _ISO = len("1984-05-06")
+# Fewer could be undone by trying.
+LEAST_SHIFTS = 2
 
 
-def result(leaf: Leaf) -> Leaf | None:
+def _bounds(value: Any) -> Any:
+    """One number stands for both directions."""
+    number = str(value).removeprefix("+")
+    return (-int(number), int(number)) if number.isascii() and number.isdecimal() else value
+
+
+def _ordered(value: tuple[int, int]) -> tuple[int, int]:
+    low, high = value
+    if high - low < LEAST_SHIFTS:
+        raise ValueError("`days` is a number, or a smaller and a larger one; with room for several shifts")
+    return value
+
+
+Days = Annotated[int, Field(ge=-100_000, le=100_000)]
+
+
+class DateShift(Parameters):
+    """A date moves by whole days, as many for all of one `entity`, a field of the same record; its time of day goes."""
+
+    operator: Literal["date_shift"] = "date_shift"
+    entity: FieldPath
+    days: Annotated[tuple[Days, Days], AfterValidator(_ordered), BeforeValidator(_bounds)]
+    key: Name
+    normalize: Normalize = "none"
+
+
+def result(_rule: DateShift, leaf: Leaf) -> Leaf | None:
     """The same type, for dates, timestamps and text."""
     if leaf.kind is Kind.STRING and leaf.logical is None:
         return leaf
@@ -36,24 +67,24 @@ def result(leaf: Leaf) -> Leaf | None:
     return leaf if name == "date" or "timestamp-" in name else None
 
 
-def build(rule: DateShift, leaf: Leaf, keys: Mapping[str, KeyRing]) -> Callable[[Sequence[Paired]], list[Value | None]]:
+def build(rule: DateShift, leaf: Leaf, keys: Keys, *_: object) -> Operator:
     """Dates, each moved by the shift of the entity beside it.
 
     Raises:
         ConfigError: the key is not configured, or its reference can not be read.
     """
     keyed = _keyed(rule.key, keys)
-    constant = redact.constant(Redact(), leaf)
+    without = constant(Redact(), leaf)
     moved = _mover(leaf)
 
     def shifted(pairs: Sequence[Paired]) -> list[Value | None]:
         shifts = {entity: _shift(rule, keyed, entity) for _, entity in pairs if entity is not None}
-        return [constant if entity is None else moved(value, shifts[entity]) for value, entity in pairs]
+        return [without if entity is None else moved(value, shifts[entity]) for value, entity in pairs]
 
     return shifted
 
 
-def _keyed(name: str, keys: Mapping[str, KeyRing]) -> hmac.HMAC:
+def _keyed(name: str, keys: Keys) -> hmac.HMAC:
     ring = keys.get(name)
     if ring is None:
         raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
@@ -87,7 +118,17 @@ def _text_moved(text: str, days: int) -> str:
             datetime.fromisoformat(text)
         before = date.fromisoformat(day)
     except ValueError:
-        return redact.REDACTED
+        return REDACTED
     if len(day) < _ISO or (rest and rest[0] not in "T "):
-        return redact.REDACTED
+        return REDACTED
     return (before + timedelta(days)).isoformat()
+
+
+DATE_SHIFT = Descriptor(
+    parameters=DateShift,
+    strongest=PrivacyClass.PSEUDONYMOUS,
+    result=result,
+    build=build,
+    beside=lambda rule: rule.entity,
+    is_tried=False,
+)

@@ -4,18 +4,54 @@ Invariant: the type stays, and what was truncated once stays as it is. Timestamp
 rule's zone; local timestamps have no zone and take none. A timestamp that the zone's clock can not show fails.
 """
 
-from collections.abc import Callable, Sequence
+import zoneinfo
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
+from pydantic import AfterValidator
+
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS, first_day
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.rules import DateTruncate
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.plan.leaf import Leaf
+
+Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
+# Every later unit is made of whole earlier ones; weeks do not fill months.
+_UNITS = ("minute", "hour", "day", "month", "quarter", "year")
 
 _WITHIN_DAY = {"hour": 3_600, "minute": 60}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ORDINAL = _EPOCH.toordinal()
+
+
+def _zone(value: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(value)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("`tz` is no time zone of the IANA database, like Europe/Berlin") from None
+    return value
+
+
+class DateTruncate(Justified):
+    """A date or timestamp becomes the beginning of its unit; weeks begin on Monday, timestamps count in `tz`."""
+
+    operator: Literal["date_truncate"] = "date_truncate"
+    unit: Unit
+    tz: Annotated[str, AfterValidator(_zone)] = "UTC"
+
+
+def leaves(rule: DateTruncate) -> PrivacyClass:
+    """A day tells a birth date."""
+    return clear_if(rule.unit == "day" or rule.unit in _WITHIN_DAY)
+
+
+def is_coarser(rule: DateTruncate, other: DateTruncate) -> bool:
+    """A unit that is made of whole other ones, at the same clock."""
+    if rule.tz != other.tz or "week" in (rule.unit, other.unit):
+        return False
+    return _UNITS.index(rule.unit) >= _UNITS.index(other.unit)
 
 
 def result(rule: DateTruncate, leaf: Leaf) -> Leaf | None:
@@ -26,7 +62,7 @@ def result(rule: DateTruncate, leaf: Leaf) -> Leaf | None:
     return leaf if "timestamp-" in name else None
 
 
-def build(rule: DateTruncate, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: DateTruncate, leaf: Leaf, *_: object) -> Operator:
     """The beginning of everything."""
     name = leaf.logical.name if leaf.logical is not None else ""
     if name == "date":
@@ -51,3 +87,13 @@ def _zoned(unit: str, zone: ZoneInfo, seconds: int) -> int:
         first = first_day(local.toordinal() - _ORDINAL, unit)
         cut = datetime.combine(_EPOCH.date() + timedelta(days=first), time(), zone)
     return (cut.astimezone(UTC) - _EPOCH) // timedelta(seconds=1)
+
+
+DATE_TRUNCATE = Descriptor(
+    parameters=DateTruncate,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=result,
+    build=build,
+    is_coarser=is_coarser,
+)

@@ -1,79 +1,51 @@
-"""`encrypt` and `encrypt_deterministic`: a value in an envelope that the key's owner can open.
+"""`encrypt`: a value in an envelope that the key's owner can open, another one in every batch.
 
-Invariant: an envelope belongs to one topic and path. Deterministic: equal values of one place have equal envelopes.
-Not deterministic: another envelope in every batch; within one batch equal values of one place share theirs. Text and
-whole numbers (as decimal text) become base64url text, bytes and floating point numbers (as on the wire) become bytes.
+Invariant: an envelope belongs to one topic and path. Within one batch equal values of one place share theirs.
 """
 
-import base64
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from typing import Literal
 
-from aggregator.config.secrets import KeyRing
-from aggregator.config.subkeys import Purpose, subkey
-from aggregator.errors import ConfigError
-from aggregator.privacy.operators import envelope
-from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.rules import Encrypt, EncryptDeterministic
-from aggregator.privacy.tokens import canonical
-from aggregator.schema.avro import Kind
-
-_AS_TEXT = INTEGERS | {Kind.STRING, Kind.ENUM}
-_AS_BYTES = frozenset((Kind.BYTES, Kind.FIXED, Kind.FLOAT, Kind.DOUBLE))
+from aggregator.config.subkeys import Purpose
+from aggregator.privacy.operators import envelope, sealing
+from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.plan.leaf import Leaf
 
 
-def result(leaf: Leaf) -> Leaf | None:
-    """Text or bytes; a boolean has two values and no secret to keep."""
-    if leaf.kind in _AS_TEXT:
-        return Leaf(Kind.STRING)
-    return Leaf(Kind.BYTES) if leaf.kind in _AS_BYTES else None
+class Encrypt(sealing.Sealing):
+    """The value becomes an AES-256-GCM envelope, another one in every batch; a key of 32 bytes."""
+
+    operator: Literal["encrypt"] = "encrypt"
 
 
-def build(
-    rule: Encrypt | EncryptDeterministic,
-    leaf: Leaf,
-    keys: Mapping[str, KeyRing],
-    place: bytes,
-    nonces: Callable[[int], bytes] = os.urandom,
-) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[[int], bytes] = os.urandom) -> Operator:
     """Envelopes for values of one place.
 
     Args:
         rule: Names the key.
         leaf: Type of the values.
         keys: Key rings by name.
-        place: From `envelope.aad`.
+        context: From `sealing.context`.
         nonces: Makes so many random bytes.
 
     Raises:
         ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
     """
-    seal = _sealer(rule, keys, place, nonces)
-    is_text = leaf.kind in _AS_TEXT
-
-    def sealed(values: Sequence[Value]) -> list[Value | None]:
-        made = (seal(canonical(value)) for value in values)
-        return [base64.urlsafe_b64encode(item).rstrip(b"=").decode() if is_text else item for item in made]
-
-    return sealed
+    place = bytes.fromhex(context)
+    head, key = sealing.head_and_key(rule, keys, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)
+    return sealing.sealed(leaf, lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES)))
 
 
-def _sealer(
-    rule: Encrypt | EncryptDeterministic, keys: Mapping[str, KeyRing], place: bytes, nonces: Callable[[int], bytes]
-) -> Callable[[bytes], bytes]:
-    ring = keys.get(rule.key)
-    if ring is None:
-        raise ConfigError(f"key {rule.key} is not configured", hint=f"add `{rule.key}:` under `keys:`")
-    key = ring.material(rule.key)
-    is_siv = isinstance(rule, EncryptDeterministic)
-    wanted = envelope.SIV_KEY_BYTES if is_siv else envelope.GCM_KEY_BYTES
-    if len(key) != wanted:
-        raise ConfigError(
-            f"key {rule.key} has {len(key)} bytes; {rule.operator} takes exactly {wanted}",
-            hint=f"openssl rand -base64 {wanted}",
-        )
-    head = envelope.head(envelope.SIV if is_siv else envelope.GCM, ring.current, rule.key)
-    key = subkey(key, Purpose.SIV if is_siv else Purpose.GCM)
-    if is_siv:
-        return lambda plain: head + envelope.seal_siv(key, plain, place)
-    return lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES))
+ENCRYPT = Descriptor(
+    parameters=Encrypt,
+    strongest=PrivacyClass.REVERSIBLE,
+    result=sealing.result,
+    build=build,
+    context=sealing.context,
+    is_steady=False,
+    is_remembered=False,
+    is_tried=False,
+    key_bytes=envelope.GCM_KEY_BYTES,
+    wears_key=True,
+)

@@ -4,30 +4,61 @@ Invariant: a number keeps its type; a text that is no `lat,lon` within the globe
 become a geohash and is not taken.
 """
 
-from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, Self
 
-from aggregator.privacy.operators import rounding, text
-from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy.rules import Geo
+from pydantic import Field, model_validator
+
+from aggregator.privacy.operators import number
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass, clear_if
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.text import over
+from aggregator.privacy.plan.leaf import Leaf
 from aggregator.schema.avro import Kind
 
 _ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"
 _BITS = 5
 _HIGHEST_LATITUDE, _HIGHEST_LONGITUDE = 90.0, 180.0
+# A kilometre, and a place of one kilometre by a half.
+_DECIMALS, _GEOHASH = 2, 6
+
+
+class Geo(Justified):
+    """A coordinate keeps so many `decimals`; a text `lat,lon` does, or becomes a geohash of that length."""
+
+    operator: Literal["geo"] = "geo"
+    decimals: Annotated[int, Field(ge=0, le=6)] | None = None
+    geohash: Annotated[int, Field(ge=1, le=9)] | None = None
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> Self:
+        """A place is made coarser in one way."""
+        if (self.decimals is None) is (self.geohash is None):
+            raise ValueError("geo has either `decimals` or `geohash`")
+        return self
+
+
+def leaves(rule: Geo) -> PrivacyClass:
+    """A finer place is that of one house."""
+    return clear_if((rule.decimals or 0) > _DECIMALS or (rule.geohash or 0) > _GEOHASH)
+
+
+def is_coarser(rule: Geo, other: Geo) -> bool:
+    """A geohash begins with its coarser ones; rounding twice is not rounding once."""
+    return rule.geohash is not None and other.geohash is not None and rule.geohash <= other.geohash
 
 
 def result(rule: Geo, leaf: Leaf) -> Leaf | None:
     """Text for text, the same type for numbers."""
     if leaf.kind is Kind.STRING and leaf.logical is None:
         return leaf
-    return None if rule.decimals is None else rounding.rounded_result(rule.decimals, leaf)
+    return None if rule.decimals is None else number.rounded_type(leaf, rule.decimals)
 
 
-def build(rule: Geo, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Geo, leaf: Leaf, *_: object) -> Operator:
     """Everything, made coarser."""
     if leaf.kind is not Kind.STRING:
-        return rounding.build_rounded(rule.decimals or 0, leaf)
-    return text.over(lambda value: _coarse(rule, value))
+        return number.rounding(leaf, rule.decimals or 0)
+    return over(lambda value: _coarse(rule, value))
 
 
 def _coarse(rule: Geo, value: str) -> str | None:
@@ -49,11 +80,21 @@ def _coarse(rule: Geo, value: str) -> str | None:
 def geohash(latitude: float, longitude: float, length: int) -> str:
     """Halve the globe by turns, longitude first; five halvings are one sign."""
     ranges = [[-_HIGHEST_LONGITUDE, _HIGHEST_LONGITUDE], [-_HIGHEST_LATITUDE, _HIGHEST_LATITUDE]]
-    number = 0
+    code = 0
     for bit in range(length * _BITS):
         bounds, part = ranges[bit % 2], (longitude, latitude)[bit % 2]
         middle = sum(bounds) / 2
         is_upper = part >= middle
         bounds[0 if is_upper else 1] = middle
-        number = number << 1 | is_upper
-    return "".join(_ALPHABET[number >> _BITS * place & 31] for place in reversed(range(length)))
+        code = code << 1 | is_upper
+    return "".join(_ALPHABET[code >> _BITS * place & 31] for place in reversed(range(length)))
+
+
+GEO = Descriptor(
+    parameters=Geo,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=result,
+    build=build,
+    is_coarser=is_coarser,
+)

@@ -4,8 +4,33 @@ Invariant: if what is kept would cover all, nothing is kept. The number of graph
 nothing more.
 """
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
 from aggregator.privacy.graphemes import grapheme_starts
-from aggregator.privacy.policy.rules import Mask
+from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass, clear_if
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.signs import Sign
+from aggregator.privacy.operators.text import each, text_type
+
+Count = Annotated[int, Field(ge=0, le=1000)]
+# More graphemes than these tell a short value: of a name of five, four.
+_SHOWN_GRAPHEMES = 4
+
+
+class Mask(Justified):
+    """All graphemes become `char` but the first and the last few; if those would be all, none is left."""
+
+    operator: Literal["mask"] = "mask"
+    char: Sign = "*"
+    keep_first: Count = 0
+    keep_last: Count = 0
+
+
+def leaves(rule: Mask) -> PrivacyClass:
+    """Of a short value, many graphemes tell it."""
+    return clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)
 
 
 def masked(rule: Mask, text: str) -> str:
@@ -16,3 +41,12 @@ def masked(rule: Mask, text: str) -> str:
         return rule.char * len(starts)
     behind = text[starts[-rule.keep_last] :] if rule.keep_last else ""
     return text[: starts[rule.keep_first]] + rule.char * hidden + behind
+
+
+MASK = Descriptor(
+    parameters=Mask,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=text_type,
+    build=each(masked),
+)

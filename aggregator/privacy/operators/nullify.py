@@ -1,16 +1,29 @@
 """`nullify`: null; the type becomes `["null", T]`. An enum's symbols leave with the values."""
 
-from collections.abc import Callable, Sequence
+from typing import Literal
 
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import closed_symbols
-from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.plan.leaf import Leaf
 
 
-def result(leaf: Leaf) -> Leaf:
+class Nullify(Parameters):
+    """The value becomes null, the type `["null", T]`."""
+
+    operator: Literal["nullify"] = "nullify"
+
+
+def result(_rule: Nullify, leaf: Leaf) -> Leaf:
     """The nullable type."""
     return closed_symbols(leaf)._replace(nullable=True)
 
 
-def build() -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(*_: object) -> Operator:
     """Null for everything."""
     return lambda values: [None] * len(values)
+
+
+NULLIFY = Descriptor(
+    parameters=Nullify, strongest=PrivacyClass.IRREVERSIBLE, result=result, build=build, is_constant=True
+)

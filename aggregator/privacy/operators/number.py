@@ -6,6 +6,7 @@ A NaN has room for data in its unused bits and becomes the one plain NaN.
 
 import math
 import struct
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from aggregator.budgets import NUMBER_BYTES
@@ -56,6 +57,16 @@ def exact(leaf: Leaf, value: Value) -> Fraction | None:
 def loses_decimals(leaf: Leaf, digits: int) -> bool:
     """Whether rounding to so many decimals can change a value of this type at all."""
     return leaf.kind in _FLOATS or digits < _scale(leaf)
+
+
+def rounded_type(leaf: Leaf, digits: int) -> Leaf | None:
+    """The same type, where rounding to so many decimals can change a value of it."""
+    return leaf if is_number(leaf) and loses_decimals(leaf, digits) else None
+
+
+def rounding(leaf: Leaf, digits: int) -> Callable[[Sequence[Value]], list[Value | None]]:
+    """Everything with so many decimals."""
+    return lambda values: [rounded(leaf, value, digits) for value in values]
 
 
 def rounded(leaf: Leaf, value: Value, digits: int) -> Value:

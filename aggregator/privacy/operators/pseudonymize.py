@@ -4,18 +4,29 @@ Invariant: one identifier gives one token whatever type carries it. Booleans, fl
 are not identifiers and are not taken.
 """
 
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
-from aggregator.config.secrets import KeyRing
 from aggregator.errors import ConfigError
+from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass, RawOperator
+from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.rules import Encode, Normalize, Pseudonymize
-from aggregator.privacy.tokens import Tokenizer
+from aggregator.privacy.policy.model import Name
+from aggregator.privacy.tokens import Encode, Normalize, Tokenizer, uuid_text
 from aggregator.schema.avro import Kind, Logical
 
 _TAKEN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM}
 _UUID_BYTES = 16
+
+
+class Pseudonymize(Parameters):
+    """The value becomes a keyed token; tokens of one domain can be joined."""
+
+    operator: Literal["pseudonymize"] = "pseudonymize"
+    key: Name
+    domain: Name
+    normalize: Normalize = "none"
+    encode: Encode = "hex"
 
 
 def encoded_type(encode: Encode) -> Leaf:
@@ -30,7 +41,7 @@ def result(rule: Pseudonymize, leaf: Leaf) -> Leaf | None:
     return encoded_type(rule.encode) if leaf.kind in _TAKEN else None
 
 
-def tokenizer(rule: Pseudonymize, keys: Mapping[str, KeyRing]) -> Tokenizer:
+def tokenizer(rule: Pseudonymize, keys: Keys) -> Tokenizer:
     """The rule's tokenizer under the current version of its key.
 
     Raises:
@@ -39,9 +50,7 @@ def tokenizer(rule: Pseudonymize, keys: Mapping[str, KeyRing]) -> Tokenizer:
     return keyed(rule.key, keys, rule.domain, rule.normalize, rule.encode)
 
 
-def keyed(
-    name: str, keys: Mapping[str, KeyRing], domain: str, normalize: Normalize = "none", encode: Encode = "hex"
-) -> Tokenizer:
+def keyed(name: str, keys: Keys, domain: str, normalize: Normalize = "none", encode: Encode = "hex") -> Tokenizer:
     """A tokenizer under the current version of a key.
 
     Raises:
@@ -56,17 +65,13 @@ def keyed(
         raise ConfigError(f"key {name}: {error}", hint="number the versions of a key from 1 to 255") from None
 
 
-def build(
-    rule: Pseudonymize, leaf: Leaf, keys: Mapping[str, KeyRing]
-) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Pseudonymize, leaf: Leaf, keys: Keys, *_: object) -> Operator:
     """Tokens for values of one leaf type."""
     made = tokenizer(rule, keys)
     return lambda values: [*made.tokens(_canonical(leaf, values))]
 
 
-def build_raw(
-    rule: Pseudonymize, leaf: Leaf, keys: Mapping[str, KeyRing]
-) -> Callable[[Sequence[Value]], list[bytes]] | None:
+def build_raw(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> RawOperator | None:
     """The same tokens as the bytes of their text, where that is quicker."""
     if rule.encode != "hex":
         return None
@@ -86,5 +91,18 @@ def _canonical(leaf: Leaf, values: Sequence[Value]) -> Sequence[Value]:
 def _uuid_text(value: Value) -> Value:
     """Lower-case text, from text or from the sixteen bytes of a fixed."""
     if isinstance(value, bytes):
-        return str(uuid.UUID(bytes=value)) if len(value) == _UUID_BYTES else value
+        return uuid_text(value) if len(value) == _UUID_BYTES else value
     return str(value).lower()
+
+
+PSEUDONYMIZE = Descriptor(
+    parameters=Pseudonymize,
+    strongest=PrivacyClass.PSEUDONYMOUS,
+    result=result,
+    build=build,
+    build_raw=build_raw,
+    reads_bytes=reads_bytes,
+    is_tried=False,
+    tells_apart=True,
+    tokenizer=tokenizer,
+)

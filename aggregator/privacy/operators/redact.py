@@ -3,18 +3,28 @@
 Invariant: the constant never depends on a value, and an enum's symbols, which could be data, leave with the values.
 """
 
-import uuid
-from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
+from pydantic import StringConstraints
+
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
-from aggregator.privacy.policy.rules import Redact
 from aggregator.schema.avro import Kind
 
 REDACTED = "[REDACTED]"
 # Symbols are names, so that brackets are not allowed.
 REDACTED_SYMBOL = "REDACTED"
+_ZERO_UUID = "00000000-0000-0000-0000-000000000000"
 _BITS = {Kind.INT: 32, Kind.LONG: 64}
 _RAW_ZERO = {Kind.BOOLEAN: b"\0", Kind.FLOAT: bytes(4), Kind.DOUBLE: bytes(8)}
+
+
+class Redact(Parameters):
+    """The value becomes a constant of its type; `value` where it fits the type."""
+
+    operator: Literal["redact"] = "redact"
+    value: Annotated[str, StringConstraints(max_length=1000)] | None = None
 
 
 def closed_symbols(leaf: Leaf) -> Leaf:
@@ -22,7 +32,7 @@ def closed_symbols(leaf: Leaf) -> Leaf:
     return leaf._replace(symbols=(REDACTED_SYMBOL,)) if leaf.kind is Kind.ENUM else leaf
 
 
-def result(leaf: Leaf) -> Leaf:
+def result(_rule: Redact, leaf: Leaf) -> Leaf:
     """The same type."""
     return closed_symbols(leaf)
 
@@ -32,7 +42,7 @@ def constant(rule: Redact, leaf: Leaf) -> Value:
     if leaf.kind in INTEGERS:
         return _integer(rule.value, _BITS[leaf.kind]) if leaf.logical is None else 0
     if leaf.kind is Kind.STRING:
-        return str(uuid.UUID(int=0)) if leaf.is_uuid else REDACTED if rule.value is None else rule.value
+        return _ZERO_UUID if leaf.is_uuid else REDACTED if rule.value is None else rule.value
     if leaf.kind is Kind.ENUM:
         return REDACTED_SYMBOL
     if leaf.kind is Kind.BYTES:
@@ -48,7 +58,12 @@ def _integer(text: str | None, bits: int) -> int:
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else 0
 
 
-def build(rule: Redact, leaf: Leaf) -> Callable[[Sequence[Value]], list[Value | None]]:
+def build(rule: Redact, leaf: Leaf, *_: object) -> Operator:
     """The constant for everything."""
     value = constant(rule, leaf)
     return lambda values: [value] * len(values)
+
+
+REDACT = Descriptor(
+    parameters=Redact, strongest=PrivacyClass.IRREVERSIBLE, result=result, build=build, is_constant=True
+)

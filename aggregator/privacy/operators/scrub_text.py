@@ -5,11 +5,18 @@ told as a phone number. What no detector finds stays: names, for example. Scrubb
 """
 
 from collections.abc import Callable, Iterable
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
 
 from aggregator.privacy.operators import detectors
+from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass
 from aggregator.privacy.operators.detectors import Span
-from aggregator.privacy.policy.rules import ScrubText
+from aggregator.privacy.operators.parameters import Justified, each_once
+from aggregator.privacy.operators.text import each, word_type
 
+Detector = Literal["email", "phone", "card", "iban", "ip", "jwt"]
+ALL_DETECTORS: tuple[Detector, ...] = ("card", "email", "iban", "ip", "jwt", "phone")
 _DETECTORS: dict[str, Callable[[str], Iterable[Span]]] = {
     "jwt": detectors.jwts,
     "email": detectors.emails,
@@ -18,6 +25,13 @@ _DETECTORS: dict[str, Callable[[str], Iterable[Span]]] = {
     "card": detectors.cards,
     "phone": detectors.phones,
 }
+
+
+class ScrubText(Justified):
+    """What the detectors find in a text becomes its name in brackets; what they do not find stays."""
+
+    operator: Literal["scrub_text"] = "scrub_text"
+    detectors: Annotated[tuple[Detector, ...], Field(min_length=1), AfterValidator(each_once)] = ALL_DETECTORS
 
 
 def scrubbed(rule: ScrubText, text: str) -> str:
@@ -34,3 +48,12 @@ def _without(text: str, spans: Iterable[Span], mark: str) -> str:
         out += [text[at:start], mark]
         at = end
     return "".join([*out, text[at:]])
+
+
+SCRUB_TEXT = Descriptor(
+    parameters=ScrubText,
+    strongest=PrivacyClass.CLEAR,
+    result=word_type,
+    build=each(scrubbed),
+    is_remembered=False,
+)

@@ -5,26 +5,31 @@ type (dates, times) are no text.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
+from aggregator.privacy.operators.descriptor import Keys, Operator
+from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.redact import REDACTED
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.schema.avro import Kind
 
+P = TypeVar("P", bound=Parameters)
 _WORDS = frozenset((Kind.STRING, Kind.ENUM))
 
 
-def word_result(leaf: Leaf) -> Leaf | None:
+def word_type(_rule: Parameters, leaf: Leaf) -> Leaf | None:
     """Text for texts and symbols."""
     return Leaf(Kind.STRING) if leaf.kind in _WORDS else None
 
 
-def result(leaf: Leaf) -> Leaf | None:
+def text_type(_rule: Parameters, leaf: Leaf) -> Leaf | None:
     """Text for texts, symbols and whole numbers."""
     is_number = leaf.kind in INTEGERS and leaf.logical is None
     return Leaf(Kind.STRING) if leaf.kind in _WORDS or is_number else None
 
 
-def over(change: Callable[[str], str | None]) -> Callable[[Sequence[Value]], list[Value | None]]:
+def over(change: Callable[[str], str | None]) -> Operator:
     """An operator from what happens to one text; None stands for a text that can not be read, and is redacted."""
 
     def changed(values: Sequence[Value]) -> list[Value | None]:
@@ -32,3 +37,12 @@ def over(change: Callable[[str], str | None]) -> Callable[[Sequence[Value]], lis
         return [REDACTED if text is None else text for text in made]
 
     return changed
+
+
+def each(change: Callable[[P, str], str | None]) -> Callable[[P, Leaf, Keys, str], Operator]:
+    """What builds an operator from what its rule does to one text."""
+
+    def build(rule: P, *_: object) -> Operator:
+        return over(partial(change, rule))
+
+    return build

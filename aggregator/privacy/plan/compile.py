@@ -15,6 +15,8 @@ from typing import NamedTuple
 from aggregator.budgets import SCHEMA_LABELS, SCHEMA_NODES, SCHEMA_PLACES
 from aggregator.errors import DeadLetterError, Reason
 from aggregator.privacy import operators
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.plan.containers import settle
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
@@ -22,7 +24,7 @@ from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode, Row
 from aggregator.privacy.plan.side_inputs import with_looks
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Decision, Scope
-from aggregator.privacy.policy.rules import AnyRule, Drop, EncryptDeterministic, Keep, Pseudonymize, beside
+from aggregator.privacy.policy.rules import beside
 from aggregator.schema.avro import CONTAINERS, Kind, Node, Schema, parse
 
 # Beyond so many, equal contexts share nodes and report lines.
@@ -169,7 +171,7 @@ class _Compiler:
         call = None
         if leaf.kind not in (Kind.NULL, Kind.RECORD) and not isinstance(rule, Keep | Drop):
             result = operators.result(rule, leaf)
-            if result is None or (of_map and not _fits_map_key(rule, result)):
+            if result is None or (of_map and not operators.tells_apart(rule, result)):
                 because = f"{because}; {rule.operator} does not take {'map keys' if of_map else leaf.kind}"
                 rule = Drop()
             else:
@@ -210,8 +212,3 @@ class _Compiler:
     def add(self, node: PlanNode) -> int:
         self.nodes.append(node)
         return len(self.nodes) - 1
-
-
-def _fits_map_key(rule: AnyRule, result: Leaf) -> bool:
-    """A key is a string, and a constant would make all entries one."""
-    return isinstance(rule, Pseudonymize | EncryptDeterministic) and result.kind is Kind.STRING

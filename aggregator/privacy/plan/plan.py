@@ -7,8 +7,7 @@ Invariants: frozen, holds names of keys and never a key, and every leaf of the w
 rule fired. Recursive types are cycles.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -123,17 +122,3 @@ class Plan:
     def dropped(self) -> bool:
         """Whether nothing of the value is left, not even a record without fields."""
         return self.nodes[self.root].action is Action.DROP
-
-    def to_json(self) -> str:
-        """The whole plan as canonical JSON; safe to store and to show."""
-        plain = {
-            "topic": self.topic,
-            "policy": self.policy,
-            "nodes": [asdict(node) for node in self.nodes],
-            "root": self.root,
-            "calls": [(call.rule.model_dump(mode="json"), *call[1:]) for call in self.calls],
-            "rows": [row._asdict() for row in self.rows],
-            "schema": self.schema,
-            "looks": self.looks,
-        }
-        return json.dumps(plain, separators=(",", ":"), sort_keys=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.config.patterns import branches, full_matches
 from aggregator.errors import ConfigError
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.rules import Drop, Keep
 
 COMPACT = "compact"
 
@@ -63,7 +64,7 @@ def _named(rule: TopicRule, policy: Policy) -> set[str]:
 
 def _faults(rule: TopicRule, policy: Policy, topic: str, today: date) -> Iterator[str]:
     view = policy.view(topic)
-    if rule.lake is not None and view.value_format == "json":
+    if rule.lake is not None and not view.value_format.has_schema:
         yield f"topic {topic} has JSON values, which no table can hold without a schema; its rule may not name a `lake`"
     if COMPACT in rule.central_config.get("cleanup.policy", "") and drops_key(policy, topic, today):
         yield f"topic {topic} {LOSES_KEYS}"

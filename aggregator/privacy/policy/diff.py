@@ -13,12 +13,16 @@ from typing import Any, Literal, NamedTuple
 
 from aggregator.config.patterns import full_matches
 from aggregator.privacy.key_tally import key_path
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Action, Plan, PlanNode
 from aggregator.privacy.policy.file import Policy, TopicPolicy
+from aggregator.privacy.policy.model import Model
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
-from aggregator.privacy.policy.rules import AnyRule, Drop, Justified, Keep, Model, privacy_class
+from aggregator.privacy.policy.rules import AnyRule, privacy_class
 from aggregator.privacy.policy.sampled import tried
 from aggregator.privacy.policy.strictness import Strictness, compared, together
 from aggregator.schema.avro import Kind

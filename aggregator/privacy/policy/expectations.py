@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from aggregator.errors import Reason
-from aggregator.privacy.policy.parameters.model import Model
+from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Stripped
 from aggregator.schema.plain import decoded, leaves
 from aggregator.schema.registry import Registry

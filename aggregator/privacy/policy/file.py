@@ -23,24 +23,19 @@ from pydantic import (
 
 from aggregator.config.document import Document, Fault, Place, read_document, show_place
 from aggregator.config.patterns import full_matches
+from aggregator.coordinates import OWN_HEADERS
 from aggregator.errors import ConfigError
+from aggregator.privacy import operators
+from aggregator.privacy.operators.descriptor import PrivacyClass
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
 from aggregator.privacy.policy import paths
-from aggregator.privacy.policy.parameters.conditions import Condition
-from aggregator.privacy.policy.rules import (
-    AnyRule,
-    Drop,
-    Encrypt,
-    Keep,
-    Model,
-    PrivacyClass,
-    Rule,
-    most_restrictive,
-    operator_names,
-    privacy_class,
-)
+from aggregator.privacy.policy.conditions import Condition
+from aggregator.privacy.policy.model import Model
+from aggregator.privacy.policy.rules import AnyRule, Rule, key_name, most_restrictive, operator_names, privacy_class
+from aggregator.privacy.policy.value_format import ValueFormat
 
 KeyFormat = Literal["avro", "string", "long", "bytes", "json"]
-ValueFormat = Literal["avro", "json"]
 
 T = TypeVar("T")
 
@@ -64,8 +59,8 @@ def _pattern(value: str) -> str:
 def _closing(rule: AnyRule) -> AnyRule:
     if isinstance(rule, Keep):
         raise ValueError("`keep` is a default per topic only: write it under the topic")  # noqa: TRY004 - pydantic's way
-    if rule.operator not in ("drop", "nullify", "redact"):
-        raise ValueError("a default is `drop`, `nullify` or `redact`; anything else is said per tag or path")
+    if rule.operator not in operators.CONSTANTS:
+        raise ValueError(f"a default is {_any_of(operators.CONSTANTS)}; anything else is said per tag or path")
     return rule
 
 
@@ -83,13 +78,25 @@ def _of_tag(rule: AnyRule) -> AnyRule:
 
 
 def _of_key(rule: AnyRule) -> AnyRule:
-    if rule.operator not in ("keep", "drop", "pseudonymize"):
-        raise ValueError("a key takes `keep`, `drop` or `pseudonymize`; anything else could merge all keys into one")
+    names = ("keep", "drop", *operators.OF_KEYS)
+    if rule.operator not in names:
+        raise ValueError(f"a key takes {_any_of(names)}; anything else could merge all keys into one")
     return rule
+
+
+def _any_of(names: Sequence[str]) -> str:
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} or {last}"
 
 
 def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(value)))
+
+
+def _headers(value: tuple[str, ...]) -> tuple[str, ...]:
+    if own := sorted(OWN_HEADERS.intersection(value)):
+        raise ValueError(f"{own[0]} is the hub's own header: what an edge writes there never passes")
+    return _each_once(value)
 
 
 Reasoned = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -138,7 +145,7 @@ class TopicPolicy(Model):
     """
 
     key: Annotated[Rule, AfterValidator(_of_key)] | None = None
-    headers: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
+    headers: Annotated[tuple[str, ...], AfterValidator(_headers)] = ()
     fields: dict[Annotated[str, AfterValidator(_path)], Rule] = Field(default_factory=dict)
     format: KeyFormat | None = None
     default: Annotated[Rule, AfterValidator(_topic_default)] | None = None
@@ -153,7 +160,7 @@ class TopicPolicy(Model):
     @model_validator(mode="after")
     def _names_are_written(self) -> Self:
         """Without a schema nobody knows which names are data: what passes is written out, or opened as a whole."""
-        if self.value_format != "json":
+        if self.value_format is None or self.value_format.has_schema:
             return self
         if isinstance(self.default, Keep):
             raise ValueError("JSON has no schema: open it by paths, not by `default: keep`")  # noqa: TRY004 - pydantic's way
@@ -257,7 +264,7 @@ class Policy(Model):
             fields=tuple((path, rule) for item in found for path, rule in sorted(item.fields.items())),
             format=self._one(topic, "key formats", "format", key_formats),
             default=most_restrictive([item.default or self.default for item in found] or [self.default]),
-            value_format=self._one(topic, "value formats", "value_format", value_formats) or "avro",
+            value_format=self._one(topic, "value formats", "value_format", value_formats) or ValueFormat.AVRO,
             drop_record=tuple(condition for item in found for condition in item.drop_record),
             subjects=tuple(tuple(sorted(item.subjects)) for item in found),
             lifts=_lifted(found),
@@ -275,11 +282,11 @@ class Policy(Model):
 
     def keys(self) -> frozenset[str]:
         """Names of the keys that some rule uses; the hub's configuration must have them all."""
-        return frozenset(name for rule in self._rules() if (name := getattr(rule, "key", None)) is not None)
+        return frozenset(name for rule in self._rules() if (name := key_name(rule)))
 
     def sealing(self) -> frozenset[str]:
-        """Names of the keys that `encrypt` uses, whose random nonces wear them out."""
-        return frozenset(rule.key for rule in self._rules() if isinstance(rule, Encrypt))
+        """Names of the keys that random nonces wear out, those of `encrypt`."""
+        return frozenset(key_name(rule) for rule in self._rules() if rule.operator in operators.WEARING)
 
     def _rules(self) -> Iterator[AnyRule]:
         yield from self.tags.values()

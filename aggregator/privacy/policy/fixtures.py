@@ -26,7 +26,7 @@ from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.expectations import Expectation, HeaderTexts, Mismatch, mismatches
 from aggregator.privacy.policy.file import Policy, load_policy
-from aggregator.privacy.policy.parameters.model import Model
+from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain import Misfit, encoded

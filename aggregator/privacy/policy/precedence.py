@@ -10,19 +10,13 @@ from datetime import date
 from types import MappingProxyType
 from typing import NamedTuple
 
+from aggregator.privacy.operators.descriptor import PrivacyClass
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.parameters import Justified
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.policy.rules import (
-    AnyRule,
-    Drop,
-    Justified,
-    Keep,
-    PrivacyClass,
-    beside,
-    is_steady,
-    most_restrictive,
-    privacy_class,
-)
+from aggregator.privacy.policy.rules import AnyRule, beside, is_steady, most_restrictive, privacy_class
 
 
 class PathRule(NamedTuple):

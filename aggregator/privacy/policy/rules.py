@@ -5,81 +5,21 @@ that the place of a rule in a file never matters. Refuses operators that this ve
 """
 
 from datetime import date
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Discriminator
 
-from aggregator.privacy.policy.parameters.coarsening import Age, Bucket, DateTruncate, Geo, Round, Truncate
-from aggregator.privacy.policy.parameters.custom import Custom
-from aggregator.privacy.policy.parameters.keyed import (
-    DateShift,
-    Encode,
-    Encrypt,
-    EncryptDeterministic,
-    Normalize,
-    Pseudonymize,
-)
-from aggregator.privacy.policy.parameters.masking import (
-    Mask,
-    MaskCard,
-    MaskEmail,
-    MaskIp,
-    MaskPhone,
-    MaskPostcode,
-    MaskUrl,
-)
-from aggregator.privacy.policy.parameters.model import Model
-from aggregator.privacy.policy.parameters.opening import Drop, Justified, Keep, Nullify, Redact
-from aggregator.privacy.policy.parameters.rewriting import Lookup, RegexReplace, ScrubText
-from aggregator.privacy.policy.strength import CLASSES, PrivacyClass, privacy_class
+from aggregator.privacy.operators.descriptor import PrivacyClass
+from aggregator.privacy.operators.parameters import Justified, Parameters
+from aggregator.privacy.operators.registry import BY_NAME, DESCRIPTORS, descriptor, place
 
-__all__ = [
-    "Age",
-    "AnyRule",
-    "Bucket",
-    "Custom",
-    "DateShift",
-    "DateTruncate",
-    "Drop",
-    "Encode",
-    "Encrypt",
-    "EncryptDeterministic",
-    "Geo",
-    "Justified",
-    "Keep",
-    "Lookup",
-    "Mask",
-    "MaskCard",
-    "MaskEmail",
-    "MaskIp",
-    "MaskPhone",
-    "MaskPostcode",
-    "MaskUrl",
-    "Model",
-    "Normalize",
-    "Nullify",
-    "PrivacyClass",
-    "Pseudonymize",
-    "Redact",
-    "RegexReplace",
-    "Round",
-    "Rule",
-    "ScrubText",
-    "Truncate",
-    "is_steady",
-    "most_restrictive",
-    "operator_names",
-    "privacy_class",
-    "restriction",
-]
-
-
-_NAMES = {kind.model_fields["operator"].default: kind for kind in CLASSES}
+# An operator with its parameters, for whoever does not ask which one it is.
+AnyRule = Parameters
 
 
 def operator_names() -> tuple[str, ...]:
     """The operators of this version."""
-    return tuple(sorted(_NAMES))
+    return tuple(sorted(BY_NAME))
 
 
 def _spelled_out(value: Any) -> Any:
@@ -88,7 +28,7 @@ def _spelled_out(value: Any) -> Any:
     Raises:
         ValueError: not an operator of this version.
     """
-    if isinstance(value, Model):
+    if isinstance(value, Parameters):
         return value
     name, parameters = value, None
     if isinstance(value, dict):
@@ -99,56 +39,44 @@ def _spelled_out(value: Any) -> Any:
         raise ValueError("an operator is a name, or one name with its parameters as a mapping")  # noqa: TRY004 - pydantic's way
     if name == "drop_record":
         raise ValueError("`drop_record` is about records: it stands under a topic, with its conditions")
-    if name not in _NAMES:
+    if name not in BY_NAME:
         raise ValueError(f"no operator has this name; this version has {', '.join(operator_names())}")
     if "operator" in (parameters or {}):
         raise ValueError("`operator` is no parameter")
     return {**(parameters or {}), "operator": name}
 
 
-AnyRule = (
-    Drop
-    | Nullify
-    | Redact
-    | Age
-    | Bucket
-    | DateTruncate
-    | Geo
-    | Round
-    | Lookup
-    | MaskCard
-    | MaskPhone
-    | MaskPostcode
-    | MaskEmail
-    | MaskIp
-    | MaskUrl
-    | Mask
-    | Truncate
-    | Pseudonymize
-    | DateShift
-    | Encrypt
-    | EncryptDeterministic
-    | Custom
-    | RegexReplace
-    | ScrubText
-    | Keep
-)
-Rule = Annotated[Annotated[AnyRule, Discriminator("operator")], BeforeValidator(_spelled_out)]
+if TYPE_CHECKING:
+    Rule = AnyRule
+else:
+    _ANY = Union[tuple(one.parameters for one in DESCRIPTORS)]  # noqa: UP007 - made from the registry
+    Rule = Annotated[Annotated[_ANY, Discriminator("operator")], BeforeValidator(_spelled_out)]
+
+
+def privacy_class(rule: AnyRule) -> PrivacyClass:
+    """What a rule leaves of a value, at most."""
+    known = descriptor(rule)
+    return known.strongest if known.leaves is None else known.leaves(rule)
 
 
 def is_steady(rule: AnyRule) -> bool:
     """Whether a value's result is the same in every batch and on every day."""
-    return not isinstance(rule, Encrypt | Age)
+    return descriptor(rule).is_steady
 
 
 def beside(rule: AnyRule) -> str:
     """Path of the other field that the operator looks at; empty for none."""
-    return rule.entity if isinstance(rule, DateShift) else ""
+    return descriptor(rule).beside(rule)
+
+
+def key_name(rule: AnyRule) -> str:
+    """Name of the key that the operator works with; empty for none."""
+    return getattr(rule, "key", "")
 
 
 def restriction(rule: AnyRule) -> tuple[int, int, int, str]:
     """A total order: class, the operator's place in the list (nullify before redact), its end, its parameters."""
-    return privacy_class(rule), -list(CLASSES).index(type(rule)), -_end(rule), rule.model_dump_json()
+    return privacy_class(rule), -place(rule), -_end(rule), rule.model_dump_json()
 
 
 def _end(rule: AnyRule) -> int:

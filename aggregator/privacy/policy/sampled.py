@@ -9,13 +9,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from datetime import date
 
 from aggregator.privacy import operators
+from aggregator.privacy.operators.registry import descriptor
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.policy import rules
 from aggregator.privacy.policy.rules import AnyRule
 from aggregator.privacy.policy.strictness import Strictness
 from aggregator.schema.avro import Kind
 
-_UNTRIED = (rules.Pseudonymize, rules.DateShift, rules.Encrypt, rules.EncryptDeterministic, rules.Custom)
 _STEMS = (
     "jane",
     "Żółć",
@@ -44,7 +43,7 @@ _DAY = date(2026, 1, 1)
 def tried(before: AnyRule, after: AnyRule, leaf: Leaf) -> Strictness:
     """What `after` leaves of sample values, seen from what `before` leaves of them; `other` where neither shows."""
     values = _samples(leaf)
-    if isinstance(before, _UNTRIED) or isinstance(after, _UNTRIED) or not values:
+    if not (descriptor(before).is_tried and descriptor(after).is_tried and values):
         return Strictness.OTHER
     old, new = (_results(rule, leaf, values) for rule in (before, after))
     less, more = _follows(new, old), _follows(old, new)

@@ -138,7 +138,7 @@ def test_hashes_add_up_over_windows_and_depend_on_no_order(edge, central, cut):
 
 def cut_at(incarnation, position, offset) -> Decision:
     """An accepted rewind."""
-    return Decision(FLOW, Position(incarnation, position), Gap(GapKind.SHRUNK, offset, None, 0), "ada", 0, "")
+    return Decision(FLOW, Position(incarnation, position), Gap(GapKind.TRUNCATED, offset, None, 0), "ada", 0, "")
 
 
 @pytest.mark.parametrize(

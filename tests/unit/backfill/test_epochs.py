@@ -10,7 +10,7 @@ from msgspec import structs
 
 from aggregator.backfill.flows import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import Standing
+from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
 from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed_by
@@ -33,9 +33,9 @@ LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(Segment(0, OffsetRange(0, 80)),
 SCENE = Scene(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
 
 
-def epoch(plan=PLAN, scene=SCENE, standing: Standing | None = None, entry: LedgerRecord | None = None):
-    standings = {FLOW: standing or Standing(FLOW, LIVE)}
-    return plan_epoch(plan, scene, standings, {FLOW: entry} if entry else {}, epoch=7)
+def epoch(plan=PLAN, scene=SCENE, at_central: FlowAtCentral | None = None, entry: LedgerRecord | None = None):
+    flows_at_central = {FLOW: at_central or FlowAtCentral(FLOW, LIVE)}
+    return plan_epoch(plan, scene, flows_at_central, {FLOW: entry} if entry else {}, epoch=7)
 
 
 def flow(*options, **named):
@@ -58,35 +58,35 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
 def test_schema_ids_mean_to_a_backfill_what_they_meant_to_the_live_flow():
     """A registry that was rebuilt since is found by its first batch; what it then remembers is its own."""
     meant = (("value/7", "06ffbc5d1f7dbc1c"),)
-    standing = Standing(FLOW, structs.replace(LIVE, schemas=meant))
-    first = flow(standing=standing)
+    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, schemas=meant))
+    first = flow(at_central=at_central)
     assert first.entry.schemas == meant
     own = structs.replace(first.entry, schemas=(*meant, ("value/8", "aa")), next_offset=5)
-    assert flow(entry=own, standing=standing).entry.schemas == own.schemas
+    assert flow(entry=own, at_central=at_central).entry.schemas == own.schemas
 
 
 def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
     """Decided anew, from what was read after everybody else was fenced."""
-    standing = Standing(FLOW, LIVE, passed=(OffsetRange(5, 30),))
-    assert flow(standing=standing).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
+    at_central = FlowAtCentral(FLOW, LIVE, passed=(OffsetRange(5, 30),))
+    assert flow(at_central=at_central).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
 
 
 def test_a_backfill_that_leaps_knows_no_leader_epoch_of_where_it_lands():
     """Kept, that of its last record would make legitimate records before the new position look like another log."""
     entry = structs.replace(flow().entry, next_offset=5, leader_epoch=3)
     assert flow(entry=entry).entry.leader_epoch == 3
-    leapt = flow(entry=entry, standing=Standing(FLOW, LIVE, passed=(OffsetRange(5, 30),)))
+    leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(OffsetRange(5, 30),)))
     assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.fresh) == (30, None, True)
 
 
 def test_letters_are_resolved_where_they_are_the_hubs_own():
     """Into a live topic; those of a generation say nothing of the live flow."""
-    standing = Standing(FLOW, LIVE, letters=frozenset({(0, 3), (4, 5)}))
-    assert flow(standing=standing).letters == {3}
+    at_central = FlowAtCentral(FLOW, LIVE, letters=frozenset({(0, 3), (4, 5)}))
+    assert flow(at_central=at_central).letters == {3}
     config = target_config(CONFIG, Mode.INTO, "v2")
     part = replace(PART, central="eu.orders.v2")
     into = Plan("h", {}, "d", Mode.INTO, "v2", (part,))
-    assert flow(into, replace(SCENE, config=config), standing).letters == frozenset()
+    assert flow(into, replace(SCENE, config=config), at_central).letters == frozenset()
 
 
 @pytest.mark.parametrize("topics", [{}, {("eu", "orders"): replace(TOPIC, topic_id="id-2")}])

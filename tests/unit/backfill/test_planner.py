@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.backfill.planner import Sampled, Shown, Standing, allowed, plan_partition, wanted
+from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown, allowed, plan_partition, wanted
 from aggregator.backfill.ranges import both, offsets_of, size, union, without
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
@@ -57,13 +57,13 @@ class Case:
         """Which incarnation an offset belongs to."""
         return 1 if self.cut is not None and offset >= self.cut else 0
 
-    def standing(self) -> Standing:
+    def flow(self) -> FlowAtCentral:
         """As central has it; `unread` was noted in the first incarnation."""
-        lost = Gap(GapKind.SHRUNK, self.cut or 0, None, 0)
+        lost = Gap(GapKind.TRUNCATED, self.cut or 0, None, 0)
         rewind = () if self.cut is None else (Decision(FLOW, Position(0, MOST), lost, "ada", 0, ""),)
         unread = tuple(Segment(0, one) for one in union(self.unread))
         entry = LedgerRecord(self.incarnation, "id", self.position, 1, 0, unread=unread)
-        return Standing(FLOW, entry, rewind, self.letters, self.passed, self.own)
+        return FlowAtCentral(FLOW, entry, rewind, self.letters, self.passed, self.own)
 
     def missing(self) -> set[int]:
         """What central never got, offset by offset."""
@@ -93,9 +93,9 @@ cases = st.builds(
 @given(cases)
 def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
     """Unread by the flow's own word, in its own life, not passed by a backfill; or dead and not resolved."""
-    standing = case.standing()
-    assert numbers(wanted(Mode.MISSING, standing)) == case.missing()
-    plan = plan_partition(Mode.MISSING, standing, Shown("id", case.log, case.asked), "eu.orders")
+    at_central = case.flow()
+    assert numbers(wanted(Mode.MISSING, at_central)) == case.missing()
+    plan = plan_partition(Mode.MISSING, at_central, Shown("id", case.log, case.asked), "eu.orders")
     written = numbers(offsets_of(plan.segments))
     asked = numbers(case.asked) & set(range(case.log.end))
     assert written == case.missing() & asked & set(range(*case.log))
@@ -109,7 +109,7 @@ def test_into_a_live_topic_goes_what_central_never_got_and_nothing_else(case):
 @given(cases)
 def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
     """Up to the live position and not beyond: what is dead is the live flow's matter, and comes by a replay."""
-    plan = plan_partition(Mode.INTO, case.standing(), Shown("id", case.log, case.asked), "eu.orders.v2")
+    plan = plan_partition(Mode.INTO, case.flow(), Shown("id", case.log, case.asked), "eu.orders.v2")
     there = set(range(case.position)) & set(range(*case.log)) & numbers(case.asked)
     assert numbers(offsets_of(plan.segments)) == there - numbers(case.passed) - case.dead()
 
@@ -118,11 +118,11 @@ def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
 def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
     """Those that were asked for; and an epoch writes one only while it is not resolved, whoever has passed it."""
     shown = Shown("id", case.log, case.asked)
-    plan = plan_partition(Mode.INTO, case.standing(), shown, "eu.orders.v2", only=only)
+    plan = plan_partition(Mode.INTO, case.flow(), shown, "eu.orders.v2", only=only)
     planned = numbers(offsets_of(plan.segments))
     assert planned == case.dead(own=True) & only & numbers(case.asked) & set(range(*case.log))
     assert plan.letters == len(planned)
-    now = numbers(offsets_of(allowed(Mode.INTO, later.standing(), plan.segments)))
+    now = numbers(offsets_of(allowed(Mode.INTO, later.flow(), plan.segments)))
     fresh = set(range(later.position)) - numbers(later.passed) - later.dead()
     assert now <= planned & (later.dead(own=True) | fresh)
 
@@ -130,8 +130,8 @@ def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
 @given(cases, cases)
 def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, later):
     """An epoch writes what was planned and is still missing: never more than the plan, never what is there by now."""
-    plan = plan_partition(Mode.MISSING, case.standing(), Shown("id", case.log, case.asked), "eu.orders")
-    now = allowed(Mode.MISSING, later.standing(), plan.segments)
+    plan = plan_partition(Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders")
+    now = allowed(Mode.MISSING, later.flow(), plan.segments)
     assert numbers(offsets_of(now)) <= numbers(offsets_of(plan.segments)) & later.missing()
     assert all(later.life(offset) == at for at, part in now for offset in range(*part))
 
@@ -139,7 +139,7 @@ def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, late
 def test_a_recreated_topic_has_nothing_of_what_was_asked():
     """Offsets of another life mean nothing: all of it is said to be taken."""
     case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
-    plan = plan_partition(Mode.MISSING, case.standing(), Shown("new", case.log, case.asked), "eu.orders")
+    plan = plan_partition(Mode.MISSING, case.flow(), Shown("new", case.log, case.asked), "eu.orders")
     assert (plan.segments, plan.taken) == ((), (OffsetRange(0, 20),))
     assert "created again" in plan.warnings[0]
 
@@ -151,7 +151,7 @@ def test_a_recreated_topic_has_nothing_of_what_was_asked():
 def test_a_plan_warns(sampled, word):
     """Timestamps that go back, and records that central would delete at once: said, and the latter not written."""
     case = Case(20, None, (OffsetRange(0, 10),), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
-    plan = plan_partition(Mode.MISSING, case.standing(), Shown("id", case.log, case.asked, sampled), "eu.orders")
+    plan = plan_partition(Mode.MISSING, case.flow(), Shown("id", case.log, case.asked, sampled), "eu.orders")
     assert any(word in warning for warning in plan.warnings)
     assert bool(plan.segments) is not bool(sampled.refusal)
 
@@ -160,7 +160,7 @@ def test_an_estimate_knows_density_and_size():
     """A sparse log holds fewer records than offsets; dead letters are records, each of them."""
     case = Case(30, None, (OffsetRange(0, 20),), frozenset({(0, 25)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),))
     shown = Shown("id", case.log, case.asked, Sampled(density=0.5, record_bytes=100.0))
-    plan = plan_partition(Mode.MISSING, case.standing(), shown, "eu.orders")
+    plan = plan_partition(Mode.MISSING, case.flow(), shown, "eu.orders")
     assert (plan.offsets, plan.letters, plan.records, plan.bytes) == (21, 1, 11, 1100)
 
 
@@ -170,6 +170,6 @@ def test_only_the_dead_letters_that_were_asked_for():
         30, None, (OffsetRange(0, 20),), frozenset({(0, 25), (0, 26)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),)
     )
     plan = plan_partition(
-        Mode.MISSING, case.standing(), Shown("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
+        Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders", only=frozenset({25, 3})
     )
     assert plan.segments == (Segment(0, OffsetRange(25, 26)),)

@@ -96,15 +96,15 @@ def test_a_leader_epoch_goes_as_far_as_was_read():
 def test_what_retention_took_is_passed_over_on_record_and_a_cut_is_not():
     """A backfill goes on behind deleted records and says so in its ledger record; a log that was cut holds it."""
     moving = flow()
-    lost = Gap(GapKind.TRUNCATED, 2, 4, 1)
+    lost = Gap(GapKind.EXPIRED, 2, 4, 1)
     assert moving.may_skip(lost)
     moving.skip(lost)
     assert (moving.position, moving.cursor.entry.unread) == (Position(0, 4), (Segment(0, OffsetRange(2, 4)),))
     moving.rewind()
     assert (moving.position, moving.cursor.entry.unread) == (Position(0, 2), ())
-    moving.skip(Gap(GapKind.TRUNCATED, 2, 30, 1))
+    moving.skip(Gap(GapKind.EXPIRED, 2, 30, 1))
     assert moving.done
-    assert not moving.may_skip(Gap(GapKind.SHRUNK, 3, None, 1))
+    assert not moving.may_skip(Gap(GapKind.TRUNCATED, 3, None, 1))
 
 
 @given(st.floats(1, 10_000), st.lists(st.floats(0, 0.5), min_size=1, max_size=50))

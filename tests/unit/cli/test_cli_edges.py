@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.cli.decision import because, claimed
 from aggregator.observe.amounts import ago, share
 
 SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
@@ -36,6 +37,13 @@ def test_what_can_not_be_meant_is_refused_with_the_next_step(aggregator, words, 
     assert done.exit_code == code
     assert told in done.stderr
     assert "a secret in clear" not in done.stderr
+
+
+def test_who_and_why_are_words_that_a_record_can_hold(monkeypatch):
+    """Also from an argument or an account whose bytes are no UTF-8; as they are otherwise."""
+    monkeypatch.setenv("LOGNAME", "jos\udce9")
+    assert claimed().startswith("jos\\udce9@")
+    assert (claimed("a\udcff"), because(" ü\udcff\n")) == ("a\\udcff", "ü\\udcff")
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,19 @@ REFUSED = [
         "lake.catalog.options.uri: sends the catalogue's credential in clear",
         id="a token without TLS",
     ),
+    *(
+        pytest.param(
+            ICEBERG % f"{secret}: 'env:C', {name}: {address}",
+            f"lake.catalog.options.{name}: {told}",
+            id=f"{name} {address}",
+        )
+        for secret, name in (("credential", "oauth2-server-uri"), ("token", "s3.signer.uri"), ("token", "x.auth-url"))
+        for address, told in (
+            ("'http://idp/token'", "sends the catalogue's credential in clear"),
+            ("'HTTP://idp/token'", "sends the catalogue's credential in clear"),
+            ("'env:WHERE'", "is no secret, and decides how safe"),
+        )
+    ),
     pytest.param(
         "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'https://c', insecure: a lab}}}\n",
         "lake.catalog.options.insecure: excuses nothing",

@@ -69,6 +69,20 @@ REFUSALS = [
     pytest.param(
         suite(KNOWN, meta={"aggregator": {"views": {"a": "b.x", "b": "a.y"}}}), "hold", "rests on itself", id="circle"
     ),
+    *(
+        pytest.param(
+            suite({"type": f"expect_column_values_to_{kind}", "kwargs": {"column": "x", **patterns}}),
+            "hold",
+            "takes patterns that RE2 compiles",
+            id=f"{kind} {patterns}",
+        )
+        for kind in ("match_regex", "not_match_regex", "match_regex_list", "not_match_regex_list")
+        for patterns in (
+            [{"regex": "(?=a)"}, {"regex": r"(a)\1"}, {"regex": "("}, {"regex": 1}, {"regex": "((a{99}){99}){99}"}]
+            if not kind.endswith("list")
+            else [{"regex_list": ["a", "(?<!a)"]}, {"regex_list": [None]}]
+        )
+    ),
     pytest.param(suite({**KNOWN, "kwargs": {"column": "*"}}), "hold", "takes every column", id="every column"),
 ]
 

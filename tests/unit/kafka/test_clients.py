@@ -6,7 +6,8 @@ from aggregator.kafka.clients import admin, renew_admin
 
 def test_an_admin_client_is_kept_until_it_failed_and_is_not_young():
     """One for each cluster; what a young one fails at, another one would fail at too."""
-    here, there = ClusterConfig(bootstrap_servers="127.0.0.1:1"), ClusterConfig(bootstrap_servers="127.0.0.1:2")
+    # The process keeps them: addresses that no other test has.
+    here, there = ClusterConfig(bootstrap_servers="127.0.0.1:11"), ClusterConfig(bootstrap_servers="127.0.0.1:12")
     first, other = admin(here), admin(there)
     renew_admin(here)
     assert admin(here) is first

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
 from aggregator.kafka.committed import Committed
-from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema, decoder_for
+from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
 from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN
@@ -63,7 +63,7 @@ def batch(values: list[bytes | None], origins: list[bytes | None] | None = None)
 def test_both_decoders_give_the_same_table(case):
     """Polars and fastavro give equal tables of the declared types for every shape that polars is trusted with."""
     text, values = case
-    assert decoder_for(text) == "polars"
+    assert Decoder.of(text).engine == "polars"
     polars, fastavro = (Decoder.of(text, engine).columns(values) for engine in ("polars", "fastavro"))
     polars.validate(full=True)
     fastavro.validate(full=True)
@@ -96,7 +96,7 @@ def test_values_arrive_as_written(engine):
 def test_a_union_becomes_a_struct_of_its_branches():
     """The branch comes from the wire: an int and a long of one value stay apart."""
     values = [framed(UNION, {"u": one}) for one in (None, 7, 2**40, 1.5)]
-    assert decoder_for(UNION) == "fastavro"
+    assert Decoder.of(UNION).engine == "fastavro"
     assert Decoder.of(UNION).columns(values).column("u").to_pylist() == [
         None,
         {"int": 7, "long": None, "double": None},

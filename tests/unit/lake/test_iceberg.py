@@ -30,6 +30,27 @@ def by_hand(tables: IcebergTables) -> Table:
     return catalog.load_table(("lake", NAME))
 
 
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        ("http://c.invalid", {"token": "env:T"}),
+        ("http://hub:word@c.invalid", {}),
+        ("HTTP://c.invalid", {"credential": "env:T"}),
+    ],
+)
+def test_an_address_by_reference_opens_no_connection(tmp_path, monkeypatch, address, options):
+    """What stands behind it is known only when a catalogue is connected to; nothing is sent then."""
+    monkeypatch.setenv("WHERE", address)
+    monkeypatch.setenv("T", "a-token-of-the-test")
+    catalog = CatalogConfig.model_validate({"options": {"type": "rest", "uri": "env:WHERE"} | options})
+    with pytest.raises(
+        ConfigError, match=r"lake\.catalog\.options\.uri sends the catalogue's credential in clear"
+    ) as told:
+        IcebergTables("hub", Folder(str(tmp_path)), catalog=catalog).names()
+    assert "word" not in str(told.value)
+    assert "c.invalid" not in str(told.value)
+
+
 def test_positions_are_properties_of_the_same_commit(tables):
     """Every Iceberg reader can tell how far a table is; each commit is one metadata version and one snapshot."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))

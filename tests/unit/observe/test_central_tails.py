@@ -10,7 +10,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.kafka.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
-from aggregator.observe.warnings import standing, troubles, warnings
+from aggregator.observe.warnings import held_flows, troubles, warnings
 from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.state.requests import fold_requests
@@ -120,7 +120,7 @@ def test_flows_that_no_slot_got_are_told_too():
     refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
     told = Told().heard([(*refusal(refused), 10)])
     assert told.refused == refused
-    assert standing((), told.refused) == {"eu/a/0", "eu/b/0"}
+    assert held_flows((), told.refused) == {"eu/a/0", "eu/b/0"}
     assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}
     for damaged in (b'{"v":1,"flows":{"eu/a/0":["x"]}}', b'{"v":1,"flows":[]}', b"?"):
         after = told.heard([(REFUSED, damaged, 20)])

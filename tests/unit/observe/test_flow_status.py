@@ -75,4 +75,4 @@ def test_one_look_tells_lag_by_the_time_of_the_oldest_unread_record():
     assert found(80) == (80, 10, 5000, 60_000)
     assert found(70) == (70, 0, 0, None)
     assert found(40) == (70, 0, 0, None), "the position is newer than the end"
-    assert found(40, Gap(GapKind.SHRUNK, 40, None, 0)) == (40, 0, 0, None)
+    assert found(40, Gap(GapKind.TRUNCATED, 40, None, 0)) == (40, 0, 0, None)

@@ -18,7 +18,7 @@ from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history import day_records, lasting, told_spans
 from aggregator.observe.metrics import samples
-from aggregator.observe.warnings import standing, troubles
+from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, ledger, releases, requests
 from aggregator.state.control import ControlState, Epoch, Lease
@@ -33,7 +33,7 @@ from tests.unit.observe.hubs import edge, snapshot
 
 NOW_MS = 1_700_000_000_000
 SOURCE = EdgePartition("eu", "orders", 0)
-GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
+GAP = Gap(GapKind.EXPIRED, 5, 9, 7)
 DECISION = Decision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
 PAUSE = Pause("eu", True, "ada", 9, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
@@ -77,7 +77,7 @@ def slot_words(_, value):
     feed = SlotFeed()
     feed.take(value, 0.0)
     slots = feed.slots(0.0)
-    held = standing(slots, {})
+    held = held_flows(slots, {})
     assert {EdgePartition.parse(one).partition >= 0 for one in held} <= {True}
     troubles(slots, {})
     seen = snapshot(slots=slots)

@@ -12,7 +12,7 @@ from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 
 HOUR = 3_600_000
-LOST = Gap(GapKind.TRUNCATED, 10, 15, 1000)
+LOST = Gap(GapKind.EXPIRED, 10, 15, 1000)
 
 
 def entry(offset=10, gap=None, incarnation=0) -> LedgerRecord:
@@ -29,7 +29,7 @@ def states(ledger_entry, gaps, *decisions) -> list[tuple[int | None, str]]:
 
 def test_a_gap_is_listed_once_and_for_ever():
     """Open, then requested, then accepted; one that a rule let pass is skipped; a grown one is open again."""
-    wider = Gap(GapKind.TRUNCATED, 10, 18, 1000)
+    wider = Gap(GapKind.EXPIRED, 10, 18, 1000)
     assert states(entry(gap=LOST), {FLOW: LOST}) == [(15, "open")]
     assert states(entry(gap=LOST), {FLOW: LOST}, decided()) == [(15, "requested")]
     assert states(entry(15), {}, decided()) == [(15, "accepted")]
@@ -48,13 +48,13 @@ def test_an_edge_tells_of_gaps_before_the_hub_has_met_them():
         return found and (found.kind.value, found.start, found.end, found.since_ms)
 
     assert at(None, 0, 30) is None
-    assert at(None, 15, 30) == ("truncated", 10, 15, 5000)
-    assert at(LOST, 18, 30) == ("truncated", 10, 18, 1000)
-    assert at(None, 0, 4) == ("shrunk", 4, None, 5000)
+    assert at(None, 15, 30) == ("expired", 10, 15, 5000)
+    assert at(LOST, 18, 30) == ("expired", 10, 18, 1000)
+    assert at(None, 0, 4) == ("truncated", 4, None, 5000)
     assert at(None, 0, 4, undecided={FLOW: Undecided(6, 0)}) is None, "an open transaction is no cut"
-    assert at(None, 0, 4, undecided={FLOW: Undecided(5, 0)}) == ("shrunk", 9, None, 5000)
-    cut = Gap(GapKind.SHRUNK, 4, None, 1000)
-    assert at(cut, 0, 30) == ("shrunk", 4, None, 1000), "it has grown again: what was cut stays lost"
+    assert at(None, 0, 4, undecided={FLOW: Undecided(5, 0)}) == ("truncated", 9, None, 5000)
+    cut = Gap(GapKind.TRUNCATED, 4, None, 1000)
+    assert at(cut, 0, 30) == ("truncated", 4, None, 1000), "it has grown again: what was cut stays lost"
     assert at(None) == ("deleted", 10, None, 5000)
     assert at(Gap(GapKind.DELETED, 10, None, 1000), 0, 30) is None
     assert at(None, recreated=frozenset({FLOW})) is None

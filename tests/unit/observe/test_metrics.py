@@ -38,6 +38,8 @@ from aggregator.threads import Condition, Threads, ThreadStatus
 from tests.programs import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "metrics.md"
 DASHBOARD = ROOT / "configs" / "grafana" / "aggregator.json"
@@ -83,7 +85,7 @@ def everything():
     """A snapshot in which every measure has a value."""
     row = ReportRow(7, "email", "string", ("PII",), "tag", "drop", "removed", 9, 0, 9, 0, True)
     position, source = Position(0, 5), EdgePartition("eu", "orders", 0)
-    lost = Gap(GapKind.TRUNCATED, 5, 9, 0)
+    lost = Gap(GapKind.EXPIRED, 5, 9, 0)
     decision = Decision(source, position, lost, "ada", 0, "known")
     at = CentralPartition("eu.orders", "id", 0)
     gate = Totals({"divert": 2}, 7, 1.5, 0.25, unexpected={"s/email": 7}, raised={}, failed={"s/email": 2})

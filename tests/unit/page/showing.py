@@ -77,12 +77,12 @@ def troubled() -> Snapshot:
     flows = (
         flow("eu", "orders", 0),
         flow("eu", "orders", 1, trouble="held, the registry has no schema 9"),
-        flow("us", "orders", 0, gap=Gap(GapKind.TRUNCATED, 90, 140, AT_MS)),
+        flow("us", "orders", 0, gap=Gap(GapKind.EXPIRED, 90, 140, AT_MS)),
         flow("ap", "heartbeats", 0),
     )
-    lost = Gap(GapKind.TRUNCATED, 90, 140, AT_MS)
+    lost = Gap(GapKind.EXPIRED, 90, 140, AT_MS)
     at = EdgePartition("us", "orders", 0)
-    decision = Decision(at, Position(0, 5), Gap(GapKind.TRUNCATED, 5, 9, 0), "ada", AT_MS, "a known outage")
+    decision = Decision(at, Position(0, 5), Gap(GapKind.EXPIRED, 5, 9, 0), "ada", AT_MS, "a known outage")
     gaps = (
         KnownGap(at, Position(0, 90), lost, GapState.OPEN),
         KnownGap(at, Position(0, 5), decision.gap, GapState.ACCEPTED, decision),

@@ -110,7 +110,7 @@ def test_the_page_of_an_edge_says_why(said):
 def test_gaps_are_told_with_who_let_them_pass():
     """Open ones and decided ones, on the page of their edge."""
     words = read("/edges/us").words
-    assert "truncated [90, 140) open" in words
+    assert "expired [90, 140) open" in words
     assert "accepted 1970-01-01 00:00:00 ada (claimed): a known outage" in words
 
 

@@ -22,6 +22,8 @@ from aggregator.threads import Condition, Threads
 from tests.trial import wait_for
 from tests.unit.page.showing import WORD, Watched, config, troubled, wide
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 SILENT = 1000
 START_S = 60.0

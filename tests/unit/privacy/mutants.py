@@ -10,10 +10,11 @@ DELIVERY = "aggregator.replicate.delivery"
 DERIVED = "aggregator.privacy.plan.derived"
 DISTINCT = "aggregator.privacy.distinct"
 GUARD = "tests.reference.guard"
-HERITAGE = "aggregator.schema.heritage"
+LINEAGE = "aggregator.schema.lineage"
 KEYS = "aggregator.privacy.keys"
 MEANINGS = "aggregator.replicate.meanings"
-OPENING = "aggregator.privacy.policy.parameters.opening"
+OPERATOR = "aggregator.privacy.operators.{}"
+PARAMETERS = "aggregator.privacy.operators.parameters"
 POLICY = "aggregator.privacy.policy.file"
 PRECEDENCE = "aggregator.privacy.policy.precedence"
 PROGRAM = "aggregator.privacy.kernel.program"
@@ -21,7 +22,6 @@ PROGRAMS = "aggregator.privacy.programs"
 RULES = "aggregator.privacy.policy.rules"
 SETTLE = "aggregator.privacy.plan.containers"
 SUBJECTS = "aggregator.privacy.subjects"
-STRENGTH = "aggregator.privacy.policy.strength"
 SUPPRESSION = "aggregator.privacy.suppression"
 TOKENS = "aggregator.privacy.tokens"
 TOPIC = "aggregator.privacy.topic"
@@ -30,7 +30,7 @@ UNIFIED = "aggregator.privacy.header_schema_ids"
 
 _TAGS = "tags = at.tags if node.tags <= at.tags else at.tags | node.tags"
 # The records themselves.
-_COPY = "Column([pile.data[pile.starts[n] : pile.ends[n]].tobytes() for n in {}])"
+_COPY = "Column([batch.data[batch.starts[n] : batch.ends[n]].tobytes() for n in {}])"
 
 
 def _one(name, module, passage, replacement):
@@ -97,22 +97,37 @@ PRECEDENCES = [
         "self._closing if ended else",
         "self.default if ended else",
     ),
-    _one("truncate can leave a value whole", STRENGTH, "_clear_if(rule.length > 0)", "_clear_if(False)"),
-    _one("a table can name itself", STRENGTH, "if any(key == text for key, text in rule.table):", "if False:"),
+    _one("truncate can leave a value whole", OPERATOR.format("truncate"), "rule.length > 0)", "False)"),
+    _one(
+        "a table can name itself",
+        OPERATOR.format("lookup"),
+        "if any(key == text for key, text in rule.table):",
+        "if False:",
+    ),
     _one(
         "a mask can show nearly all",
-        STRENGTH,
-        "_clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)",
-        "_clear_if(False)",
+        OPERATOR.format("mask"),
+        "clear_if(rule.keep_first + rule.keep_last > _SHOWN_GRAPHEMES)",
+        "clear_if(False)",
     ),
-    _one("a mask can show who it is", STRENGTH, '_clear_if("local" not in rule.parts)', "_clear_if(False)"),
-    _one("a mask can show the path", STRENGTH, "_clear_if(not _PATH_PARTS.issubset(rule.parts))", "_clear_if(False)"),
+    _one(
+        "a mask can show who it is",
+        OPERATOR.format("mask_email"),
+        'clear_if("local" not in rule.parts)',
+        "clear_if(False)",
+    ),
+    _one(
+        "a mask can show the path",
+        OPERATOR.format("mask_url"),
+        "clear_if(not _PATH_PARTS.issubset(rule.parts))",
+        "clear_if(False)",
+    ),
 ]
 
 EXPIRIES = [
     _one(
         "expiry of a path's keep on a tagged field",
-        OPENING,
+        PARAMETERS,
         "self.expires is not None and today < self.expires",
         "self.expires is not None",
     ),
@@ -149,7 +164,7 @@ WALKS = [
         "return self.leaf(Leaf(Kind.STRING), at, path, of_map=True)",
         "return self.add(PlanNode(Kind.STRING, Action.KEEP, path, at.node))",
     ),
-    _one("map keys take few operators", COMPILE, "(of_map and not _fits_map_key(rule, result))", "False"),
+    _one("map keys take few operators", COMPILE, "(of_map and not operators.tells_apart(rule, result))", "False"),
     _one(
         "an operator that does not take a type drops",
         COMPILE,
@@ -251,7 +266,7 @@ RECORDS = [
     _one(
         "keys: an Avro key is taken apart",
         KEYS,
-        "return partial(self._by_wire, keys, pile, groups, self._programs.programs(groups))",
+        "return partial(self._by_wire, keys, batch, groups, self._programs.programs(groups))",
         "return partial(Column, list(keys))",
     ),
     _one(
@@ -292,7 +307,7 @@ SCHEMAS = [
     _one("the schema: defaults of what is closed", DERIVED, "is_kept = fits or (", "is_kept = True or ("),
     _one(
         "the schema: symbols of what is redacted",
-        "aggregator.privacy.operators.redact",
+        OPERATOR.format("redact"),
         "return leaf._replace(symbols=(REDACTED_SYMBOL,)) if leaf.kind is Kind.ENUM else leaf",
         "return leaf",
     ),
@@ -317,13 +332,7 @@ HERITAGES = [
         "schema = with_heritage(text, origin.tags, others)",
         "schema = with_heritage(text, (), others)",
     ),
-    Mutant(
-        "aliases of fields",
-        [
-            (HERITAGE, "_onwards(places, (item.name, *item.aliases))", "_onwards(places, (item.name,))"),
-            (HERITAGE, "for field in (item.name, *item.aliases):", "for field in (item.name,):"),
-        ],
-    ),
+    _one("aliases of fields", LINEAGE, "own = {item.name, *item.aliases}", "own = {item.name}"),
     _one(
         "inherited tags of a field",
         COMPILE,
@@ -339,7 +348,7 @@ HERITAGES = [
     _one(
         "an id means what it meant",
         MEANINGS,
-        "if fingerprint != meaning.fingerprint and not meaning.accepted:",
+        "if meant and meaning.fingerprint not in meant and not meaning.accepted:",
         "if False:",
     ),
 ]
@@ -353,19 +362,19 @@ OPERATORS = [
     ),
     _one(
         "mask: what would show all shows nothing",
-        "aggregator.privacy.operators.mask",
+        OPERATOR.format("mask"),
         "    if hidden <= 0:\n",
         "    if False:\n",
     ),
     _one(
         "text that is not what the operator is for is redacted",
-        "aggregator.privacy.operators.text",
+        OPERATOR.format("text"),
         "return [REDACTED if text is None else text for text in made]",
         "return [value if text is None else text for value, text in zip(values, made)]",
     ),
     _one(
         "no match: redacted",
-        "aggregator.privacy.operators.rewriting",
+        OPERATOR.format("regex_replace"),
         "return [REDACTED if text is None else text for text in made]",
         "return [value if text is None else text for value, text in zip(values, made)]",
     ),

@@ -13,6 +13,7 @@ from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Action
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
+from tests.reference.plan_text import plan_text
 
 TODAY = date(2026, 11, 1)
 TAGS = """
@@ -211,7 +212,8 @@ def test_the_text_is_the_same_in_every_process():
         "from aggregator.privacy.policy.file import parse_policy;"
         "from aggregator.privacy.policy.precedence import value_scope;"
         "s, p = json.load(sys.stdin); scope = value_scope(parse_policy(p), 'orders');"
-        "print(compile_plan(s, scope, date(2026, 11, 1)).to_json())"
+        "from tests.reference.plan_text import plan_text;"
+        "print(plan_text(compile_plan(s, scope, date(2026, 11, 1))))"
     )
     schema = json.dumps(_record(*(_field(f"f{n}", ["null", "string", "long"], "TOK", "UUID") for n in range(20))))
     turned = POLICY.replace(TAGS, "\n".join(["", *reversed(TAGS.strip("\n").split("\n")), ""]))
@@ -254,7 +256,7 @@ def test_a_schema_that_multiplies_stays_small():
 
 def test_plans_hold_no_key(lab):
     """A plan is stored and shown; it holds the name of a key at most."""
-    text = _plan(_record(_field("a", "string", "TOK"))).to_json()
+    text = plan_text(_plan(_record(_field("a", "string", "TOK"))))
     assert "customer" in text
     assert lab.keys["customer"].material("customer").hex() not in text
     assert "file:" not in text

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.privacy.distinct import CAPACITY, LONGEST_BYTES, Distinct
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call
-from aggregator.privacy.policy.rules import Pseudonymize
 from aggregator.schema.avro import Kind
 
 TEXT = Leaf(Kind.STRING)

@@ -14,8 +14,8 @@ from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.chunk import Chunk
 from aggregator.privacy.column import ABSENT, NOWHERE, Column, Looked
 from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.parameters.conditions import Condition
 from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
 from aggregator.replicate.cycles import Cycles

@@ -10,16 +10,20 @@ import random
 import fastavro
 import pytest
 
-from aggregator.errors import HoldError, Reason
+from aggregator.errors import DeadLetterError, HoldError, Reason
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
+from aggregator.schema.avro import Kind
+from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registry import Registered, open_registry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
 from tests.unit.schema.double import RegistryDouble
+
+pytestmark = pytest.mark.slow
 
 CANARY = "canary_h7Gt2"
 PII = ["PII"]
@@ -205,6 +209,135 @@ def test_a_tag_once_given_stays(double, shape, beside, made):
     left = out_of(double, number, schema, {"kept": "yes", **value}, made=made)
     assert CANARY.encode() not in left
     assert b"yes" in left
+
+
+def holder(kind):
+    """A version with a field of this type."""
+    return record(field("c", kind), field("kept"))
+
+
+CUSTOMER, CLIENT = record(TAGGED, name="Customer"), record(field("mail"), name="Client")
+WHO_MAILS = {"mail": CANARY}
+# The same where the type of a field changes: schema before, schema after, value.
+RESHAPED = {
+    "of two branches one": (holder([ITEMS, "int"]), holder("string"), {"c": CANARY}),
+    "of two branches a list": (holder([array(ITEMS), "int"]), holder(array("string")), {"c": [CANARY]}),
+    "another branch's type": (holder([ITEMS, "int"]), holder(["bytes", "int"]), {"c": CANARY.encode()}),
+    "one of many": (holder(array(ITEMS)), holder("string"), {"c": CANARY}),
+    "a list of what was a map": (holder({"type": "map", "values": ITEMS}), holder(array("string")), {"c": [CANARY]}),
+    "a record as a text": (holder(CUSTOMER), holder("string"), {"c": CANARY}),
+    "records as a text": (holder(array(CUSTOMER)), holder(["null", "bytes"]), {"c": CANARY.encode()}),
+    "a list of records of another name": (holder(CUSTOMER), holder(array(CLIENT)), {"c": [WHO_MAILS]}),
+    "one record of another name": (holder(array(CUSTOMER)), holder(CLIENT), {"c": WHO_MAILS}),
+    "a branch of another name": (holder([CUSTOMER, "int"]), holder([CLIENT, "int"]), {"c": WHO_MAILS}),
+    "a list in a list": (holder(array(array(ITEMS))), holder(array("string")), {"c": [CANARY]}),
+    "a type of its own at its second place": (
+        record(field("a", CUSTOMER), field("c", "Customer"), field("kept")),
+        record(field("a", CUSTOMER), field("c", CLIENT), field("kept")), {"a": {"mail": "-"}, "c": WHO_MAILS}),
+    "a turn of its own of a recursive type": (
+        record(TAGGED, field("next", ["null", "Order"]), field("kept")),
+        record(TAGGED, field("next", ["null", CLIENT]), field("kept")), {"mail": "-", "next": WHO_MAILS}),
+    "what only a former alias says": (
+        record(field("contact", tags=PII, aliases=["mail"]), field("kept")), record(field("mail"), field("kept")),
+        WHO_MAILS),
+    "what only a former type's alias says": (
+        holder(record(TAGGED, name="Customer", aliases=["Client"])),
+        record(field("list", array(CLIENT)), field("kept")), {"list": [WHO_MAILS]}),
+    "items of a type that moved": (
+        holder(record(field("mails", array(ITEMS)), name="Customer")),
+        record(field("d", record(field("mails", array("string")), name="Customer")), field("kept")),
+        {"d": {"mails": [CANARY]}}),
+    "the root in a list": (record(TAGGED, field("kept")), array(CLIENT), [WHO_MAILS]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", RESHAPED)
+def test_a_tag_stays_whatever_becomes_of_the_type(double, shape):
+    """A list of what was one, a text that was a record, a type that was split: the field is the same."""
+    before, after, value = RESHAPED[shape]
+    double.add("orders-value", json.dumps(before))
+    number = double.add("orders-value", json.dumps(after))
+    whole = {"kept": "yes", **value} if isinstance(value, dict) else value
+    left = out_of(double, number, after, whole)
+    assert CANARY.encode() not in left
+    assert after["type"] == "array" or b"yes" in left
+
+
+UNTAGGED = {
+    "the other branch": ([holder([ITEMS, "int"])], holder(["string", "int"]), {"c": 4711}, b"\xce\x49"),
+    "the branch that stays": (
+        [holder([CUSTOMER, record(field("mail"), name="Shop")])], holder([record(field("mail"), name="Shop"), "int"]),
+        {"c": {"mail": "open"}}, b"open"),
+    "another field of the record": (
+        [holder(record(TAGGED, field("city"), name="Customer"))],
+        holder(array(record(field("mail"), field("city"), name="Client"))), {"c": [{"mail": "-", "city": "open"}]},
+        b"open"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", UNTAGGED)
+def test_what_can_be_told_apart_stays_open(double, shape):
+    """A branch that was there without a tag, and a field beside the tagged one."""
+    earlier, schema, value, open_bytes = UNTAGGED[shape]
+    for version in earlier:
+        double.add("orders-value", json.dumps(version))
+    number = double.add("orders-value", json.dumps(schema))
+    left = out_of(double, number, schema, {"kept": "yes", **value})
+    assert open_bytes in left[5:]
+
+
+def test_following_a_field_has_a_budget():
+    """What may have been any of many things is refused; a large type that many fields lost is looked through once."""
+    before = holder([record(TAGGED, name=f"Event{number}") for number in range(1500)])
+    after = holder([record(field("mail"), name=f"Message{number}") for number in range(1500)])
+    with pytest.raises(DeadLetterError, match="it may have been too many things"):
+        inherited(before, after)
+    large = record(*(field(f"f{number}", tags=PII) for number in range(500)), name="Large")
+    before = record(field("a", large), *(field(f"a{number}", "Large") for number in range(300)))
+    after = inherited(before, record(*(field(f"a{number}") for number in range(300))))
+    assert all(node.inherited == {"PII"} for node in after.nodes if node.kind is Kind.STRING)
+
+
+def inherited(before, after):
+    """The later version with the tags of the earlier one."""
+    return with_heritage(json.dumps(after), (), [Registered("orders-value", 1, 1, json.dumps(before))])
+
+
+CHAIN = {"name": "shop.Customer", "subject": "customers"}
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_earlier_versions_of_what_a_schema_refers_to_count(double, is_deep):
+    """A type that lost its tag in a subject of its own, before the first schema of the topic referred to it."""
+    double.add("customers", json.dumps(record(TAGGED, field("age", "int"), name="Customer")))
+    renamed = record(field("contact", aliases=["mail"]), field("age", "int"), name="Customer")
+    double.add("customers", json.dumps(renamed))
+    reference, inner = CHAIN | {"version": 2}, "shop.Customer"
+    value = {"contact": CANARY, "age": 3}
+    if is_deep:
+        double.add("boxes", json.dumps(record(field("in", inner), name="Box")), references=[reference])
+        reference, inner = {"name": "shop.Box", "subject": "boxes", "version": 1}, "shop.Box"
+        renamed, value = record(field("in", renamed), name="Box"), {"in": value}
+    order = record(field("customer", inner), field("age", "int"), field("kept"))
+    number = double.add("orders-value", json.dumps(order), references=[reference])
+    whole = record(field("customer", renamed), field("age", "int"), field("kept"))
+    given = {"customer": value, "age": 4711, "kept": "yes"}
+    left = out_of(double, number, whole, given)
+    assert CANARY.encode() not in left
+    assert b"\xce\x49" in left
+    lifted = f"customer{'.in' if is_deep else ''}.contact"
+    topic = f"default: keep, lifts: {{{lifted}: {{tags: [PII], {WHY}}}}}"
+    assert CANARY.encode() in out_of(double, number, whole, given, topic)
+
+
+def test_a_later_version_of_what_a_schema_refers_to_changes_nothing(double):
+    """A reference names a version."""
+    double.add("customers", json.dumps(INNER))
+    double.add("customers", json.dumps(record(TAGGED, field("age", "int"), name="Customer")))
+    order = record(field("customer", "shop.Customer"), field("kept"))
+    number = double.add("orders-value", json.dumps(order), references=[CHAIN | {"version": 1}])
+    whole = record(field("customer", INNER), field("kept"))
+    assert CANARY.encode() in out_of(double, number, whole, {"customer": WHO, "kept": "yes"})
 
 
 def test_a_version_that_was_deleted_counts(double):

@@ -2,20 +2,24 @@
 
 import json
 import math
+import tracemalloc
 from itertools import product
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.errors import ConfigError, Reason
+from aggregator import budgets
+from aggregator.errors import ConfigError, HoldError, Reason
 from aggregator.privacy.guard import MAXIMUM_DEPTH
-from aggregator.privacy.json import allowlist
+from aggregator.privacy.json import allowlist, values
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from tests.unit.privacy.conftest import TODAY
 from tests.unit.privacy.kernel.differential import KEYS
+
+pytestmark = pytest.mark.slow
 
 TOKEN = "{pseudonymize: {key: customer, domain: d}}"
 JANE = "v1_558273fa650c47eca9298f5d4fa0aa71"
@@ -343,3 +347,26 @@ def test_every_double_passes_unchanged(number):
     (left,) = _left({"a": "keep"}, {"a": number})
     assert left["a"] == number
     assert math.copysign(1, left["a"]) == math.copysign(1, number)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [f"{{redact: {{value: {'x' * 500}}}}}", f"{{regex_replace: {{pattern: '[0-9]', replacement: {'y' * 500}}}}}"],
+)
+def test_what_is_made_of_a_batch_is_bounded(operator, monkeypatch):
+    """Of one record: too large, before it is made; of several: their halves are tried, and each place counts once."""
+    monkeypatch.setattr(values, "MADE_BYTES", budgets.MADE_BYTES._replace(limit=1_000_000))
+    large = json.dumps({"a": [str(number) for number in range(10_000)]}).encode()
+    small = json.dumps({"a": ["1"] * 1_500}).encode()
+    strip = _strip({"a[]": operator})
+    tracemalloc.start()
+    try:
+        assert strip.strip(_batch([large])).rejected[0].reason is Reason.TOO_LARGE
+        for several in ([small, large], [small, small]):
+            with pytest.raises(HoldError, match="their halves are tried"):
+                strip.strip(_batch(several))
+        assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(strip.strip(_batch([small])).values[0]) > 750_000
+    assert {row.seen for row in strip.report() if row.path == "a[]"} == {1_500}

@@ -6,7 +6,7 @@ from tests.unit.privacy.checks import CHECKS, first_finding
 from tests.unit.privacy.mutants import MUTANTS
 from tests.unit.privacy.mutation import without
 
-pytestmark = pytest.mark.usefixtures("foreign")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("foreign")]
 
 FOUND = {}
 

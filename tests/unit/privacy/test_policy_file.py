@@ -9,8 +9,12 @@ import pytest
 
 from aggregator.errors import ConfigError
 from aggregator.privacy.kernel.strip import KernelStrip
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.nullify import Nullify
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
+from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.policy.file import load_policy, parse_policy
-from aggregator.privacy.policy.rules import Drop, Keep, Nullify, Pseudonymize, Redact
 from aggregator.privacy.strip import Batch
 from tests.unit.privacy.kernel.differential import KEYS
 
@@ -123,6 +127,13 @@ def test_what_is_no_policy_is_refused(text):
     """Whatever the file holds, the answer is a ConfigError with a line."""
     with pytest.raises(ConfigError, match=r"policy:\d+"):
         parse_policy(text)
+
+
+@pytest.mark.parametrize("name", ["hub.origin", "hub.origin.mac", "hub.backfill"])
+def test_the_hubs_own_headers_never_pass(name):
+    """A producer at an edge would say in the hub's place where a record came from, or that a backfill brought it."""
+    with pytest.raises(ConfigError, match=rf"policy:3: .*{name} is the hub's own header"):
+        parse_policy(f"policy: p\nversion: 1\ntopics: {{t: {{headers: [a, {name}]}}}}\n")
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.privacy.operators.descriptor import PrivacyClass
+from aggregator.privacy.operators.drop import Drop
+from aggregator.privacy.operators.keep import Keep
+from aggregator.privacy.operators.nullify import Nullify
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
+from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import PathRule, Scope, key_scope, value_scope
-from aggregator.privacy.policy.rules import (
-    Drop,
-    Keep,
-    Nullify,
-    PrivacyClass,
-    Pseudonymize,
-    Redact,
-    most_restrictive,
-    privacy_class,
-)
+from aggregator.privacy.policy.rules import most_restrictive, privacy_class
 
 TODAY = date(2026, 11, 1)
 TOKEN = Pseudonymize(key="k", domain="d")

@@ -14,6 +14,8 @@ from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.wire import frame, split
 from tests.unit.privacy.shapes import Values, long_bytes, schemas
 
+pytestmark = pytest.mark.slow
+
 KEEP_ALL = "policy: p\nversion: 1\ntopics: {orders: {default: keep}}\n"
 TOKENS = """
 policy: p

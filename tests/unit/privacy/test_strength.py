@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.errors import ConfigError
+from aggregator.privacy.operators.descriptor import PrivacyClass
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.privacy.policy.rules import PrivacyClass, privacy_class
+from aggregator.privacy.policy.rules import privacy_class
 from aggregator.privacy.policy.sampled import tried
 from aggregator.privacy.policy.strictness import Strictness, compared
 from aggregator.schema.avro import Kind

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.privacy.operators import pseudonymize
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.policy.rules import Pseudonymize
 from aggregator.privacy.tokens import Tokenizer, normalized
 from aggregator.schema.avro import Kind, Logical
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.bench.walker import page
+
+pytestmark = pytest.mark.slow
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "leaks.md"
 

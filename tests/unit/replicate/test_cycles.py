@@ -7,15 +7,20 @@ import pytest
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing, SecretRef
-from aggregator.replicate.cycles import SEAL_HEADER, Cycles, returning, seal_keys
+from aggregator.coordinates import SEAL_HEADER
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.replicate.cycles import Cycles, returning, seal_keys
+from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
+from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import CENTRAL, SOURCE, deliver
 from tests.unit.replicate.test_planning import CONFIG
-from tests.unit.replicate.test_tombstones import strip_of
+from tests.unit.replicate.test_tombstones import KEY_SCHEMA, SCHEMA, strip_of
 
 KEYS = (b"k" * 32, b"f" * 32)
 SEALED = Cycles("hub", frozenset({SOURCE.topic}), frozenset({CENTRAL}), KEYS)
 OURS = b"hub/eu/orders/3/7/0"
+REFS = ((1, SecretRef("env", "CUSTOMER")), (2, SecretRef("env", "CUSTOMER_2")))
 
 
 def returned(origin: bytes, keys=KEYS, topic=CENTRAL) -> list[tuple[str, bytes]]:
@@ -62,6 +67,42 @@ def _ring():
     return {"customer": KeyRing(1, ((1, SecretRef("env", "CUSTOMER")),))}
 
 
+def test_a_tombstone_that_comes_back_deletes_nothing_more():
+    """Or every round would write one more for each other version of the key, and those would come back as well."""
+    strip, _, _ = strip_of({"customer": KeyRing(2, REFS)})
+    produced = deliver(strip, [None, None], [b"v2_0", b"jane"], [returned(OURS), None], SEALED)
+    assert produced.counts == (1, 0, 1)
+    written = [dict(headers)["hub.origin"] for _, _, headers in produced.central]
+    assert written == [b"hub/eu/orders/3/1001/0", b"hub/eu/orders/3/1001/0/1"]
+
+
+@pytest.mark.parametrize("headers", [None, [("__value_schema_id", b"\0\0\0\0\x63")]])
+@pytest.mark.parametrize("patience_s", [0.0, 5.0])
+def test_what_comes_back_is_not_read(headers, patience_s):
+    """It has central's schema ids, unknown at the edge or another topic's: nothing waits for it, nothing is held."""
+    registry = MemoryRegistry()
+    value_id, others_id = registry.register("orders-value", SCHEMA), registry.register("others-value", KEY_SCHEMA)
+    strip = ReferenceStrip(
+        policy=parse_policy(
+            "policy: p\nversion: 1\ntopics: {orders: {key: keep, headers: [x], fields: {id: keep},"
+            " drop_record: [{header: y, equals: z}]}}"
+        ),
+        edge_topic="orders", central_topic=CENTRAL, edge_registry=registry, central_registry=MemoryRegistry(), keys={},
+        patience_s=patience_s,
+    )  # fmt: skip
+    value = frame(value_id, b"\x02")
+    values = [value, frame(others_id, b"\x02"), frame(9999, b"\x02"), b"\0", value]
+    keys = [b"a", b"b", b"c", frame(9999, b""), b"e"]
+    ours = [("x", b"1"), *(headers or ()), *returned(OURS)]
+    own = [("x", b"2"), ("y", b"1")]
+    produced = deliver(strip, values, keys, [own, ours, ours, ours, own], SEALED)
+    assert produced.counts == (2, 0, 3)
+    assert [key for key, _, _ in produced.central] == [b"a", b"e"]
+    assert produced.letters == []
+    assert [dict(headers)["x"] for _, _, headers in produced.central] == [b"2", b"2"]
+    assert produced.flow.cursor.entry.stripped == 2, "the headers y: nothing is counted of what is not read"
+
+
 def test_what_the_hub_sealed_it_knows_again():
     """Whatever origins a batch has; one changed digit, and it is none of ours."""
     chance = random.Random(11)
@@ -84,9 +125,18 @@ def test_only_what_can_come_back_is_sealed():
 
 def test_the_seals_keys_are_those_of_every_listed_version():
     """The current one first: what an earlier version sealed may still come back."""
-    refs = ((1, SecretRef("env", "CUSTOMER")), (2, SecretRef("env", "CUSTOMER_2")))
-    one, two = seal_keys({"customer": KeyRing(1, refs)}), seal_keys({"customer": KeyRing(2, refs)})
+    one, two = seal_keys({"customer": KeyRing(1, REFS)}), seal_keys({"customer": KeyRing(2, REFS)})
     assert one == tuple(reversed(two))
     assert len(set(one)) == 2
     assert all(len(key) == 32 and b"c" * 8 not in key for key in one)
     assert seal_keys({}) == ()
+
+
+def test_a_seal_is_known_after_another_key_came_first():
+    """The first key by name seals; which one that was may change, and what comes back was sealed before."""
+    before = {"customer": KeyRing(1, REFS[:1])}
+    after = {"account": KeyRing(2, REFS[1:]), "customer": KeyRing(1, REFS[:1])}
+    headers = [returned(OURS, seal_keys(before))]
+    cycles = Cycles("hub", SEALED.written, SEALED.sealed, seal_keys(after))
+    assert cycles.found(SOURCE.topic, headers) == ({0}, set())
+    assert seal_keys(after)[0] == seal_keys({"account": after["account"]})[0]

@@ -92,9 +92,9 @@ def test_a_gap_is_exactly_what_the_edge_lost(position, start, length):
     end = start + length
     lost = gap(position, start, end, since_ms=7)
     if position < start:
-        assert lost == Gap(GapKind.TRUNCATED, position, start, 7)
+        assert lost == Gap(GapKind.EXPIRED, position, start, 7)
     elif position > end:
-        assert lost == Gap(GapKind.SHRUNK, end, None, 7)
+        assert lost == Gap(GapKind.TRUNCATED, end, None, 7)
     else:
         assert lost is None
     if lost:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aggregator.observe.fields import FieldFeed
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.replicate.field_counts import FieldNews
+from aggregator.replicate.field_counts import FieldReports
 
 POLICY = PolicyId("p", 3, "ab")
 
@@ -48,11 +48,11 @@ def feed(bodies, life="x", at_ms=5):
 
 def test_a_slot_tells_soon_and_then_ever_more_rarely():
     """After two seconds, with pauses that double up to a minute; in between the strips are not even asked."""
-    strip, news = Told([row()]), FieldNews()
+    strip, reports = Told([row()]), FieldReports()
     times = []
     for now in range(400):
         strip.rows = [row(seen=now)]
-        if list(news.bodies({("eu", "orders"): strip}, now)):
+        if list(reports.bodies({("eu", "orders"): strip}, now)):
             times.append(now)
     assert times[:6] == [2, 6, 14, 30, 62, 122]
     assert strip.asked == len(times)
@@ -60,26 +60,26 @@ def test_a_slot_tells_soon_and_then_ever_more_rarely():
 
 def test_what_did_not_change_is_told_again_after_ten_minutes():
     """Telemetry forgets after an hour, and the report of an idle hub still knows its fields."""
-    strip, news = Told([row()]), FieldNews()
-    times = [now for now in range(1300) if list(news.bodies({("eu", "orders"): strip}, now))]
+    strip, reports = Told([row()]), FieldReports()
+    times = [now for now in range(1300) if list(reports.bodies({("eu", "orders"): strip}, now))]
     assert times[0] == 2
     assert all(600 <= later - earlier < 700 for earlier, later in itertools.pairwise(times))
 
 
 def test_the_last_word_is_said_at_once():
     """At a slot's end what changed is told, whether it is due or not; what did not is left out."""
-    strip, news = Told([row()]), FieldNews()
+    strip, reports = Told([row()]), FieldReports()
     strips = {("eu", "orders"): strip}
-    assert list(news.bodies(strips, 0.0)) == []
-    assert len(list(news.bodies(strips, 0.1, last=True))) == 1
-    assert list(news.bodies(strips, 0.2, last=True)) == []
-    assert list(FieldNews().bodies({("eu", "empty"): Told([])}, 0.0, last=True)) == []
+    assert list(reports.bodies(strips, 0.0)) == []
+    assert len(list(reports.bodies(strips, 0.1, last=True))) == 1
+    assert list(reports.bodies(strips, 0.2, last=True)) == []
+    assert list(FieldReports().bodies({("eu", "empty"): Told([])}, 0.0, last=True)) == []
 
 
 def test_a_wide_topic_is_told_in_parts_and_read_as_one():
     """Each part is far below a broker's million bytes; half of the parts is nothing; a path without end is left out."""
     rows = [row(path="p" * 200 + str(number)) for number in range(5000)]
-    bodies = list(FieldNews().bodies({("eu", "wide"): Told([*rows, row(path="x" * 60_000)])}, 0.0, last=True))
+    bodies = list(FieldReports().bodies({("eu", "wide"): Told([*rows, row(path="x" * 60_000)])}, 0.0, last=True))
     assert len(bodies) > 2
     assert max(len(json.dumps(body)) for body in bodies) < 600_000
     assert feed(bodies[:-1]).topics() == {}

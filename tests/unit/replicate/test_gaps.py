@@ -17,8 +17,8 @@ from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
 HOUR = 3_600_000
-TRUNCATED = Gap(GapKind.TRUNCATED, 10, 15, 1)
-SHRUNK = Gap(GapKind.SHRUNK, 4, None, 1)
+EXPIRED = Gap(GapKind.EXPIRED, 10, 15, 1)
+TRUNCATED = Gap(GapKind.TRUNCATED, 4, None, 1)
 DELETED = Gap(GapKind.DELETED, 10, None, 1)
 SKIPPING = CONFIG.model_copy(update={"topics": (CONFIG.topics[0].model_copy(update={"on_gap": "skip"}),)})
 
@@ -46,29 +46,29 @@ def plan(ledger, decisions=(), config: HubConfig = CONFIG, snapshots=SNAPSHOTS) 
         (None, Cut(10, None), None),
         (None, Cut(4, 12), None),
         (None, Cut(4, 6), 4),
-        (SHRUNK, Cut(4, None), 4),
-        (SHRUNK, Cut(2, 2), 2),
-        (SHRUNK, Cut(30, None), 10),
+        (TRUNCATED, Cut(4, None), 4),
+        (TRUNCATED, Cut(2, 2), 2),
+        (TRUNCATED, Cut(30, None), 10),
     ],
 )
 def test_a_log_was_cut_where_what_we_had_read_ends(lost, cut, expected):
     """Also when it has grown again, over the position even; a false alarm, or only later records, are no gap."""
     found = cut_log(lost, cut, 10, since_ms=1)
-    assert found == (None if expected is None else Gap(GapKind.SHRUNK, expected, None, 1))
+    assert found == (None if expected is None else Gap(GapKind.TRUNCATED, expected, None, 1))
 
 
 @pytest.mark.parametrize(
     ("gap", "decisions", "position"),
     [
+        (EXPIRED, [], None),
+        (EXPIRED, [decision(EXPIRED)], Position(0, 15)),
+        (EXPIRED, [decision(replace(EXPIRED, end=18)), decision(EXPIRED)], Position(0, 18)),
+        (EXPIRED, [decision(EXPIRED, Position(0, 9))], None),
+        (EXPIRED, [decision(EXPIRED, Position(1, 10))], None),
+        (EXPIRED, [decision(DELETED)], None),
         (TRUNCATED, [], None),
-        (TRUNCATED, [decision(TRUNCATED)], Position(0, 15)),
-        (TRUNCATED, [decision(replace(TRUNCATED, end=18)), decision(TRUNCATED)], Position(0, 18)),
-        (TRUNCATED, [decision(TRUNCATED, Position(0, 9))], None),
-        (TRUNCATED, [decision(TRUNCATED, Position(1, 10))], None),
-        (TRUNCATED, [decision(DELETED)], None),
-        (SHRUNK, [], None),
-        (SHRUNK, [decision(SHRUNK)], Position(1, 4)),
-        (None, [decision(TRUNCATED)], Position(0, 15)),
+        (TRUNCATED, [decision(TRUNCATED)], Position(1, 4)),
+        (None, [decision(EXPIRED)], Position(0, 15)),
         (DELETED, [], Position(0, 10)),
     ],
 )
@@ -87,11 +87,11 @@ def test_a_decision_moves_exactly_the_position_that_it_was_made_for(gap, decisio
 
 def test_an_accepted_gap_is_a_first_position_that_the_owning_slot_writes():
     """Until then the flow is planned as held; the new position is persisted before the first poll (rule D)."""
-    held = plan({FLOW: entry(TRUNCATED)})[FLOW]
-    assert (held.fresh, held.entry.gap) == (False, TRUNCATED)
+    held = plan({FLOW: entry(EXPIRED)})[FLOW]
+    assert (held.fresh, held.entry.gap) == (False, EXPIRED)
     flow = Flow(held, held.entry, persisted=False)
     assert (flow.reading, flow.cursor.hold and flow.cursor.hold.reason, flow.moved) == (False, "gap", False)
-    free = plan({FLOW: entry(TRUNCATED)}, [decision(TRUNCATED)])[FLOW]
+    free = plan({FLOW: entry(EXPIRED)}, [decision(EXPIRED)])[FLOW]
     assert (free.fresh, free.entry.position, free.entry.gap, free.decision) == (True, Position(0, 15), None, None)
     assert Flow(free, free.entry, persisted=False).reading
 
@@ -115,7 +115,7 @@ def test_what_the_edge_no_longer_shows_is_held_until_it_is_decided_or_back():
 
 def test_a_recreated_topic_leaves_a_word_about_its_former_life():
     """The protocol goes on in the next incarnation at 0, and the slot writes what is unknown beside the position."""
-    new = plan({FLOW: structs.replace(entry(TRUNCATED), topic_id="gone")})[FLOW]
+    new = plan({FLOW: structs.replace(entry(EXPIRED), topic_id="gone")})[FLOW]
     assert (new.fresh, new.entry.position, new.entry.gap) == (True, Position(1, 0), None)
     assert new.decision is not None
     assert (new.decision.gap.kind, new.decision.gap.start, new.decision.gap.end) == (GapKind.RECREATED, 10, None)
@@ -124,11 +124,11 @@ def test_a_recreated_topic_leaves_a_word_about_its_former_life():
 
 def test_a_rule_that_skips_goes_on_from_a_gap_that_an_earlier_rule_held():
     """Changing `on_gap` to `skip` frees the flow, on record; the gap is never forgotten."""
-    free = plan({FLOW: entry(TRUNCATED)}, config=SKIPPING)[FLOW]
-    assert (free.skips, free.entry.position, free.decision and free.decision.gap) == (True, Position(0, 15), TRUNCATED)
+    free = plan({FLOW: entry(EXPIRED)}, config=SKIPPING)[FLOW]
+    assert (free.skips, free.entry.position, free.decision and free.decision.gap) == (True, Position(0, 15), EXPIRED)
 
 
-@pytest.mark.parametrize(("gap", "position"), [(TRUNCATED, Position(0, 15)), (SHRUNK, Position(1, 4))])
+@pytest.mark.parametrize(("gap", "position"), [(EXPIRED, Position(0, 15)), (TRUNCATED, Position(1, 4))])
 def test_a_skip_is_undone_by_an_abort(gap, position):
     """Cursor and decision belong to the open transaction: what was not committed did not happen (rule F)."""
     planned = plan({FLOW: entry()}, config=SKIPPING)[FLOW]
@@ -139,17 +139,17 @@ def test_a_skip_is_undone_by_an_abort(gap, position):
     assert (flow.position, flow.moved, flow.cursor.decisions) == (Position(0, 10), False, ())
 
 
-@pytest.mark.parametrize("gap", [replace(TRUNCATED, start=12), replace(SHRUNK, start=11)])
+@pytest.mark.parametrize("gap", [replace(EXPIRED, start=12), replace(TRUNCATED, start=11)])
 def test_a_gap_that_an_aborted_transaction_found_is_found_anew(gap):
     """It was seen from a position that never was: accepted, it would pass over what lies before it (rule F)."""
     planned = plan({FLOW: entry()})[FLOW]
     flow = Flow(planned, planned.entry, persisted=True)
     flow.reach(12)
-    flow.cursor = flow.cursor.standing(gap)
+    flow.cursor = flow.cursor.held_by(gap)
     assert (flow.reading, flow.moved, flow.cursor.entry.gap) == (False, True, gap)
     flow.rewind()
     assert (flow.reading, flow.moved, flow.cursor.entry) == (True, False, planned.entry)
-    flow.cursor = flow.cursor.standing(gap)
+    flow.cursor = flow.cursor.held_by(gap)
     flow.commit()
     flow.rewind()
     assert (flow.reading, flow.cursor.entry.gap) == (False, gap), "a committed one stands"

@@ -120,8 +120,8 @@ def test_what_central_refuses_of_a_silent_partition_is_kept_as_if_a_record_had_b
     """Who asks before it writes learns of a deleted topic first; its flows are held for the same reason and time."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
     said = gate.closed([ORDERS])
-    standing = refused.standing("eu.orders", world.now())
-    assert said == standing.detail
+    topic = refused.of("eu.orders", world.now())
+    assert said == topic.detail
     assert "eu.orders: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in said
     assert "next: create it again" in said
     assert (refused.aborts, refused.why) == (0, "")
@@ -132,17 +132,17 @@ def test_a_refused_topic_is_asked_about_again_when_its_time_has_come_and_not_bef
     """Each time in vain it rests twice as long; as soon as it is there, it is open."""
     world.silent, world.refuses = {"eu.orders"}, [GONE]
     gate.closed([ORDERS])
-    standing = refused.standing("eu.orders", world.now())
+    topic = refused.of("eu.orders", world.now())
     explained = len(world.explained)
-    while world.time_s < standing.retry_at_s - 1.5:
+    while world.time_s < topic.retry_at_s - 1.5:
         world.time_s += 1
-        assert gate.closed([ORDERS]) == standing.detail
+        assert gate.closed([ORDERS]) == topic.detail
     assert len(world.explained) == explained
     world.time_s += 2
     assert gate.closed([ORDERS])
-    assert refused.standing("eu.orders", world.now()).pause_s == 2 * standing.pause_s
+    assert refused.of("eu.orders", world.now()).pause_s == 2 * topic.pause_s
     world.silent.clear()
-    world.time_s = refused.standing("eu.orders", world.now()).retry_at_s
+    world.time_s = refused.of("eu.orders", world.now()).retry_at_s
     assert gate.closed([ORDERS]) == ""
 
 

@@ -8,6 +8,8 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from tests.bench import guard
 from tests.bench.guard import Guarded, calls, measured, worse
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def recorded():

@@ -7,7 +7,7 @@ import pytest
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError
 from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.key_checks import checked_rings, checks_of, unrecorded
+from aggregator.replicate.key_checks import checked_rings, checks_of, recorded_checks, unrecorded
 from aggregator.state.control import ControlState, KeyCheck, encode, fold
 
 
@@ -45,3 +45,19 @@ def test_a_replaced_key_is_refused_and_a_new_version_is_not(put):
     with pytest.raises(ConfigError, match="key customer version 1"):
         checked_rings(keys, state.keys)["customer"].material("customer")
     assert checked_rings(keys, state.keys)["other"].material("other") == bytes(range(2, 34))
+
+
+def test_who_records_nothing_uses_no_key_that_is_not_recorded(put):
+    """A backfill under a new version would make tokens under a key that the hub may never get."""
+    keys = {"customer": key_ring({"current": 2, "versions": {1: put("a", 1), 2: put("b", 2)}})}
+    first = recorded(unrecorded({"customer": key_ring(put("a", 1))}, {})).keys
+    with pytest.raises(ConfigError, match="key customer version 2: this hub has not run with it yet") as refused:
+        recorded_checks(keys, first, {"customer"})
+    assert refused.value.exit_code == 78
+    both = recorded(unrecorded(keys, {})).keys
+    assert recorded_checks(keys, both, {"customer"}) == both
+    more = {**keys, "other": key_ring(put("c", 3))}
+    assert recorded_checks(more, both, {"customer"}).keys() == {*both, ("other", 1)}
+    put("b", 9)
+    with pytest.raises(ConfigError, match="key customer version 2: another key"):
+        recorded_checks(keys, both, ())

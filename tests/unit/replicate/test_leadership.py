@@ -15,7 +15,7 @@ from aggregator.threads import Threads
 from tests.unit.replicate.test_planning import CONFIG, FLOW
 
 
-class Keeper:
+class Renewal:
     """Counts the beats that prove that its driver still leads."""
 
     def __init__(self, error=None):
@@ -37,7 +37,7 @@ class Clock:
         return self.now_s
 
 
-def lead(lengths_s, outcome, *, keeper=None, stop=None):
+def lead(lengths_s, outcome, *, renewal=None, stop=None):
     """Run epochs of these lengths, each with what `outcome` says of its number; what came, and how many ran."""
     clock, ran, stop = Clock(), [], stop or threading.Event()
 
@@ -51,7 +51,7 @@ def lead(lengths_s, outcome, *, keeper=None, stop=None):
 
     result = run_epochs(
         run,
-        keeper or Keeper(),
+        renewal or Renewal(),
         stop,
         trouble=lambda found: "slot 0 fenced" if found == "fenced" else "",
         over=lambda found: found == "drained",
@@ -69,10 +69,10 @@ def quick(monkeypatch):
 
 def test_five_failures_in_a_row_are_the_end():
     """With what went wrong and what to do; each is followed by a beat."""
-    keeper = Keeper()
+    renewal = Renewal()
     with pytest.raises(Failed, match="5 times in a row: slot 0 fenced"):
-        lead([1.0] * 9, lambda _: "fenced", keeper=keeper)
-    assert keeper.beats == 5
+        lead([1.0] * 9, lambda _: "fenced", renewal=renewal)
+    assert renewal.beats == 5
 
 
 def test_a_failure_after_a_minute_is_the_first_one_again():
@@ -94,7 +94,7 @@ def test_what_proves_that_another_leads_comes_out_at_once(error):
     with pytest.raises(type(error)):
         lead([1.0], lambda _: error)
     with pytest.raises(type(error)):
-        lead([1.0], lambda _: "fenced", keeper=Keeper(error))
+        lead([1.0], lambda _: "fenced", renewal=Renewal(error))
 
 
 def test_a_central_that_is_away_is_tried_again_and_a_stop_ends_it():

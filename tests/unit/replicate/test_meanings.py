@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
@@ -17,10 +18,12 @@ from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import remembered
+from aggregator.replicate.planning import plan_flows
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord, decode
+from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 from tests.unit.schema.double import RegistryDouble
 
 SOURCE = EdgePartition("eu", "orders", 0)
@@ -66,7 +69,7 @@ class Hub:
         self.registry = open_registry(self.address)
         self.entry = decode(LogRecord(0, 0, "eu/orders/0", self.entry.encode()), "h.ledger")
 
-    def epoch(self, *values, topic="default: keep", place="value"):
+    def epoch(self, *values, topic="default: keep", place="value", meant=()):
         """Deliver in a fresh epoch."""
         self.registry.refresh()
         strip = KernelStrip(
@@ -74,7 +77,9 @@ class Hub:
             edge_topic="orders", central_topic="eu.orders", edge_registry=self.registry,
             central_registry=self.central, keys={},
         )  # fmt: skip
-        plan = FlowPlan(SOURCE, self.entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000))
+        plan = FlowPlan(
+            SOURCE, self.entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000), meant=meant
+        )
         flow, size = Flow(plan, self.entry, persisted=True), len(values)
         contents = (list(values), [None] * size) if place == "key" else ([None] * size, list(values))
         offsets = list(range(self.offset, self.offset + size))
@@ -107,6 +112,30 @@ def test_a_rebuilt_registry_holds_the_flow(double, part, restarted):
     assert "restore the registry" in held.value.hint
     assert f"reissued: {{{part}/7: " in held.value.hint
     assert all(CANARY.encode() not in one for one in hub.log.values if one)
+
+
+def test_what_one_partition_has_met_holds_for_all_of_its_topic(double):
+    """A flow that never met the id does not take a rebuilt registry's word; what one of them took is enough."""
+    double.add("orders-value", schema("ssn", "kept", tags=["ssn"]), schema_id=7)
+    first, value = Hub(double), frame(7, text(CANARY, "yes"))
+    first.epoch(value)
+    double.rebuild()
+    double.add("orders-value", schema("ssn", "kept"), schema_id=7)
+    ledger = {FLOW: structs.replace(first.entry, topic_id=ORDERS.topic_id)}
+    flows = plan_flows(CONFIG, ledger, SNAPSHOTS, SETTINGS, epoch=2, drain=False, now_ms=0)
+    found = {plan.source: plan for placed in flows.by_slot.values() for plan in placed}
+    assert found["eu", "orders", 0].meant == found["eu", "orders", 1].meant == first.entry.schemas
+    assert found["eu", "heartbeats", 0].meant == ()
+    second = Hub(double)
+    with pytest.raises(HoldError, match="than when another partition delivered under it") as held:
+        second.epoch(value, meant=found["eu", "orders", 1].meant)
+    assert second.log.values == []
+    said = held.value.hint.partition('fingerprint: "')[2][:16]
+    topic = f'default: keep, reissued: {{value/7: {{fingerprint: "{said}", reason: rebuilt}}}}'
+    second.epoch(value, topic=topic, meant=first.entry.schemas)
+    third = Hub(double)
+    third.epoch(value, meant=(*first.entry.schemas, *second.entry.schemas))
+    second.epoch(value, meant=first.entry.schemas)
 
 
 def test_a_tag_that_was_lost_with_an_older_version_holds_the_flow(double):

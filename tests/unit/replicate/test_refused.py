@@ -11,11 +11,11 @@ def test_a_refusal_holds_its_own_topic_with_place_code_and_next_step():
     """Every other topic goes on; the sentence names what an operator needs."""
     refused = Refused()
     refused.note("the client's words", [GONE], 100.0)
-    standing = refused.standing("eu.orders", 100.0)
-    assert standing is not None
-    assert "eu.orders partition 2: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in standing.detail
-    assert "next: create it again" in standing.detail
-    assert refused.standing("us.orders", 100.0) is None
+    topic = refused.of("eu.orders", 100.0)
+    assert topic is not None
+    assert "eu.orders partition 2: Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)" in topic.detail
+    assert "next: create it again" in topic.detail
+    assert refused.of("us.orders", 100.0) is None
     assert (refused.aborts, refused.why) == (1, str(GONE))
 
 
@@ -32,19 +32,19 @@ def test_a_held_topic_is_tried_again_ever_more_rarely_until_it_takes_something()
     refused, now_s, pauses = Refused(), 0.0, []
     for _ in range(7):
         refused.note("", [GONE], now_s)
-        standing = refused.standing("eu.orders", now_s)
-        pauses.append(standing.pause_s)
-        assert refused.standing("eu.orders", standing.retry_at_s - 0.1) is not None
-        now_s = standing.retry_at_s
-        assert refused.standing("eu.orders", now_s) is None
+        topic = refused.of("eu.orders", now_s)
+        pauses.append(topic.pause_s)
+        assert refused.of("eu.orders", topic.retry_at_s - 0.1) is not None
+        now_s = topic.retry_at_s
+        assert refused.of("eu.orders", now_s) is None
     assert pauses == [15.0, 30.0, 60.0, 120.0, 240.0, 240.0, 240.0]
     refused.took(["eu.orders"])
     refused.note("", [GONE], now_s)
-    assert refused.standing("eu.orders", now_s).pause_s == 15.0
+    assert refused.of("eu.orders", now_s).pause_s == 15.0
 
 
 def test_a_second_partition_of_the_same_transaction_does_not_lengthen_the_pause():
     """Many batches fail at once."""
     refused = Refused()
     refused.note("", [GONE, GONE._replace(partition=1)], 0.0)
-    assert refused.standing("eu.orders", 0.0).pause_s == 15.0
+    assert refused.of("eu.orders", 0.0).pause_s == 15.0

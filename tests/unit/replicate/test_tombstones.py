@@ -88,6 +88,33 @@ def test_avro_keys_too(rings):
     assert b"v1_" in before
 
 
+def test_a_part_of_a_key_that_is_encrypted_goes_to_every_version_too(monkeypatch):
+    """What a tag makes of a field of the key depends on a key's version as a token does."""
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    tagged = KEY_SCHEMA.replace('"type":"string"', '"type":"string","confluent:tags":["PII"]')
+    edge.register("orders-value", SCHEMA)
+    key_id = edge.register("orders-key", tagged)
+    text = (
+        "policy: p\nversion: 1\ntags: {PII: {encrypt_deterministic: {key: customer}}}\n"
+        "topics: {orders: {key: keep, fields: {id: keep}}}\n"
+    )
+    for version in (1, 2):
+        monkeypatch.setenv(f"KEY_{version}", base64.b64encode(bytes(range(version, version + 64))).decode())
+
+    def keys_of(current: int) -> list[bytes]:
+        versions = tuple((n, SecretRef("env", f"KEY_{n}")) for n in range(1, current + 1))
+        strip = ReferenceStrip(
+            policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=edge,
+            central_registry=central, keys={"customer": KeyRing(current, versions)},
+        )  # fmt: skip
+        return [key for key, _, _ in deliver(strip, [None], [frame(key_id, b"\x08jane")]).central]
+
+    (before,) = keys_of(1)
+    now, further = keys_of(2)
+    assert now != before
+    assert further == before
+
+
 def test_one_version_and_equal_tokens_add_nothing(rings, monkeypatch):
     """Keys that stay the same under another version are written once."""
     strip, _, _ = strip_of(rings(1, 1))

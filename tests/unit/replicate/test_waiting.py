@@ -27,7 +27,7 @@ class Delivery:
     def deliver(self, *_, now_ms):
         raise Unreachable("the registry does not answer", hint="start it")
 
-    def news(self, _now_s, *, last=False):
+    def field_reports(self, _now_s, *, last=False):
         return ()
 
 

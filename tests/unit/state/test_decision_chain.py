@@ -4,11 +4,12 @@ import json
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from aggregator.audit.decisions import audit_decisions
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, Decided, Kind, decode, links, principal_of
+from aggregator.state.decisions import BEGINNING, Decided, Kind, Link, behind, decode, links, principal_of
 
 
 def chain(length: int) -> list[LogRecord]:
@@ -85,6 +86,44 @@ def test_any_change_of_any_chain_is_found(seed):
         [changed(one, **{field: value}) if n == at else one for n, one in enumerate(records)],
     ):
         assert audit_decisions(broken, head).exit_code, (seed, at, other, field)
+
+
+def forged(number: int, previous: str = "f" * 64) -> bytes:
+    """A link that somebody made up, with the hash that it must have."""
+    link = Link(number, previous, Kind.GAP, "g", "boss", "User:boss", 1, "")
+    return replace(link, hash=link.sealed).encode()
+
+
+@pytest.mark.parametrize("text", ["\udcff", "a\ud800b", "\x1b[2J", "\u202e", "\0", "ü\U0001f600"])
+def test_whatever_is_said_can_be_read_again(text):
+    """Bytes of an argument, an account or a file's name that are no UTF-8 come as halves of surrogate pairs."""
+    (link,) = behind(chain(2), [Decided(Kind.PAUSE, text, text, 1, text)], text)[1]
+    assert decode(LogRecord(0, 4, "pause", link.encode(), 0)) == link
+    assert (link.number, link.about) == (3, text.encode("utf-8", "backslashreplace").decode())
+    assert behind([LogRecord(0, 0, "pause", link.encode(), 0)], [Decided(Kind.PAUSE, text, text, 1, "")], "")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "told"),
+    [
+        (b"{", "damaged"),
+        (None, "damaged"),
+        (b'{"v": 2}', "damaged"),
+        (forged(2**63 - 1), "altered"),
+        (forged(99), "altered"),
+        (forged(3), "altered"),
+        (forged(6), "altered"),
+    ],
+)
+@pytest.mark.parametrize("length", [0, 5])
+def test_what_somebody_planted_keeps_nobody_from_deciding(planted, told, length):
+    """It is named, once and for good; what is decided behind it follows from what was decided before it."""
+    records = [*chain(length), LogRecord(0, 2 * length, "gap", planted, 0)]
+    for number in range(3):
+        (link,) = behind(records, [Decided(Kind.PAUSE, "eu", "me", number)], "")[1]
+        records.append(LogRecord(0, 2 * len(records), "pause", link.encode(), 0))
+    assert kinds(records) == [(told, 2 * length)]
+    assert audit_decisions(records).links[-1].number == length + 3
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from aggregator.web.server import WebServer, listening
 SILENT = 1000
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = Limits(head_s=1.0, waiting=32, waiting_each=16, answers=8, answers_each=4)
-pytestmark = pytest.mark.usefixtures("descriptors")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("descriptors")]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from aggregator.config.expectations import NO_PERSONAL_DATA
 from aggregator.config.suites import DIVERTIBLE
 from aggregator.lake.quality import conditions
 from aggregator.lake.quality.conditions import DETECTORS, holding
-from aggregator.privacy.policy.parameters.rewriting import ALL_DETECTORS
+from aggregator.privacy.operators.scrub_text import ALL_DETECTORS
 
 
 def test_every_divertible_condition_is_evaluated_again():

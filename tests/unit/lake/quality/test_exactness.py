@@ -15,6 +15,8 @@ from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.ranges import Outcome
 from tests.gated import TABLE, GatedLake
 
+pytestmark = pytest.mark.slow
+
 
 class Killed(BaseException):
     """A process that died."""
@@ -54,7 +56,7 @@ class DrawnGate:
     def settle(self, handle, positions):
         """Drawn verdicts have no history."""
 
-    def standing(self, _):
+    def still_held(self, _):
         return ()
 
     def publish(self, handle, outcomes, *, force, release=None):

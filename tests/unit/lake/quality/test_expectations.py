@@ -11,6 +11,8 @@ from aggregator.config.expectations import ARGUMENTS, REFUSED, faults
 from aggregator.config.suites import Rule
 from aggregator.lake.quality import validation
 
+pytestmark = pytest.mark.slow
+
 OUTSIDE = {"id", "meta", "notes", "description", "severity", "rendered_content", "windows", "batch_id"}
 
 

@@ -34,7 +34,7 @@ class Strict:
     def settle(self, handle, positions):
         """Nothing lived before it."""
 
-    def standing(self, spans):
+    def still_held(self, spans):
         return ()
 
     def publish(self, handle, outcomes, *, force, release=None):

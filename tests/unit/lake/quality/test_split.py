@@ -11,6 +11,8 @@ from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
 from aggregator.lake.quality.split import RULES, TOPIC_ID, Split, marked, rows_at, without
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = pa.schema(
     [
         *FIXED_COLUMNS,

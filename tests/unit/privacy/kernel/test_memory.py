@@ -9,9 +9,9 @@ from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.memory import NOTHING, Budget, Memory
+from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call
-from aggregator.privacy.policy.rules import Pseudonymize
 from aggregator.schema.avro import Kind
 
 TEXT = Leaf(Kind.STRING)

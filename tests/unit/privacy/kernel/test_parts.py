@@ -23,9 +23,12 @@ from aggregator.privacy.kernel.writing import number_size, put_number
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
-from aggregator.privacy.schema_ids import Pile
+from aggregator.privacy.schema_ids import FramedValues
 from tests.reference.guard import _varint
+from tests.reference.reference import body
 from tests.unit.privacy.kernel.drawing import long_bytes
+
+pytestmark = pytest.mark.slow
 
 POLICY = "policy: p\nversion: 1\ntags: {D: drop}\ntopics: {orders: {default: keep}}\n"
 NONE = np.zeros(1, np.int64)
@@ -179,13 +182,13 @@ def test_rows_grow_as_needed_and_no_further():
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=8), st.integers(0, 3).map(lambda n: b"\0\0\0\0" + bytes([n])))))
 def test_groups_are_by_schema_id(values):
     """Every value is in the group of its id, in none when it is none, or unframed; ids in the order of the batch."""
-    pile = Pile(values)
-    groups = pile.groups()
+    batch = FramedValues(values)
+    groups = batch.groups()
     framed = {n: int.from_bytes(v[1:5]) for n, v in enumerate(values) if v is not None and len(v) > 4 and v[0] == 0}
     assert {n: i for i, places in groups.members.items() for n in places.tolist()} == framed
     assert list(groups.members) == list(dict.fromkeys(framed.values()))
     assert groups.unframed.tolist() == [n for n, v in enumerate(values) if v is not None and n not in framed]
-    assert all(pile.body(n) == values[n][5:] for n in framed)
+    assert all(body(batch, n) == values[n][5:] for n in framed)
 
 
 def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
@@ -222,6 +225,24 @@ def test_a_given_folder_of_compiled_code_is_ours_alone(tmp_path):
     assert jit.cache_folder({"NUMBA_CACHE_DIR": str(tmp_path / "file")}) is None
     if os.getuid() == 0:
         os.chown(given, 12345, -1)
+        assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) is None, "its owner may write"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_safe"), [(0o755, True), (0o1777, True), (0o1770, True), (0o777, False), (0o770, False)]
+)
+def test_compiled_code_is_where_nobody_else_can_put_other_code(tmp_path, monkeypatch, mode, is_safe):
+    """Whoever may write in a folder above takes ours away and puts his own there, unless a sticky bit keeps him."""
+    monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    shared = tmp_path / "shared"
+    given, cache = shared / "between" / "given", shared / "between" / "cache"
+    given.mkdir(mode=0o700, parents=True)
+    shared.chmod(mode)
+    assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) == (given if is_safe else None)
+    assert jit.cache_folder({"XDG_CACHE_HOME": str(cache)}).is_relative_to(cache if is_safe else tmp_path / "tmp")
+    if os.getuid() == 0:
+        os.chown(shared, 12345, -1)
         assert jit.cache_folder({"NUMBA_CACHE_DIR": str(given)}) is None, "its owner may write"
 
 

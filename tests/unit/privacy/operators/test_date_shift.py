@@ -18,9 +18,9 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.strip import Batch
 from aggregator.schema.wire import frame
+from tests.reference.operators import LEAVES
 from tests.unit.privacy.conftest import KEY, TODAY
 from tests.unit.privacy.operators.single import DATE, TEXT, operator, rule, timestamp
-from tests.unit.privacy.operators.test_laws import LEAVES
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 DAYS = {"type": "int", "logicalType": "date"}

@@ -146,7 +146,7 @@ def test_deterministic_or_not(keys):
 def test_a_nonce_serves_one_value(keys):
     """Every value asks for a nonce of its own."""
     numbers = count()
-    made = encrypt.build(RULES[0], BYTES, keys, b"", lambda size: next(numbers).to_bytes(size))
+    made = encrypt.build(RULES[0], BYTES, keys, "", lambda size: next(numbers).to_bytes(size))
     assert [envelope.parse(item).sealed[:12] for item in made([b"a", b"b"])] == [bytes(12), bytes(11) + b"\1"]
 
 

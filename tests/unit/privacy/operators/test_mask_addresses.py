@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.operators.mask_addresses import _v6_prefix
+from aggregator.privacy.operators.mask_ip import _v6_prefix
 from tests.unit.privacy.operators.single import one, rule
 
 REDACTED = "[REDACTED]"

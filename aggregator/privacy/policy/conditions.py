@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from aggregator.privacy.policy.parameters.model import FieldPath, Model, Name
+from aggregator.privacy.policy.model import FieldPath, Model, Name
 
 Constant = Annotated[str, StringConstraints(max_length=1000)]
 _QUESTIONS = ("equals", "one_of", "is_null")

@@ -17,7 +17,7 @@ _BOUND_S = 600.0
 log = logging.getLogger(__name__)
 
 
-class LakeLook:
+class LakePoller:
     """Looks again and again; a hub without a lake has no tables."""
 
     def __init__(self, config: HubConfig) -> None:
@@ -36,7 +36,7 @@ class LakeLook:
             self._run(pulse, over)
 
         if self._config.lake:
-            threads.start("lake-look", run, stop=over, bound_s=_BOUND_S)
+            threads.start("lake-poller", run, stop=over, bound_s=_BOUND_S)
 
     def _run(self, pulse: Pulse, over: threading.Event) -> None:
         while not over.is_set():

@@ -1,4 +1,4 @@
-"""What all parameters are: frozen, so that calls can be shared, and silent about what they refuse."""
+"""What every model of a policy is: frozen, so that it can be shared, and silent about what it refuses."""
 
 from typing import Annotated
 

@@ -1,33 +1,25 @@
-"""Parameters of what takes a value away as a whole, and of what leaves it as it is."""
+"""What the parameters of all operators are, and what those have in common that may leave a value as it is.
+
+Invariant: whatever a model accepts, its operator can be built from; a fault names the parameter and never its value.
+"""
 
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Self, TypeVar
 
-from pydantic import StringConstraints, model_validator
+from pydantic import model_validator
 
-from aggregator.privacy.policy.parameters.model import Model, Name
+from aggregator.privacy.policy.model import Model, Name
 
-
-class Drop(Model):
-    """Value and schema leave."""
-
-    operator: Literal["drop"] = "drop"
+T = TypeVar("T", bound=str)
 
 
-class Nullify(Model):
-    """The value becomes null, the type `["null", T]`."""
+class Parameters(Model):
+    """An operator as a policy names it, with its parameters; the docstring of each is its line in docs/policy.md."""
 
-    operator: Literal["nullify"] = "nullify"
-
-
-class Redact(Model):
-    """The value becomes a constant of its type; `value` where it fits the type."""
-
-    operator: Literal["redact"] = "redact"
-    value: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    operator: str
 
 
-class Justified(Model):
+class Justified(Parameters):
     """What may leave a value as it is: on a tagged field only with all three, why, who answers for it, until when."""
 
     reason: Name | None = None
@@ -50,7 +42,6 @@ class Justified(Model):
         return self.expires is not None and today >= self.expires
 
 
-class Keep(Justified):
-    """The value stays. A tagged field is kept only with all three: why, who answers for it, until when."""
-
-    operator: Literal["keep"] = "keep"
+def each_once(value: tuple[T, ...]) -> tuple[T, ...]:
+    """A choice of several names, in an order of its own."""
+    return tuple(sorted(set(value)))

@@ -1,0 +1,66 @@
+"""What a hub carries out and nobody decided: requests that are on no record in the chain of decisions.
+
+Invariant: pure. Whoever may write requests could leave the record out; so each gap that was passed over, each edge's
+pause and each released range is looked for in the chain. What the protocol itself decides (a recreated topic, a gap of
+heartbeats) needs no record.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from aggregator.config.patterns import full_matches
+from aggregator.coordinates import HEARTBEATS
+from aggregator.state.decisions import Kind, Link
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.pauses import Pause
+from aggregator.state.releases import Release
+from aggregator.state.requests import Requests
+from aggregator.state.rule_words import SkipWord, skip_word
+
+
+def unrecorded(links: Sequence[Link], requests: Requests, releases: Iterable[Release]) -> Iterator[str]:
+    """Sentences, one for each request without its decision.
+
+    Args:
+        links: Of the chain.
+        requests: As the hub reads them.
+        releases: As the lake reads them.
+    """
+    accepted = {link.about for link in links if link.kind is Kind.GAP}
+    rules = [word for link in links if (word := skip_word(link)) is not None and word.skips]
+    for decision in requests.decisions:
+        if decision.key not in accepted and not _is_of_a_rule(decision, rules):
+            yield f"{decision.key} is accepted by {decision.by} (claimed)"
+    words = {link.about: link for link in links if link.kind in (Kind.PAUSE, Kind.RESUME)}
+    for edge, pause in requests.pauses.items():
+        if not _is_that(pause, words.get(edge)):
+            yield f"edge {edge} is {'paused' if pause.paused else 'resumed'} by {pause.by} (claimed)"
+    passed = {link.about for link in links if link.kind is Kind.RELEASE}
+    for release in releases:
+        if release.key not in passed:
+            yield f"{release.key} is let pass by {release.by} (claimed)"
+
+
+def _is_of_a_rule(decision: Decision, rules: Iterable[SkipWord]) -> bool:
+    if not decision.automatic:
+        return False
+    source = decision.source
+    if decision.gap.kind is GapKind.RECREATED or source.topic == HEARTBEATS:
+        return True
+    return any(_speaks_of(word, source.edge, source.topic) for word in rules)
+
+
+def _speaks_of(word: SkipWord, edge: str, topic: str) -> bool:
+    """A pattern that RE2 refuses speaks of nothing; anybody may have written it."""
+    if word.edges is not None and edge not in word.edges:
+        return False
+    try:
+        return full_matches(word.match, [topic])[0]
+    except ValueError:
+        return False
+
+
+def _is_that(pause: Pause, link: Link | None) -> bool:
+    """Whether the newest word on record is the one that holds."""
+    if link is None:
+        return False
+    return ((link.kind is Kind.PAUSE), link.by, link.reason) == (pause.paused, pause.by, pause.reason)

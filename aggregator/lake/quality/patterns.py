@@ -1,0 +1,63 @@
+"""Great Expectations' conditions about patterns, evaluated by RE2 instead of Java's matcher: linear in every value.
+
+Invariant: each takes the place of the library's own metric of the same name, so that no expectation of a suite reaches
+Spark's `rlike`; the patterns are those that the suite's check has let RE2 compile.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.metrics.map_metric_provider.column_condition_partial import (
+    column_condition_partial,
+)
+from great_expectations.expectations.metrics.map_metric_provider.column_map_metric_provider import (
+    ColumnMapMetricProvider,
+)
+from pyspark.sql import Column
+
+from aggregator.lake.quality.conditions import matching, matching_list
+
+
+class MatchRegex(ColumnMapMetricProvider):
+    """`expect_column_values_to_match_regex`."""
+
+    condition_metric_name = "column_values.match_regex"
+    condition_value_keys = ("regex",)
+
+    @column_condition_partial(engine=SparkDFExecutionEngine)
+    def _spark(cls, column: Column, regex: str, **_: Any) -> Column:  # noqa: N805 - made a class method there
+        return matching(column, regex)
+
+
+class NotMatchRegex(ColumnMapMetricProvider):
+    """`expect_column_values_to_not_match_regex`."""
+
+    condition_metric_name = "column_values.not_match_regex"
+    condition_value_keys = ("regex",)
+
+    @column_condition_partial(engine=SparkDFExecutionEngine)
+    def _spark(cls, column: Column, regex: str, **_: Any) -> Column:  # noqa: N805 - as above
+        return ~matching(column, regex)
+
+
+class MatchRegexList(ColumnMapMetricProvider):
+    """`expect_column_values_to_match_regex_list`."""
+
+    condition_metric_name = "column_values.match_regex_list"
+    condition_value_keys = ("regex_list", "match_on")
+
+    @column_condition_partial(engine=SparkDFExecutionEngine)
+    def _spark(cls, column: Column, regex_list: Sequence[str], match_on: str, **_: Any) -> Column:  # noqa: N805 - as above
+        return matching_list(column, regex_list, match_on)
+
+
+class NotMatchRegexList(ColumnMapMetricProvider):
+    """`expect_column_values_to_not_match_regex_list`."""
+
+    condition_metric_name = "column_values.not_match_regex_list"
+    condition_value_keys = ("regex_list",)
+
+    @column_condition_partial(engine=SparkDFExecutionEngine)
+    def _spark(cls, column: Column, regex_list: Sequence[str], **_: Any) -> Column:  # noqa: N805 - as above
+        return ~matching_list(column, regex_list, "any")

@@ -1,0 +1,108 @@
+"""What is known of one operator: every question that the rest of the hub asks of it is a field here.
+
+Invariant: what can leave a value as it is counts as clear, whatever its name: a text shorter than `truncate` cuts, a
+table that names itself, a pattern, foreign code, text that no detector finds. Only what its type or its parameters
+bound counts as irreversible: of long numbers that are rounded nearly all stay apart, like tokens.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.plan.leaf import Leaf, Value
+from aggregator.privacy.tokens import Tokenizer
+
+Keys = Mapping[str, KeyRing]
+# Over distinct values, or over pairs where the rule looks at another field of the record.
+Operator = Callable[[Sequence[Any]], list[Value | None]]
+# The same with texts as UTF-8 in its answers.
+RawOperator = Callable[[Sequence[Any]], list[bytes]]
+P = TypeVar("P", bound=Parameters)
+
+
+class PrivacyClass(IntEnum):
+    """What is left of a value; the highest number is the most restrictive."""
+
+    CLEAR = 0
+    REVERSIBLE = 1
+    PSEUDONYMOUS = 2
+    IRREVERSIBLE = 3
+    REMOVED = 4
+
+
+def clear_if(whole: bool) -> PrivacyClass:
+    """The class of what bounds a value, unless its parameters let it pass whole."""
+    return PrivacyClass.CLEAR if whole else PrivacyClass.IRREVERSIBLE
+
+
+def _no_type(_rule: Parameters, _leaf: Leaf) -> None:
+    """It takes no value."""
+
+
+def _no_raw(_rule: Parameters, _leaf: Leaf, _keys: Keys) -> None:
+    """It has one form."""
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+def _nothing(*_: object) -> str:
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Descriptor(Generic[P]):
+    """One operator.
+
+    Attributes:
+        parameters: What a policy writes, and with it the name.
+        strongest: What it leaves of a value where its parameters are at their strictest.
+        leaves: What it leaves of a value at most, where that depends on its parameters; None: as `strongest`.
+        result: The type that it makes of a leaf's; None for one that it does not take.
+        build: The function of distinct values, from rule, type, key rings and `context`; None: it has no code, because
+            the plan keeps or drops the value itself. Raises ConfigError where a key, or foreign code, is missing.
+        build_raw: The function once more, with answers that need no encoding, where that is quicker.
+        reads_bytes: Whether it makes the same of a text's UTF-8 as of the text.
+        context: What else its results depend on, from topic, path and day.
+        beside: Path of the other field of the record that it looks at.
+        is_coarser: Whether its result follows from that of a rule with other parameters, for every value.
+        is_constant: It makes the same of every value, which is not even decoded; among the constants, the earlier one
+            in the registry leaves less.
+        is_steady: A value's result is the same in every batch and on every day.
+        is_remembered: A result may serve again in a later batch; free text hardly ever does, and takes much room.
+        is_tried: Sample values may show what it leaves; not those of an operator with a key, and not foreign code.
+        tells_apart: Different values have different results, so that names (map keys, names in JSON) can take it.
+        tokenizer: What makes tokens of whole record keys, from rule and key rings; None: record keys do not take it.
+        key_bytes: Length of its key, where it takes exactly one.
+        wears_key: Its random nonces wear a key out, so that values under it are counted.
+    """
+
+    parameters: type[P]
+    strongest: PrivacyClass
+    leaves: Callable[[P], PrivacyClass] | None = None
+    result: Callable[[P, Leaf], Leaf | None] = _no_type
+    build: Callable[[P, Leaf, Keys, str], Operator] | None = None
+    build_raw: Callable[[P, Leaf, Keys], RawOperator | None] = _no_raw
+    reads_bytes: Callable[[P, Leaf], bool] = _never
+    context: Callable[[P, str, str, date], str] = _nothing
+    beside: Callable[[P], str] = _nothing
+    is_coarser: Callable[[P, P], bool] = _never
+    is_constant: bool = False
+    is_steady: bool = True
+    is_remembered: bool = True
+    is_tried: bool = True
+    tells_apart: bool = False
+    tokenizer: Callable[[P, Keys], Tokenizer] | None = None
+    key_bytes: int | None = None
+    wears_key: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name, as a policy has it."""
+        name: str = self.parameters.model_fields["operator"].default
+        return name

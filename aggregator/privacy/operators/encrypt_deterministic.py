@@ -1,0 +1,40 @@
+"""`encrypt_deterministic`: a value in an envelope that the key's owner can open, always the same one.
+
+Invariant: an envelope belongs to one topic and path, and equal values of one place have equal envelopes.
+"""
+
+from typing import Literal
+
+from aggregator.config.subkeys import Purpose
+from aggregator.privacy.operators import envelope, sealing
+from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
+from aggregator.privacy.plan.leaf import Leaf
+
+
+class EncryptDeterministic(sealing.Sealing):
+    """The value becomes an AES-256-SIV envelope, always the same one; a key of 64 bytes."""
+
+    operator: Literal["encrypt_deterministic"] = "encrypt_deterministic"
+
+
+def build(rule: EncryptDeterministic, leaf: Leaf, keys: Keys, context: str) -> Operator:
+    """Envelopes for values of one place.
+
+    Raises:
+        ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
+    """
+    place = bytes.fromhex(context)
+    head, key = sealing.head_and_key(rule, keys, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)
+    return sealing.sealed(leaf, lambda plain: head + envelope.seal_siv(key, plain, place))
+
+
+ENCRYPT_DETERMINISTIC = Descriptor(
+    parameters=EncryptDeterministic,
+    strongest=PrivacyClass.REVERSIBLE,
+    result=sealing.result,
+    build=build,
+    context=sealing.context,
+    is_tried=False,
+    tells_apart=True,
+    key_bytes=envelope.SIV_KEY_BYTES,
+)

@@ -1,0 +1,52 @@
+"""`mask_card`: digits of a card number become signs, but the first and the last few; what separates them stays.
+
+Invariant: what is no card number, by length or check digit, has no answer and is redacted as a whole.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from aggregator.privacy.operators.checks import passes_luhn
+from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.operators.signs import SPACES, Sign, hidden, is_made_of, short
+from aggregator.privacy.operators.text import each, text_type
+
+_MARKS = SPACES | frozenset("-.")
+_DIGITS = range(12, 20)  # ISO/IEC 7812
+# Of the twelve digits of the shortest card number so many stay hidden, of which the check digit tells one.
+_SHOWN_DIGITS = 6
+
+
+class MaskCard(Parameters):
+    """Digits of a card number become signs, but the first (at most the issuer's six) and the last (at most four)."""
+
+    operator: Literal["mask_card"] = "mask_card"
+    char: Sign = "*"
+    keep_first: Annotated[int, Field(ge=0, le=6)] = 0
+    keep_last: Annotated[int, Field(ge=0, le=4)] = 4
+
+
+def leaves(rule: MaskCard) -> PrivacyClass:
+    """With few digits hidden the number can be found by trying."""
+    shown = rule.keep_first + rule.keep_last
+    return PrivacyClass.REVERSIBLE if shown > _SHOWN_DIGITS else PrivacyClass.IRREVERSIBLE
+
+
+def masked(rule: MaskCard, text: str) -> str | None:
+    """A card number with its first and last digits; None if it is none, by length or check digit."""
+    text = short(text)
+    digits = "".join(filter(str.isdecimal, text))
+    if len(digits) not in _DIGITS or not passes_luhn(digits) or not is_made_of(text, str.isdecimal, _MARKS):
+        return None
+    return hidden(text, str.isdecimal, rule.char, rule.keep_first, rule.keep_last)
+
+
+MASK_CARD = Descriptor(
+    parameters=MaskCard,
+    strongest=PrivacyClass.IRREVERSIBLE,
+    leaves=leaves,
+    result=text_type,
+    build=each(masked),
+)

@@ -1,0 +1,45 @@
+"""`regex_replace`: text by pattern.
+
+Invariant: what has no match is redacted, never passed.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import StringConstraints, model_validator
+
+from aggregator.privacy import expressions
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.operators.redact import REDACTED
+from aggregator.privacy.operators.text import word_type
+from aggregator.privacy.plan.leaf import Value
+
+Text = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class RegexReplace(Justified):
+    r"""Every match of `pattern` (RE2) becomes `replacement`, in which \1 to \9 are groups; no match: redacted."""
+
+    operator: Literal["regex_replace"] = "regex_replace"
+    pattern: Annotated[Text, StringConstraints(min_length=1)]
+    replacement: Text
+
+    @model_validator(mode="after")
+    def accepted_by_re2(self) -> Self:
+        """What RE2 refuses is told when the policy is read, not at the first record."""
+        expressions.replaced(self.pattern, self.replacement, [""])
+        return self
+
+
+def build(rule: RegexReplace, *_: object) -> Operator:
+    """Every match replaced."""
+
+    def replaced(values: Sequence[Value]) -> list[Value | None]:
+        made = expressions.replaced(rule.pattern, rule.replacement, [str(value) for value in values])
+        return [REDACTED if text is None else text for text in made]
+
+    return replaced
+
+
+REGEX_REPLACE = Descriptor(parameters=RegexReplace, strongest=PrivacyClass.CLEAR, result=word_type, build=build)

@@ -1,0 +1,39 @@
+"""`round`: a number with fewer digits; the type stays.
+
+Invariant: a type that the operator can not change (whole numbers with decimals asked for) is not taken. Doing it twice
+changes nothing more.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from aggregator.privacy.operators import number
+from aggregator.privacy.operators.descriptor import Descriptor, Operator, PrivacyClass
+from aggregator.privacy.operators.parameters import Justified
+from aggregator.privacy.plan.leaf import Leaf
+
+
+class Round(Justified):
+    """A number keeps so many decimals; a negative number of them rounds before the point. Half to even."""
+
+    operator: Literal["round"] = "round"
+    digits: Annotated[int, Field(ge=-18, le=15)]
+
+
+def leaves(rule: Round) -> PrivacyClass:
+    """Of long numbers nearly all stay apart; what is whole passes."""
+    return PrivacyClass.CLEAR if rule.digits >= 0 else PrivacyClass.PSEUDONYMOUS
+
+
+def result(rule: Round, leaf: Leaf) -> Leaf | None:
+    """The same type."""
+    return number.rounded_type(leaf, rule.digits)
+
+
+def build(rule: Round, leaf: Leaf, *_: object) -> Operator:
+    """Everything with so many decimals."""
+    return number.rounding(leaf, rule.digits)
+
+
+ROUND = Descriptor(parameters=Round, strongest=PrivacyClass.PSEUDONYMOUS, leaves=leaves, result=result, build=build)

@@ -1,0 +1,76 @@
+"""Leaves as envelopes: which types can be sealed, what they become, and with which key.
+
+Invariant: text and whole numbers (as decimal text) become base64url text, bytes and floating point numbers (as on the
+wire) become bytes. A key of another length than its cipher's is refused.
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from datetime import date
+
+from aggregator.config.subkeys import Purpose, subkey
+from aggregator.errors import ConfigError
+from aggregator.privacy.operators import envelope
+from aggregator.privacy.operators.descriptor import Keys, Operator
+from aggregator.privacy.operators.parameters import Parameters
+from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
+from aggregator.privacy.policy.model import Name
+from aggregator.privacy.tokens import canonical
+from aggregator.schema.avro import Kind
+
+_AS_TEXT = INTEGERS | {Kind.STRING, Kind.ENUM}
+_AS_BYTES = frozenset((Kind.BYTES, Kind.FIXED, Kind.FLOAT, Kind.DOUBLE))
+
+
+class Sealing(Parameters):
+    """What both ciphers take: a key, of exactly the cipher's length."""
+
+    key: Name
+
+
+def result(_rule: Parameters, leaf: Leaf) -> Leaf | None:
+    """Text or bytes; a boolean has two values and no secret to keep."""
+    if leaf.kind in _AS_TEXT:
+        return Leaf(Kind.STRING)
+    return Leaf(Kind.BYTES) if leaf.kind in _AS_BYTES else None
+
+
+def context(_rule: Parameters, topic: str, path: str, _today: date) -> str:
+    """The place that the envelopes belong to."""
+    return envelope.aad(topic, path).hex()
+
+
+def sealed(leaf: Leaf, seal: Callable[[bytes], bytes]) -> Operator:
+    """Envelopes for values of one leaf, from what seals one."""
+    is_text = leaf.kind in _AS_TEXT
+
+    def envelopes(values: Sequence[Value]) -> list[Value | None]:
+        made = (seal(canonical(value)) for value in values)
+        return [base64.urlsafe_b64encode(item).rstrip(b"=").decode() if is_text else item for item in made]
+
+    return envelopes
+
+
+def head_and_key(rule: Sealing, keys: Keys, cipher: int, purpose: Purpose, wanted: int) -> tuple[bytes, bytes]:
+    """What precedes every envelope of a rule, and the sub-key that seals them.
+
+    Args:
+        rule: Names the key.
+        keys: Key rings by name.
+        cipher: The envelope's number of it.
+        purpose: Of the sub-key.
+        wanted: Bytes that the key must have.
+
+    Raises:
+        ConfigError: the key is not configured, can not be read, or has another length.
+    """
+    ring = keys.get(rule.key)
+    if ring is None:
+        raise ConfigError(f"key {rule.key} is not configured", hint=f"add `{rule.key}:` under `keys:`")
+    key = ring.material(rule.key)
+    if len(key) != wanted:
+        raise ConfigError(
+            f"key {rule.key} has {len(key)} bytes; {rule.operator} takes exactly {wanted}",
+            hint=f"openssl rand -base64 {wanted}",
+        )
+    return envelope.head(cipher, ring.current, rule.key), subkey(key, purpose)

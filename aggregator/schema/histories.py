@@ -1,0 +1,53 @@
+"""Histories: the versions of subjects, with those of every other subject that they refer to, as a registry told them.
+
+Invariants: pure. A version stands behind those that it refers to, and once; what another subject lends says so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from aggregator.budgets import SCHEMA_REFERENCES
+from aggregator.errors import HoldError
+from aggregator.schema.registry import Registered
+
+# Subject to its versions by number.
+Versions = Mapping[str, Mapping[int, Registered]]
+
+
+def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]]) -> Versions:
+    """The versions of a subject, and of all that some of them refer to, directly or not.
+
+    Args:
+        subject: Its name.
+        asked: Asks for one subject.
+
+    Raises:
+        HoldError: these are too many subjects.
+    """
+    found: dict[str, Mapping[int, Registered]] = {}
+    waiting = [subject]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = asked(name)
+            waiting += [other for one in found[name].values() for other, _ in one.refers]
+        if len(found) > SCHEMA_REFERENCES.limit:
+            raise HoldError(
+                f"the versions of subject {subject} refer to more than {SCHEMA_REFERENCES.limit} other subjects",
+                hint="delete versions that no record needs, for good; their tags go with them",
+            )
+    return found
+
+
+def history(known: Versions, subject: str, version: int) -> list[Registered]:
+    """A subject's versions up to one, oldest first, each behind what it refers to."""
+    told = _told(known, subject, version, set())
+    return [one._replace(is_lent=one.subject != subject) for one in told]
+
+
+def _told(known: Versions, subject: str, newest: int, told: set[tuple[str, int]]) -> Iterator[Registered]:
+    for number, one in sorted(known.get(subject, {}).items()):
+        if number <= newest and (subject, number) not in told:
+            told.add((subject, number))
+            for other, version in one.refers:
+                yield from _told(known, other, version, told)
+            yield one

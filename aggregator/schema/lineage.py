@@ -1,0 +1,290 @@
+"""Lineage: what earlier versions said of the fields and types of a schema, found again wherever they are now.
+
+A field is known by its place and by the names of its record and itself, a type by its name or by where it stood, and
+both by what their aliases call them, in either version. Arrays, maps and unions around a type come and go: what was
+one customer may become a list of them.
+
+Invariants: what can not be told apart is tagged. A type that stood at its place in the version before is that one; a
+new one may be any that stood there and does not now. Where a text is now, and a record was, is all that the record
+held. Pure, and within a budget.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from aggregator.budgets import SCHEMA_STEPS
+from aggregator.errors import DeadLetterError, Reason
+from aggregator.schema.avro import Field, Kind, Node, Schema
+
+_ITEMS, _VALUES = "[]", "{}"
+_WRAPPERS = {Kind.ARRAY: _ITEMS, Kind.MAP: _VALUES}
+_NONE: frozenset[str] = frozenset()
+# Beside one look at each node, so much may be spent on finding where it was.
+_STEPS = SCHEMA_STEPS.limit // 100
+
+
+class _Type:
+    """A type where it stood; of a named one, `whole` is what it was everywhere."""
+
+    __slots__ = ("also", "places", "tags", "whole")
+
+    def __init__(self) -> None:
+        self.tags = _NONE
+        self.places: dict[str, _Place] = {}
+        self.also: defaultdict[str, set[str]] = defaultdict(set)
+        self.whole: _Type | None = None
+
+    @property
+    def inside(self) -> list["_Place"]:
+        """The items of an array, or the values of a map."""
+        return [place for name, place in self.places.items() if name in (_ITEMS, _VALUES)]
+
+    def place(self, name: str) -> "_Place":
+        return self.places.setdefault(name, _Place())
+
+    def fields(self, item: Field) -> Iterator["_Place"]:
+        """The fields that this one was."""
+        own = {item.name, *item.aliases}
+        names = own.union(*(self.also[name] for name in own if name in self.also))
+        return (self.places[name] for name in sorted(names) if name in self.places)
+
+
+class _Place:
+    """Where types stand: a field, the items of an array, the values of a map, or the root."""
+
+    __slots__ = ("newest", "tags", "types")
+
+    def __init__(self) -> None:
+        self.tags = _NONE
+        self.types: dict[str, _Type] = {}
+        self.newest: set[str] = set()
+
+
+class _Stood(NamedTuple):
+    """A type, by what it was called where it stood, and whether it was there in the newest version of that place."""
+
+    called: str
+    type: _Type
+    is_newest: bool
+
+
+class Lineage:
+    """What the versions of a subject have said, one after the other."""
+
+    def __init__(self) -> None:
+        self.root = _Place()
+        self.named: dict[str, _Type] = {}
+        self.also: defaultdict[str, set[str]] = defaultdict(set)
+        self._is_tagged = False
+
+    def add(self, schema: Schema, *, is_whole: bool = True) -> None:
+        """Remember a version, with the tags that it inherited; untagged ones before the first tag say nothing.
+
+        Args:
+            schema: The version.
+            is_whole: It is one of the subject's; else it only defines types that these refer to.
+        """
+        self._is_tagged = self._is_tagged or any(
+            node.tags or node.inherited or any(item.tags or item.inherited for item in node.fields)
+            for node in schema.nodes
+        )
+        if self._is_tagged:
+            _Entering(self, schema).enter(self.root if is_whole else _Place(), schema.root)
+
+    def given(self, schema: Schema, *, is_whole: bool = True) -> Schema:
+        """The schema with what is remembered of its fields and types as `inherited`; arguments as of `add`.
+
+        Raises:
+            DeadLetterError: SCHEMA_REFUSED, it may have been too many things.
+        """
+        if not self._is_tagged:
+            return schema
+        found = _Finding(self, schema)
+        found.look([self.root] if is_whole else [])
+        nodes = []
+        for number, node in enumerate(schema.nodes):
+            fields = tuple(
+                item._replace(inherited=found.fields[number, at] - item.tags) for at, item in enumerate(node.fields)
+            )
+            nodes.append(replace(node, fields=fields, inherited=found.nodes[number] - node.tags))
+        return Schema(tuple(nodes), schema.root)
+
+    def names(self, node: Node) -> set[str]:
+        """What a type may have been called."""
+        own = {node.name, *node.aliases} if node.name else {f":{node.kind.value}"}
+        return own.union(*(self.also[name] for name in own if name in self.also))
+
+
+class _Entering:
+    """Enters one version; a named type is entered once, whatever refers to it."""
+
+    def __init__(self, lineage: Lineage, schema: Schema) -> None:
+        self._lineage = lineage
+        self._nodes = schema.nodes
+        self._entered: set[str] = set()
+        self._defined: dict[str, Node] = {}
+        for node in schema.nodes:
+            self._defined.setdefault(node.name, node)
+
+    def enter(self, place: _Place, number: int) -> None:
+        node = self._nodes[number]
+        branches = [node]
+        if node.kind is Kind.UNION:
+            place.tags |= node.tags | node.inherited
+            branches = [self._nodes[child] for child in node.children]
+        place.newest = {_called(branch) for branch in branches}
+        for branch in branches:
+            self._type(place, branch)
+
+    def _type(self, place: _Place, node: Node) -> None:
+        if node.kind is Kind.NULL:
+            return
+        here = place.types.setdefault(_called(node), _Type())
+        here.tags |= node.tags | node.inherited
+        if node.name:
+            here.whole = self._lineage.named.setdefault(node.name, _Type())
+            if node.name not in self._entered:
+                self._entered.add(node.name)
+                self._whole(here.whole, self._defined[node.name])
+        elif node.kind in _WRAPPERS:
+            self.enter(here.place(_WRAPPERS[node.kind]), node.children[0])
+
+    def _whole(self, whole: _Type, node: Node) -> None:
+        whole.tags |= node.tags | node.inherited
+        for alias in node.aliases:
+            self._lineage.also[alias].add(node.name)
+        for item in node.fields:
+            for alias in item.aliases:
+                whole.also[alias].add(item.name)
+            field = whole.place(item.name)
+            field.tags |= item.tags | item.inherited
+            self.enter(field, item.node)
+
+
+class _Finding:
+    """Follows a schema beside what is remembered, and gathers the tags of everything that it was."""
+
+    def __init__(self, lineage: Lineage, schema: Schema) -> None:
+        self._lineage = lineage
+        self._schema = schema
+        self._met: set[tuple[int, frozenset[int]]] = set()
+        self._waiting: list[tuple[int, list[_Stood]]] = []
+        self._below: dict[int, frozenset[str]] = {}
+        self._left = _STEPS + 4 * len(schema.nodes)
+        self.nodes: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
+        self.fields: defaultdict[tuple[int, int], frozenset[str]] = defaultdict(frozenset)
+
+    def look(self, roots: Sequence[_Place]) -> None:
+        """Follow the schema from its root, which stands at these places."""
+        self.nodes[self._schema.root] |= _tags(roots)
+        self._wait(self._schema.root, _standing(roots))
+        while self._waiting:
+            self._visit(*self._waiting.pop())
+
+    def _wait(self, number: int, stood: list[_Stood]) -> None:
+        met = number, frozenset(id(one.type) for one in stood)
+        if met not in self._met:
+            self._met.add(met)
+            self._spend()
+            self._waiting.append((number, stood))
+
+    def _spend(self, steps: int = 1) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise DeadLetterError(
+                Reason.SCHEMA_REFUSED,
+                "writer schema refused: by its aliases it may have been too many things",
+                hint="use fewer aliases, or fewer types that name each other",
+            )
+
+    def _visit(self, number: int, stood: list[_Stood]) -> None:
+        """Tell the branches of a union, or the one type that is there, what each of them was."""
+        node = self._schema.nodes[number]
+        branches = node.children if node.kind is Kind.UNION else (number,)
+        names = {branch: self._lineage.names(self._schema.nodes[branch]) for branch in branches}
+        left = self._left_over(stood, set[str]().union(*names.values())) if stood else []
+        for branch in branches:
+            known = [one for one in stood if one.called in names[branch]]
+            if not any(one.is_newest for one in known):
+                known += left
+            self._type(branch, known, names[branch])
+
+    def _left_over(self, stood: Iterable[_Stood], taken: set[str]) -> list[_Stood]:
+        """What is there no more under its name, and what stood within it if it was an array or a map."""
+        found, waiting = dict[int, _Stood](), [one for one in stood if one.called not in taken]
+        while waiting:
+            one = waiting.pop()
+            if id(one.type) not in found:
+                self._spend()
+                found[id(one.type)] = one
+                waiting += [inner for inner in _standing(one.type.inside) if inner.called not in taken]
+        return list(found.values())
+
+    def _type(self, number: int, stood: Sequence[_Stood], names: Iterable[str]) -> None:
+        self._spend(len(stood))
+        node = self._schema.nodes[number]
+        everywhere = [self._lineage.named[name] for name in sorted(names) if name in self._lineage.named]
+        tags = _tags([*(one.type for one in stood), *everywhere])
+        wholes = list({id(one): one for one in [*(one.type.whole or one.type for one in stood), *everywhere]}.values())
+        if node.kind is Kind.RECORD:
+            self._record(number, node, wholes)
+        elif node.kind in _WRAPPERS:
+            self._wrapper(node.children[0], stood)
+        else:
+            tags |= self._all_below(wholes)
+        self.nodes[number] |= tags
+
+    def _record(self, number: int, node: Node, wholes: Sequence[_Type]) -> None:
+        met = ~number, frozenset(map(id, wholes))  # of a record used at many places the fields are looked at once
+        if met in self._met:
+            return
+        self._met.add(met)
+        for at, item in enumerate(node.fields):
+            places = [place for whole in wholes for place in whole.fields(item)]
+            self.fields[number, at] |= _tags(places)
+            self._wait(item.node, _standing(places))
+
+    def _wrapper(self, child: int, stood: Iterable[_Stood]) -> None:
+        """Items or values: what they were; where there was one thing and no array or map of them, that one."""
+        inside: list[_Stood] = []
+        for one in stood:
+            places = one.type.inside
+            self.nodes[child] |= _tags(places)
+            inside += _standing(places) or [one]
+        self._wait(child, inside)
+
+    def _all_below(self, types: Iterable[_Type]) -> frozenset[str]:
+        """The tags of everything that these types held."""
+        found = _NONE
+        for held in types:
+            if id(held) not in self._below:
+                self._below[id(held)] = self._all_within(held)
+            found |= self._below[id(held)]
+        return found
+
+    def _all_within(self, held: _Type) -> frozenset[str]:
+        tags, met, waiting = _NONE, set[int](), [held]
+        while waiting:
+            one = waiting.pop()
+            if id(one) not in met:
+                self._spend()
+                met.add(id(one))
+                tags |= one.tags | _tags(one.places.values())
+                waiting += [one.whole] if one.whole else []
+                waiting += [inner.type for inner in _standing(one.places.values())]
+        return tags
+
+
+def _called(node: Node) -> str:
+    """A name that no other type at the same place has; a colon is in no name of Avro's."""
+    return node.name or f":{node.kind.value}"
+
+
+def _standing(places: Iterable[_Place]) -> list[_Stood]:
+    return [_Stood(called, one, called in place.newest) for place in places for called, one in place.types.items()]
+
+
+def _tags(found: Iterable[_Place | _Type]) -> frozenset[str]:
+    return frozenset[str]().union(*(one.tags for one in found))

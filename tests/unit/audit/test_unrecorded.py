@@ -1,0 +1,98 @@
+"""What a hub carries out is looked for in the chain of decisions: no request passes without its record."""
+
+from dataclasses import replace
+
+import pytest
+
+from aggregator.audit.decisions import audit_decisions
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
+from aggregator.kafka.log_record import LogRecord
+from aggregator.state.decisions import Decided, Kind, links
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.pauses import Pause
+from aggregator.state.releases import Release
+from aggregator.state.requests import Requests
+from aggregator.state.rule_words import SkipWord
+
+GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
+ACCEPTED = Decision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
+SKIPPED = replace(ACCEPTED, by="on_gap: skip", automatic=True)
+PAUSE = Pause("eu", True, "ada", 9, "moved")
+RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
+
+
+def told(decided, *, gaps=(), pauses=(), releases=()):
+    """What an audit says is carried out and on no record."""
+    chain = links(decided, None, "")
+    records = [LogRecord(0, 2 * n, one.kind.value, one.encode(), 0) for n, one in enumerate(chain)]
+    requests = Requests(tuple(gaps), {one.edge: one for one in pauses})
+    answer = audit_decisions(records, requests=requests, releases=releases)
+    assert {one.kind for one in answer.faults} <= {"unrecorded"}
+    assert answer.exit_code == bool(answer.faults)
+    return [one.note for one in answer.faults]
+
+
+def on(kind, about, by="ada", reason=""):
+    return Decided(kind, about, by, 1, reason)
+
+
+def skip(match, edges=None, *, skips=True):
+    """A rule's word, as a hub puts it on record."""
+    return on(Kind.GAP, SkipWord.of(match, edges, skips=skips).about, "hub")
+
+
+def test_what_was_decided_is_on_record():
+    """A gap by its key, an edge by the newest word, a range by its key; what nobody asks for needs no request."""
+    decided = [on(Kind.GAP, ACCEPTED.key), on(Kind.PAUSE, "eu", reason="moved"), on(Kind.RELEASE, RELEASE.key)]
+    assert told(decided, gaps=[ACCEPTED], pauses=[PAUSE], releases=[RELEASE]) == []
+    assert told(decided) == []
+
+
+def test_what_nobody_decided_is_named():
+    """With the name that its request claims."""
+    assert told([], gaps=[ACCEPTED], pauses=[PAUSE], releases=[RELEASE]) == [
+        "gap/expired/eu/orders/0/0/5/9 is accepted by ada (claimed)",
+        "edge eu is paused by ada (claimed)",
+        "release/orders/eu.orders@id-0/5-9 is let pass by ada (claimed)",
+    ]
+    grown = replace(ACCEPTED, gap=replace(GAP, end=99))
+    assert len(told([on(Kind.GAP, ACCEPTED.key)], gaps=[grown])) == 1
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [replace(PAUSE, paused=False), replace(PAUSE, by="eve"), replace(PAUSE, reason=""), replace(PAUSE, edge="us")],
+)
+def test_an_edge_stands_as_the_newest_word_on_record_says(pause):
+    """Another word, by another name, for another reason, or about another edge, is none of it."""
+    assert len(told([on(Kind.PAUSE, "eu", reason="moved")], pauses=[pause])) == 1
+    assert told([on(Kind.PAUSE, "eu", reason="moved"), on(Kind.RESUME, "eu")], pauses=[PAUSE]) != []
+
+
+@pytest.mark.parametrize(
+    ("decided", "is_on_record"),
+    [
+        ([skip("orders")], True),
+        ([skip("a|ord.*", ("eu", "us"))], True),
+        ([skip("orders"), skip("orders", skips=False)], True),
+        ([], False),
+        ([skip("order")], False),
+        ([skip("orders", ("us",))], False),
+        ([skip("orders", ())], False),
+        ([skip("(", None)], False),
+        ([skip("orders", skips=False)], False),
+        ([on(Kind.GAP, "topics orders: on_gap skip")], False),
+        ([on(Kind.POLICY, "topics orders at every edge: on_gap skip")], False),
+    ],
+)
+def test_what_a_rule_skips_is_of_a_rule_on_record(decided, is_on_record):
+    """That a request says it was a rule makes it none."""
+    assert (told(decided, gaps=[SKIPPED]) == []) is is_on_record
+    assert told(decided, gaps=[replace(SKIPPED, automatic=False)]) != []
+
+
+def test_what_the_protocol_decides_needs_no_record():
+    """A recreated topic's new life, and heartbeats, which are a signal."""
+    reborn = replace(SKIPPED, gap=Gap(GapKind.RECREATED, 5, None, 7), by="the hub")
+    beat = replace(SKIPPED, source=EdgePartition("eu", "heartbeats", 0))
+    assert told([], gaps=[reborn, beat]) == []
