@@ -75,8 +75,7 @@ def test_it_begins_again_ever_more_rarely_and_waits_in_between(stop):
         raise OverflowError
 
     threads.start("monitor", body, stop=stop, bound_s=60)
-    wait_for(lambda: len(began) == 3)
-    assert of(threads, "monitor").condition is Condition.RESTARTING
+    wait_for(lambda: len(began) == 3 and of(threads, "monitor").condition is Condition.RESTARTING)
     assert not of(threads, "monitor").is_well
     pauses = [after - before for before, after in pairwise(began)]
     assert 0.4 < pauses[0] < pauses[1]
