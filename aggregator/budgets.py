@@ -119,3 +119,8 @@ TABLE: tuple[Budget, ...] = (
     ANSWER_BYTES,
     ANSWER_SECONDS,
 )
+
+
+def made_most(taken: int) -> int:
+    """Bytes that may be made of a batch whose values have `taken` bytes."""
+    return max(MADE_BYTES.limit, TIMES_MADE * taken)

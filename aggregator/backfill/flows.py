@@ -23,7 +23,7 @@ from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.meanings import Meanings
+from aggregator.replicate.meanings import Meanings, meant
 from aggregator.replicate.planning import target
 from aggregator.replicate.route import Route
 from aggregator.state.ledger import LedgerRecord
@@ -88,6 +88,7 @@ def plan_epoch(
     ready: dict[EdgePartition, FlowPlan] = {}
     lost: dict[EdgePartition, tuple[OffsetRange, ...]] = {}
     holds = []
+    meanings = _meant(flows_at_central)
     for one in plan.writes:
         _same_target(scene.config, one)
         if one.source.edge in scene.silent:
@@ -106,7 +107,7 @@ def plan_epoch(
             letters = at_central.replayed(plan.mode)
             flow = _flow(one, scene, entry, left, at_central)
             ready[one.source] = flow._replace(
-                letters=letters, backfill=plan.id, meant=_meant(one.source, flows_at_central)
+                letters=letters, backfill=plan.id, meant=meanings[one.source.edge, one.source.topic]
             )
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
@@ -158,10 +159,12 @@ def _flow(
     )
 
 
-def _meant(source: EdgePartition, flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Meanings:
-    """What schema ids have meant to the live flows of the same topic."""
-    of_topic = (known for other, known in flows_at_central.items() if other[:2] == source[:2])
-    return tuple(sorted({pair for known in of_topic for pair in known.entry.schemas}))
+def _meant(flows_at_central: Mapping[EdgePartition, FlowAtCentral]) -> Mapping[tuple[str, str], Meanings]:
+    """What schema ids have meant to the live flows of each topic of an edge."""
+    of_topic: dict[tuple[str, str], list[Meanings]] = defaultdict(list)
+    for source, known in flows_at_central.items():
+        of_topic[source.edge, source.topic].append(known.entry.schemas)
+    return {topic: meant(known) for topic, known in of_topic.items()}
 
 
 def _same_target(config: HubConfig, one: PartitionPlan) -> None:

@@ -112,6 +112,17 @@ class KeyRing:
         return key
 
 
+def ring_of(name: str, keys: Mapping[str, KeyRing]) -> KeyRing:
+    """The ring of a key by its name.
+
+    Raises:
+        ConfigError: it is not configured.
+    """
+    if name not in keys:
+        raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
+    return keys[name]
+
+
 def _refuse_open_file(name: str, reference: SecretRef) -> None:
     """A key that every user of the machine may read is no secret of the hub; who may replace it decides every token.
 

@@ -166,7 +166,7 @@ def start_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> 
     Raises:
         Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _START, timeout_s=TIMEOUT_S)
+    (found,) = _listed(cluster, partitions, _START)
     return _offsets(found)
 
 
@@ -250,7 +250,7 @@ def log_end_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -
     Raises:
         Unreachable: no answer in time.
     """
-    (found,) = _listed(cluster, partitions, _LOG_END, timeout_s=TIMEOUT_S)
+    (found,) = _listed(cluster, partitions, _LOG_END)
     return _offsets(found)
 
 

@@ -5,6 +5,7 @@ Invariant: reads only; tables that do not answer are looked at again, and the la
 
 import logging
 import threading
+from functools import partial
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError
@@ -31,14 +32,10 @@ class LakePoller:
             threads: Of the watcher's process.
             over: Ends it.
         """
-
-        def run(pulse: Pulse) -> None:
-            self._run(pulse, over)
-
         if self._config.lake:
-            threads.start("lake-poller", run, stop=over, bound_s=_BOUND_S)
+            threads.start("lake-poller", partial(self._run, over), stop=over, bound_s=_BOUND_S)
 
-    def _run(self, pulse: Pulse, over: threading.Event) -> None:
+    def _run(self, over: threading.Event, pulse: Pulse) -> None:
         while not over.is_set():
             pulse()
             try:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
@@ -53,13 +54,9 @@ class EdgeProbe:
             threads: Of the watcher's process.
             over: Ends it.
         """
+        threads.start(f"probe-{self._watch.edge}", partial(self._run, over), stop=over, bound_s=_BOUND_S)
 
-        def run(pulse: Pulse) -> None:
-            self._run(pulse, over)
-
-        threads.start(f"probe-{self._watch.edge}", run, stop=over, bound_s=_BOUND_S)
-
-    def _run(self, pulse: Pulse, over: threading.Event) -> None:
+    def _run(self, over: threading.Event, pulse: Pulse) -> None:
         due_s = time.monotonic()
         while not over.is_set():
             pulse()

@@ -4,7 +4,7 @@ Invariant: pure. An id that means another schema, or other tags, than before is 
 says so by its fingerprint; the memory lies in the flow's ledger record and commits with the records.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
@@ -14,6 +14,11 @@ from aggregator.privacy.strip import Meaning
 _MOST = 128
 
 Meanings = tuple[tuple[str, str], ...]
+
+
+def meant(known: Iterable[Meanings]) -> Meanings:
+    """What schema ids have meant to any of these flows of one topic."""
+    return tuple(sorted({pair for one in known for pair in one}))
 
 
 def remembered(known: Meanings, met: Mapping[str, Meaning], source: EdgePartition, beside: Meanings = ()) -> Meanings:

@@ -27,7 +27,7 @@ from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.meanings import Meanings
+from aggregator.replicate.meanings import meant
 from aggregator.replicate.retention import refusal
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -292,7 +292,7 @@ def _of_topic(
     edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
-    terms = replace(rules.terms, meant=_meant(entries))
+    terms = replace(rules.terms, meant=meant(entry.schemas for entry in entries if entry is not None))
     life = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
@@ -316,11 +316,6 @@ def _of_topic(
         if fresh:
             starts.fresh[source] = own
     return holds
-
-
-def _meant(entries: Iterable[LedgerRecord | None]) -> Meanings:
-    """What schema ids have meant to any of these flows: a registry that was rebuilt decides for none of them."""
-    return tuple(sorted({pair for entry in entries if entry is not None for pair in entry.schemas}))
 
 
 def _hold(

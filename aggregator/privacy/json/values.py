@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aggregator.budgets import BATCH_JSON_BYTES, MADE_BYTES, TIMES_MADE
+from aggregator.budgets import BATCH_JSON_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
@@ -96,7 +96,7 @@ class JsonValues:
             ConfigError: a key can not be read.
             HoldError: too much would be made of all of them; of one alone it is a rejection.
         """
-        work = _Work(max(MADE_BYTES.limit, TIMES_MADE * sum(len(value or b"") for value in values)))
+        work = _Work(made_most(sum(len(value or b"") for value in values)))
         cuts = list(_cuts(values))
         try:
             parts = [(np.arange(start, end), self._part(values[start:end], work)) for start, end in pairwise(cuts)]

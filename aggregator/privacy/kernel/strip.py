@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.budgets import MADE_BYTES, TIMES_MADE
+from aggregator.budgets import made_most
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Column, Counts, joined, refused
@@ -150,7 +150,7 @@ class KernelProgram:
         rows = results.rows.reshape(-1)
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
         batch.made += size
-        if batch.made > max(MADE_BYTES.limit, TIMES_MADE * len(batch.data)):
+        if batch.made > made_most(len(batch.data)):
             if len(batch) == 1:
                 return None
             raise HoldError(f"{batch.made} bytes would be made of {len(batch)} records", hint="their halves are tried")

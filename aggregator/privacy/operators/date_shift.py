@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from cryptography.hazmat.primitives import hashes, hmac
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
-from aggregator.errors import ConfigError
 from aggregator.privacy.operators.calendar import DAY_SECONDS, TICKS
 from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
 from aggregator.privacy.operators.parameters import Parameters
@@ -73,7 +73,8 @@ def build(rule: DateShift, leaf: Leaf, keys: Keys, *_: object) -> Operator:
     Raises:
         ConfigError: the key is not configured, or its reference can not be read.
     """
-    keyed = _keyed(rule.key, keys)
+    material = ring_of(rule.key, keys).material(rule.key)
+    keyed = hmac.HMAC(subkey(material, Purpose.DATE_SHIFT), hashes.SHA256())
     without = constant(Redact(), leaf)
     moved = _mover(leaf)
 
@@ -82,13 +83,6 @@ def build(rule: DateShift, leaf: Leaf, keys: Keys, *_: object) -> Operator:
         return [without if entity is None else moved(value, shifts[entity]) for value, entity in pairs]
 
     return shifted
-
-
-def _keyed(name: str, keys: Keys) -> hmac.HMAC:
-    ring = keys.get(name)
-    if ring is None:
-        raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
-    return hmac.HMAC(subkey(ring.material(name), Purpose.DATE_SHIFT), hashes.SHA256())
 
 
 def _shift(rule: DateShift, keyed: hmac.HMAC, entity: Value) -> int:

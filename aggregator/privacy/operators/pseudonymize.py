@@ -7,6 +7,7 @@ are not identifiers and are not taken.
 from collections.abc import Sequence
 from typing import Literal
 
+from aggregator.config.secrets import ring_of
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
@@ -47,22 +48,11 @@ def tokenizer(rule: Pseudonymize, keys: Keys) -> Tokenizer:
     Raises:
         ConfigError: the key is not configured, or its reference can not be read.
     """
-    return keyed(rule.key, keys, rule.domain, rule.normalize, rule.encode)
-
-
-def keyed(name: str, keys: Keys, domain: str, normalize: Normalize = "none", encode: Encode = "hex") -> Tokenizer:
-    """A tokenizer under the current version of a key.
-
-    Raises:
-        ConfigError: as `tokenizer`.
-    """
-    ring = keys.get(name)
-    if ring is None:
-        raise ConfigError(f"key {name} is not configured", hint=f"add `{name}:` under `keys:`")
+    ring = ring_of(rule.key, keys)
     try:
-        return Tokenizer(ring.material(name), ring.current, domain, normalize, encode)
+        return Tokenizer(ring.material(rule.key), ring.current, rule.domain, rule.normalize, rule.encode)
     except ValueError as error:
-        raise ConfigError(f"key {name}: {error}", hint="number the versions of a key from 1 to 255") from None
+        raise ConfigError(f"key {rule.key}: {error}", hint="number the versions of a key from 1 to 255") from None
 
 
 def build(rule: Pseudonymize, leaf: Leaf, keys: Keys, *_: object) -> Operator:

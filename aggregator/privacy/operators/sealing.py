@@ -8,6 +8,7 @@ import base64
 from collections.abc import Callable, Sequence
 from datetime import date
 
+from aggregator.config.secrets import ring_of
 from aggregator.config.subkeys import Purpose, subkey
 from aggregator.errors import ConfigError
 from aggregator.privacy.operators import envelope
@@ -64,9 +65,7 @@ def head_and_key(rule: Sealing, keys: Keys, cipher: int, purpose: Purpose, wante
     Raises:
         ConfigError: the key is not configured, can not be read, or has another length.
     """
-    ring = keys.get(rule.key)
-    if ring is None:
-        raise ConfigError(f"key {rule.key} is not configured", hint=f"add `{rule.key}:` under `keys:`")
+    ring = ring_of(rule.key, keys)
     key = ring.material(rule.key)
     if len(key) != wanted:
         raise ConfigError(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aggregator import budgets
 from aggregator.errors import ConfigError, HoldError, Reason
 from aggregator.privacy.guard import MAXIMUM_DEPTH
-from aggregator.privacy.json import allowlist, values
+from aggregator.privacy.json import allowlist
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
@@ -355,7 +355,7 @@ def test_every_double_passes_unchanged(number):
 )
 def test_what_is_made_of_a_batch_is_bounded(operator, monkeypatch):
     """Of one record: too large, before it is made; of several: their halves are tried, and each place counts once."""
-    monkeypatch.setattr(values, "MADE_BYTES", budgets.MADE_BYTES._replace(limit=1_000_000))
+    monkeypatch.setattr(budgets, "MADE_BYTES", budgets.MADE_BYTES._replace(limit=1_000_000))
     large = json.dumps({"a": [str(number) for number in range(10_000)]}).encode()
     small = json.dumps({"a": ["1"] * 1_500}).encode()
     strip = _strip({"a[]": operator})
