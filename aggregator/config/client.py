@@ -62,6 +62,9 @@ _ANY_CERTIFICATE = "allow_invalid_certificates"
 _IN_CLEAR = "is a secret: write a reference, `env:NAME` or `file:path`"
 # As pyiceberg calls them: `uri`, `oauth2-server-uri`, `s3.signer.uri`, `rest.authorization-url`.
 _ADDRESS = re.compile(r"ur[il]$", re.IGNORECASE)
+# As the stores' clients call them: `aws_endpoint_url`, `s3.endpoint`, `azure_storage_endpoint`, `gcs.service.host`.
+_STORE_ADDRESS = re.compile(r"(endpoint|ur[il]|service\.host)$", re.IGNORECASE)
+_NO = ("false", "f", "no", "n", "off", "0")
 _USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
 
 
@@ -147,8 +150,8 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of an object store can not be set so; None when it can. The text never holds the value."""
     lower = name.lower()
-    if lower == INSECURE:
-        return "is for `client:`, `schemas_client:` and `catalog.options`"
+    if (_STORE_ADDRESS.search(name) or allows_http(name)) and not isinstance(value, str):
+        return "is no secret, and decides how safe the connection is: write the value itself"
     if lower.endswith(_ANY_CERTIFICATE) and str(value).lower() != "false":
         return "can not be set so: whoever is between would take the store's place, and keys and tables with it"
     if lower in _UNSAFE_STORAGE and _UNSAFE_STORAGE[lower] in (None, str(value).lower()):
@@ -167,6 +170,26 @@ def catalog_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, .
         for name, value in options.items()
         if _ADDRESS.search(name) and isinstance(value, str) and value.strip().lower().startswith("http://")
     )
+
+
+def allows_http(name: str) -> bool:
+    """Whether an option of this name decides whether delta-rs talks to a store in plain text."""
+    return name.lower().endswith("allow_http")
+
+
+def storage_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, ...]:
+    """What the options of an object store leave open."""
+    return tuple(
+        Opening(name, "sends tables, and what the store lets the hub in by, in clear", "write an https:// address")
+        for name, value in options.items()
+        if _is_open(name, str(value).strip().lower())
+    )
+
+
+def _is_open(name: str, value: str) -> bool:
+    if allows_http(name):
+        return value not in _NO
+    return _STORE_ADDRESS.search(name) is not None and value.startswith("http://")
 
 
 def _is_credential(option: tuple[str, str | SecretRef]) -> bool:

@@ -130,7 +130,8 @@ def _place(loc: tuple[int | str, ...], data: Any) -> Place:
 def _unknown(place: Place) -> str:
     if place[-1] == INSECURE:
         return (
-            "is for `client:`, `schemas_client:` and `catalog.options`: it stands beside the setting that it is about"
+            "is for `client:`, `schemas_client:`, `lake.storage` and `catalog.options`: it stands beside the setting "
+            "that it is about"
         )
     known = list(_section(place[:-1]).model_fields)
     close = difflib.get_close_matches(str(place[-1]), known, n=1)

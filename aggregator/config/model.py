@@ -17,6 +17,7 @@ from aggregator.config.client import (
     checked,
     refusal,
     registry_refusal,
+    storage_openings,
     storage_refusal,
 )
 from aggregator.config.fields import (
@@ -219,7 +220,7 @@ class LakeConfig(Model):
     format: Annotated[Literal["delta", "iceberg"], BeforeValidator(lake_format)] = "delta"
     commit_interval: Duration = timedelta(seconds=30)
     commit_records: Annotated[int, Field(ge=1)] = 1_000_000
-    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal))] = {}
+    storage: Annotated[dict[str, Option], AfterValidator(checked(storage_refusal, storage_openings))] = {}
     catalog: CatalogConfig = CatalogConfig()
     tables: dict[str, TableConfig] = {}
 

@@ -6,7 +6,7 @@ Invariant: pure; every opening of every connection is told, so that nobody has t
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from aggregator.config.client import catalog_openings
+from aggregator.config.client import catalog_openings, storage_openings
 from aggregator.config.model import HubConfig
 from aggregator.config.transport import INSECURE, Opening, Options, client_openings, registry_openings
 
@@ -15,7 +15,7 @@ class Waiver(NamedTuple):
     """One opening that somebody gave a reason for.
 
     Attributes:
-        connection: `central`, `edge <name>`, `registry of edge <name>`, `registry of central` or
+        connection: `central`, `edge <name>`, `registry of edge <name>`, `registry of central`, `store of the lake` or
             `catalogue of the lake`.
         setting: What opens it.
         what: What that does, in words.
@@ -40,7 +40,8 @@ def _waivers(config: HubConfig) -> Iterator[Waiver]:
         yield from _of(f"edge {name}", edge.client, client_openings(edge.client))
         yield from _of_registry(f"registry of edge {name}", edge.schemas, edge.schemas_client)
     if config.lake:
-        catalog = config.lake.catalog.options
+        storage, catalog = config.lake.storage, config.lake.catalog.options
+        yield from _of("store of the lake", storage, storage_openings(storage))
         yield from _of("catalogue of the lake", catalog, catalog_openings(catalog))
 
 

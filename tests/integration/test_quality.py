@@ -91,7 +91,7 @@ def gated(tmp_path, monkeypatch, spark):
         quality = [{"suite": tmp_path / "suite.json", "on_failure": on_failure}]
         place = f"s3://{BUCKET}/hub" if store else tmp_path / "lake"
         (tmp_path / "key").write_text("x")  # a file: Spark's workers have the environment of before
-        options = store.options(form) if store else {}
+        options = store.options(form) | {"insecure": "a store of these tests"} if store else {}
         storage = {name: f"file:{tmp_path}/key" if value in "xy" else value for name, value in options.items()}
         return GatedLake(place, monkeypatch, columns=COLUMNS, quality=quality, spark=spark, form=form, storage=storage)
 

@@ -1,6 +1,10 @@
 """The table format that a configuration names. Refuses a hub without a lake."""
 
+from dataclasses import replace
+
+from aggregator.config.client import allows_http
 from aggregator.config.model import HubConfig, LakeConfig, TableConfig
+from aggregator.config.transport import properties
 from aggregator.errors import ConfigError
 from aggregator.lake.columns import DAY_COLUMN
 from aggregator.lake.folder import Folder
@@ -26,7 +30,11 @@ def lake_folder(config: HubConfig) -> Folder:
         ConfigError: the hub has no lake.
     """
     lake = lake_config(config)
-    return Folder(lake.path, lake.format, lake.storage)
+    folder = Folder(lake.path, lake.format, properties(lake.storage))
+    if lake.format == "iceberg" or folder.on_disk or any(map(allows_http, folder.options)):
+        return folder
+    # Else AWS_ALLOW_HTTP in the environment would open what the file leaves closed.
+    return replace(folder, options={**folder.options, "allow_http": "false"})
 
 
 def open_tables(config: HubConfig) -> Tables:

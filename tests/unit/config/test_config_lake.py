@@ -92,6 +92,26 @@ REFUSED = [
         "lake.storage.AWS_ALLOW_INVALID_CERTIFICATES: can not be set so: whoever is between",
         id="any certificate of a store",
     ),
+    *(
+        pytest.param(
+            f"lake: {{path: 's3://b/l', storage: {{{name}: '{value}'{more}}}}}\n",
+            f"lake.storage.{place or name}: {told}",
+            id=f"{name} {value}{more}",
+        )
+        for name, value, more, place, told in (
+            ("aws_allow_http", "true", "", "", "sends tables"),
+            ("ALLOW_HTTP", "1", "", "", "sends tables"),
+            ("allow_http", "yes", "", "", "sends tables"),
+            ("aws_endpoint_url", "http://minio:9000", "", "", "sends tables"),
+            ("s3.endpoint", "HTTP://minio:9000", "", "", "sends tables"),
+            ("gcs.service.host", "http://gcs", "", "", "sends tables"),
+            ("s3.endpoint", "env:WHERE", "", "", "is no secret, and decides how safe"),
+            ("aws_allow_http", "env:WHETHER", "", "", "is no secret, and decides how safe"),
+            ("aws_allow_http", "false", ", insecure: a lab", "insecure", "excuses nothing"),
+            ("aws_endpoint_url", "https://minio", ", insecure: a lab", "insecure", "excuses nothing"),
+            ("aws_allow_http", "true", ", insecure: 'true'", "insecure", "is the reason why"),
+        )
+    ),
     pytest.param(
         "lake: {path: lake, storage: {aws_region: x}}\n",
         "lake.storage: is for an address",

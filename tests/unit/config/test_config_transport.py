@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import cimpl
+from deltalake import DeltaTable
 from pydantic import ValidationError
 
 from aggregator.config.client import REGISTRY_PROPERTIES, refusal
@@ -20,6 +21,7 @@ from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
 from aggregator.kafka.clients import connection_options
+from aggregator.lake.tables.formats import lake_folder
 from aggregator.schema.registry import open_registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "connections.md"
@@ -268,6 +270,25 @@ def test_whatever_is_open_is_told_with_its_reason(load, good):
     assert waivers(load(lake)) == (
         Waiver("catalogue of the lake", "uri", "sends the catalogue's credential in clear", "a tunnel of our own"),
     )
+    storage = "storage: {aws_endpoint_url: 'http://minio:9000', aws_allow_http: true, insecure: in one rack}"
+    store = load(good.replace("path: lake", f"path: 's3://b/l', {storage}"))
+    told = "sends tables, and what the store lets the hub in by, in clear"
+    assert waivers(store) == (
+        Waiver("store of the lake", "aws_endpoint_url", told, "in one rack"),
+        Waiver("store of the lake", "aws_allow_http", told, "in one rack"),
+    )
+    assert set(lake_folder(store).options) == {"aws_endpoint_url", "aws_allow_http"}
+
+
+def test_the_environment_opens_no_store(load, good, monkeypatch, tmp_path):
+    """delta-rs asks it for whatever the file does not say: an address, and whether plain text will do."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    (tmp_path / "key").write_text("x")
+    storage = "{aws_region: x, aws_access_key_id: 'file:key', aws_secret_access_key: 'file:key', max_retries: '0'}"
+    folder = lake_folder(load(good.replace("path: lake", f"path: 's3://b/l', storage: {storage}")))
+    with pytest.raises(OSError, match="URL scheme is not allowed"):
+        DeltaTable(folder.root, storage_options=folder.resolved())
 
 
 def test_the_documentation_shows_what_can_be_written():
