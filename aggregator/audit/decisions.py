@@ -4,18 +4,16 @@ Invariant: pure; every link that does not follow from the one before is named wi
 off looks whole: whoever wants to know that keeps its head and asks for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.audit.unrecorded import unrecorded
+from aggregator.audit.unrecorded import Requested, unrecorded
 from aggregator.errors import ExitCode
 from aggregator.kafka.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, Link, decode, place_after, place_of
-from aggregator.state.releases import Release
-from aggregator.state.requests import Requests
+from aggregator.state.decisions import BEGINNING, SETTINGS, Link, decode, place_after, place_of
 
-NOTHING_ASKED = Requests()
+NOTHING_REQUESTED = Requested()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class ChainFault:
 
     Attributes:
         kind: `damaged`, `altered`, `missing`, `reordered` or `doubled`; `unrecorded`: it is carried out, and the chain
-            does not have it.
+            does not have it; `unprotected`: the topic's settings let records go.
         offset: Where it lies in the topic, or what follows the place where it should lie.
         note: What, in words.
     """
@@ -65,21 +63,30 @@ def audit_decisions(
     records: Sequence[LogRecord],
     head: str = "",
     *,
-    requests: Requests = NOTHING_ASKED,
-    releases: Sequence[Release] = (),
+    requested: Requested = NOTHING_REQUESTED,
+    settings: Mapping[str, str] = SETTINGS,
 ) -> ChainAudit:
     """Check the records of the decisions topic, and what is carried out against them.
 
     Args:
         records: In the order of the topic.
         head: `NUMBER:HASH` that must be in the chain, as a former audit told it.
-        requests: What the hub carries out.
-        releases: What the lake lets pass.
+        requested: What the hub carries out.
+        settings: Of the topic, by Kafka's names.
     """
     found = [(one.offset, decode(one)) for one in records]
     links = tuple(link for _, link in found if link is not None)
-    beside = [ChainFault("unrecorded", _behind(found), told) for told in unrecorded(links, requests, releases)]
-    return ChainAudit(links, (*_faults(found), *_lacking(found, head), *beside))
+    end = _behind(found)
+    beside = [ChainFault("unrecorded", end, told) for told in unrecorded(links, requested)]
+    loose = [ChainFault("unprotected", end, told) for told in _loosened(settings)]
+    return ChainAudit(links, (*_faults(found), *_lacking(found, head), *beside, *loose))
+
+
+def _loosened(settings: Mapping[str, str]) -> Iterator[str]:
+    """Whoever made the topic before the hub did may have let its records go in time."""
+    for name, wanted in SETTINGS.items():
+        if settings.get(name, wanted) != wanted:
+            yield f"the topic has {name}={settings[name]}, which lets decisions go; set it to {wanted}"
 
 
 def _behind(found: Sequence[tuple[int, Link | None]]) -> int:

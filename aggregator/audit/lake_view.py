@@ -27,7 +27,7 @@ from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import HEADER_BYTES
 from aggregator.state.names import HubNames
-from aggregator.state.releases import read_releases
+from aggregator.state.request_log import read_releases
 
 
 @dataclass(slots=True)

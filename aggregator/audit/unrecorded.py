@@ -1,12 +1,14 @@
 """What a hub carries out and nobody decided: requests that are on no record in the chain of decisions.
 
 Invariant: pure. Whoever may write requests could leave the record out; so each gap that was passed over, each edge's
-pause and each released range is looked for in the chain. What the protocol itself decides (a recreated topic, a gap of
-heartbeats) needs no record.
+pause, each released range and each backfill is looked for in the chain. What the protocol itself decides (a recreated
+topic, a gap of heartbeats) needs no record.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from aggregator.backfill.store import Backfill
 from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.decisions import Kind, Link
@@ -17,27 +19,62 @@ from aggregator.state.requests import Requests
 from aggregator.state.rule_words import SkipWord, skip_word
 
 
-def unrecorded(links: Sequence[Link], requests: Requests, releases: Iterable[Release]) -> Iterator[str]:
+class Requested(NamedTuple):
+    """What a hub carries out.
+
+    Attributes:
+        requests: About gaps and edges.
+        releases: What the lake lets pass.
+        backfills: What is written beside the live flows.
+    """
+
+    requests: Requests = Requests()
+    releases: Sequence[Release] = ()
+    backfills: Sequence[Backfill] = ()
+
+
+def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
     """Sentences, one for each request without its decision.
 
     Args:
         links: Of the chain.
-        requests: As the hub reads them.
-        releases: As the lake reads them.
+        requested: Read before the chain, because a decision is on record before it is a request.
     """
-    accepted = {link.about for link in links if link.kind is Kind.GAP}
-    rules = [word for link in links if (word := skip_word(link)) is not None and word.skips]
-    for decision in requests.decisions:
-        if decision.key not in accepted and not _is_of_a_rule(decision, rules):
-            yield f"{decision.key} is accepted by {decision.by} (claimed)"
-    words = {link.about: link for link in links if link.kind in (Kind.PAUSE, Kind.RESUME)}
-    for edge, pause in requests.pauses.items():
-        if not _is_that(pause, words.get(edge)):
-            yield f"edge {edge} is {'paused' if pause.paused else 'resumed'} by {pause.by} (claimed)"
+    yield from _gaps(links, requested.requests.decisions)
+    yield from _edges(links, requested.requests.pauses.values())
     passed = {link.about for link in links if link.kind is Kind.RELEASE}
-    for release in releases:
+    for release in requested.releases:
         if release.key not in passed:
             yield f"{release.key} is let pass by {release.by} (claimed)"
+    yield from _backfills(links, requested.backfills)
+
+
+def _gaps(links: Sequence[Link], decisions: Iterable[Decision]) -> Iterator[str]:
+    accepted = {link.about for link in links if link.kind is Kind.GAP}
+    rules = [word for link in links if (word := skip_word(link)) is not None and word.skips]
+    for decision in decisions:
+        if decision.key not in accepted and not _is_of_a_rule(decision, rules):
+            yield f"{decision.key} is accepted by {decision.by} (claimed)"
+
+
+def _edges(links: Sequence[Link], pauses: Iterable[Pause]) -> Iterator[str]:
+    words = {link.about: link for link in links if link.kind in (Kind.PAUSE, Kind.RESUME)}
+    for pause in pauses:
+        if not _is_that(pause, words.get(pause.edge)):
+            yield f"edge {pause.edge} is {'paused' if pause.paused else 'resumed'} by {pause.by} (claimed)"
+
+
+def _backfills(links: Sequence[Link], backfills: Iterable[Backfill]) -> Iterator[str]:
+    words = {link.about: link for link in links if link.kind in (Kind.BACKFILL, Kind.CANCEL)}
+    asked = {link.about for link in links if link.kind is Kind.BACKFILL}
+    for one in backfills:
+        id_, cancelled = one.plan.id, one.cancelled
+        if id_ not in asked:
+            yield f"backfill {id_} is asked for by {one.started.by} (claimed)"
+        elif cancelled is not None and (words[id_].kind, words[id_].by) != (Kind.CANCEL, cancelled.by):
+            yield f"backfill {id_} is cancelled by {cancelled.by} (claimed)"
+        elif cancelled is None and words[id_].kind is Kind.CANCEL:
+            yield f"backfill {id_} was cancelled, and goes on"
 
 
 def _is_of_a_rule(decision: Decision, rules: Iterable[SkipWord]) -> bool:

@@ -150,15 +150,24 @@ def audit(
 def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     """Check the chain of decisions; the exit code is the verdict."""
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
-    from aggregator.state.decisions import read_decisions  # noqa: PLC0415
+    from aggregator.audit.unrecorded import Requested  # noqa: PLC0415
+    from aggregator.backfill.store import read_backfills  # noqa: PLC0415
+    from aggregator.kafka import topics  # noqa: PLC0415
+    from aggregator.state.decisions import SETTINGS, read_decisions  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.releases import read_releases  # noqa: PLC0415
-    from aggregator.state.request_log import read_requests  # noqa: PLC0415
+    from aggregator.state.request_log import read_releases, read_requests  # noqa: PLC0415
 
     names = HubNames(hub.hub)
     # What is asked for is on record before it is asked, so that the record is read after it.
-    requests, releases = read_requests(hub.central, names), read_releases(hub.central, names)
-    answer = audit_decisions(read_decisions(hub.central, names), head, requests=requests, releases=releases)
+    requested = Requested(
+        read_requests(hub.central, names),
+        read_releases(hub.central, names),
+        [*read_backfills(hub.central, names).values()],
+    )
+    records = read_decisions(hub.central, names)
+    there = topics.partition_count(hub.central, names.decisions)
+    settings = topics.settings(hub.central, [names.decisions])[names.decisions] if there else SETTINGS
+    answer = audit_decisions(records, head, requested=requested, settings=settings)
     emit(answer.plain(), output, lambda: _chain(answer))
     return answer.exit_code
 

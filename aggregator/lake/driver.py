@@ -35,7 +35,8 @@ from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
-from aggregator.state.releases import Release, read_releases
+from aggregator.state.releases import Release
+from aggregator.state.request_log import read_releases
 from aggregator.threads import Pulse
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class LakeDriver:
             pulse: Called with every cycle.
 
         Raises:
-            Failed: the ledger or a release is damaged.
+            Failed: the ledger is damaged.
         """
         while not stop.is_set():
             pulse()

@@ -1,24 +1,19 @@
 """Releases: ranges that a lake's quality gate holds and somebody lets pass, as records in the requests topic.
 
 Invariant: a release names offsets of one partition of one life of a central topic, so that it lets pass what was there
-to be seen and nothing that came later; it says who, when and why, and is never withdrawn. A damaged one is refused by
-name.
+to be seen and nothing that came later; it says who, when and why, and is never withdrawn. A damaged one is named and
+lets nothing pass: its range stays held.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import Failed
-from aggregator.kafka import topics
 from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
-from aggregator.kafka.log import read_to_end
 from aggregator.kafka.log_record import LogRecord
-from aggregator.state.names import HubNames
 
 VERSION = 1
 _RELEASES = "release/"
@@ -54,26 +49,19 @@ class Release:
         return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
 
 
-def fold_releases(records: Iterable[LogRecord], topic: str) -> tuple[Release, ...]:
-    """Every release.
-
-    Raises:
-        Failed: a damaged record that no later one replaces.
-    """
-    last = {record.key: record for record in records if record.key.startswith(_RELEASES)}
-    return tuple(_decode(record, topic) for record in last.values() if record.value is not None)
+def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
+    """Every release that can be read."""
+    return tuple(release for release in map(_decoded, _last(records)) if release is not None)
 
 
-def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...]:
-    """Every release, the topic read to its end; none before the hub's first run.
-
-    Raises:
-        Failed: a damaged record, or an end that stays stuck.
-        Unreachable: central does not answer.
-    """
-    if not topics.partition_count(cluster, names.requests):
-        return ()
-    return fold_releases(read_to_end(cluster, names.requests, [0]), names.requests)
+def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
+    """Sentences about those that nobody can read."""
+    for record in _last(records):
+        if _decoded(record) is None:
+            yield (
+                f"{topic} offset {record.offset}: the request {record.key} is damaged: its range stays held until"
+                " `aggregator lake release` is said again"
+            )
 
 
 class _Release(Struct, tag_field="v", tag=VERSION):
@@ -88,13 +76,17 @@ class _Release(Struct, tag_field="v", tag=VERSION):
 _DECODER = TypedDecoder(_Release)
 
 
-def _decode(record: LogRecord, topic: str) -> Release:
+def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
+    last = {record.key: record for record in records if record.key.startswith(_RELEASES)}
+    return [record for record in last.values() if record.value is not None]
+
+
+def _decoded(record: LogRecord) -> Release | None:
+    """A release, if it is one and of the range that its key names."""
     try:
         body = _DECODER.decode(record.value)
     except Damaged:
-        raise Failed(
-            f"{topic} offset {record.offset}: the request {record.key} is damaged",
-            hint="replace it by a tombstone of the same key, then say `aggregator lake release` again",
-        ) from None
+        return None
     at, offsets = CentralPartition(*body.partition), OffsetRange(*body.offsets)
-    return Release(body.table, at, offsets, body.by, body.at_ms, body.reason)
+    made = Release(body.table, at, offsets, body.by, body.at_ms, body.reason)
+    return made if made.key == record.key else None

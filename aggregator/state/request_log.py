@@ -13,6 +13,7 @@ from aggregator.kafka.tail import LogTail
 from aggregator.state.gap import Decision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
+from aggregator.state.releases import Release, fold_releases
 from aggregator.state.requests import Requests, encode, fold_requests
 
 # An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
@@ -30,6 +31,18 @@ def read_requests(cluster: ClusterConfig, names: HubNames) -> Requests:
     if not topics.partition_count(cluster, names.requests):
         return Requests()
     return fold_requests(read_to_end(cluster, names.requests, [0]), names.requests)
+
+
+def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...]:
+    """Every release, the topic read to its end; none before the hub's first run.
+
+    Raises:
+        Failed: an end that stays stuck.
+        Unreachable: central does not answer.
+    """
+    if not topics.partition_count(cluster, names.requests):
+        return ()
+    return fold_releases(read_to_end(cluster, names.requests, [0]))
 
 
 def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:

@@ -1,8 +1,8 @@
 """The requests topic: what people (and rules, in their stead) have decided, which the driver carries out.
 
 Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by the next
-word about its edge. A damaged request is named and not carried out, which loses nothing: its flow stays held, its edge
-rests. What a rule decides is written by the slot, in the transaction that goes on.
+word about its edge. A damaged request is named and not carried out, which loses nothing: its flow or range stays held,
+its edge rests. What a rule decides is written by the slot, in the transaction that goes on.
 """
 
 import json
@@ -17,6 +17,7 @@ from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder, is_f
 from aggregator.kafka.log_record import LogRecord
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
+from aggregator.state.releases import damaged_releases
 
 VERSION = 1
 _GAPS = "gap/"
@@ -98,7 +99,7 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
 
     A gap that was decided under an earlier word for its kind, and once more under today's, is one decision.
     """
-    decisions, damaged = dict[str, Decision](), list(damaged_pauses(records, topic))
+    decisions, damaged = dict[str, Decision](), [*damaged_pauses(records, topic), *damaged_releases(records, topic)]
     for record in _last(records):
         try:
             found = decode(record, topic)

@@ -6,6 +6,7 @@ import threading
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from aggregator.cli.main import main
 from aggregator.config.load import load_config
@@ -71,6 +72,17 @@ def test_decisions_are_links_and_a_break_is_named(trial):
     topic = f"{trial.hub}.decisions"
     settle(trial.admin("central").delete_records([TopicPartition(topic, 0, 1)]))
     assert "missing" in {one["kind"] for one in audited(trial, expect=5)["faults"]}
+
+
+def test_a_topic_that_lets_decisions_go_is_named(trial):
+    """Whoever may create topics at central may be there first."""
+    topic = NewTopic(f"{trial.hub}.decisions", 1, config={"retention.ms": "3600000", "cleanup.policy": "delete"})
+    settle(trial.admin("central").create_topics([topic]))
+    (fault,) = audited(trial, expect=1)["faults"]
+    assert (fault["kind"], fault["offset"]) == ("unprotected", 0)
+    assert fault["note"] == "the topic has retention.ms=3600000, which lets decisions go; set it to -1"
+    record(load_config(trial.config, {}), [Decided(Kind.PAUSE, "eu", "ada", 1_700_000_000_000)])
+    assert [one["kind"] for one in audited(trial, expect=1)["faults"]] == ["unprotected"]
 
 
 @pytest.mark.timeout(600)

@@ -17,7 +17,8 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
-from aggregator.state.releases import Release, read_releases
+from aggregator.state.releases import Release
+from aggregator.state.request_log import read_releases
 
 HELD_DAYS = 2  # a hold is judged again every few minutes while its hub runs
 

@@ -5,6 +5,10 @@ from dataclasses import replace
 import pytest
 
 from aggregator.audit.decisions import audit_decisions
+from aggregator.audit.unrecorded import Requested
+from aggregator.backfill.plan import Plan
+from aggregator.backfill.request import Mode
+from aggregator.backfill.store import Backfill, Signed
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.kafka.log_record import LogRecord
 from aggregator.state.decisions import Decided, Kind, links
@@ -18,15 +22,16 @@ GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
 ACCEPTED = Decision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
 SKIPPED = replace(ACCEPTED, by="on_gap: skip", automatic=True)
 PAUSE = Pause("eu", True, "ada", 9, "moved")
+PLAN = Plan("h", {}, "d", Mode.MISSING, "", ())
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
 
 
-def told(decided, *, gaps=(), pauses=(), releases=()):
+def told(decided, *, gaps=(), pauses=(), releases=(), backfills=()):
     """What an audit says is carried out and on no record."""
     chain = links(decided, None, "")
     records = [LogRecord(0, 2 * n, one.kind.value, one.encode(), 0) for n, one in enumerate(chain)]
     requests = Requests(tuple(gaps), {one.edge: one for one in pauses})
-    answer = audit_decisions(records, requests=requests, releases=releases)
+    answer = audit_decisions(records, requested=Requested(requests, releases, backfills))
     assert {one.kind for one in answer.faults} <= {"unrecorded"}
     assert answer.exit_code == bool(answer.faults)
     return [one.note for one in answer.faults]
@@ -34,6 +39,9 @@ def told(decided, *, gaps=(), pauses=(), releases=()):
 
 def on(kind, about, by="ada", reason=""):
     return Decided(kind, about, by, 1, reason)
+
+
+ASKED, STOPPED = on(Kind.BACKFILL, PLAN.id), on(Kind.CANCEL, PLAN.id, "eve")
 
 
 def skip(match, edges=None, *, skips=True):
@@ -57,6 +65,25 @@ def test_what_nobody_decided_is_named():
     ]
     grown = replace(ACCEPTED, gap=replace(GAP, end=99))
     assert len(told([on(Kind.GAP, ACCEPTED.key)], gaps=[grown])) == 1
+
+
+@pytest.mark.parametrize(
+    ("decided", "cancelled", "note"),
+    [
+        ([ASKED], None, ""),
+        ([ASKED, STOPPED], Signed("eve", 5), ""),
+        ([ASKED, STOPPED, ASKED], None, ""),
+        ([], None, "is asked for by ada (claimed)"),
+        ([on(Kind.BACKFILL, "another"), STOPPED], None, "is asked for by ada (claimed)"),
+        ([ASKED], Signed("eve", 5), "is cancelled by eve (claimed)"),
+        ([ASKED, STOPPED], Signed("bob", 5), "is cancelled by bob (claimed)"),
+        ([ASKED, STOPPED], None, "was cancelled, and goes on"),
+    ],
+)
+def test_a_backfill_is_asked_for_and_cancelled_on_record(decided, cancelled, note):
+    """The newest word about it is what becomes of it."""
+    backfill = Backfill(PLAN, Signed("ada", 1), cancelled=cancelled)
+    assert told(decided, backfills=[backfill]) == ([f"backfill {PLAN.id} {note}"] if note else [])
 
 
 @pytest.mark.parametrize(

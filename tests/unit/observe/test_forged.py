@@ -114,13 +114,15 @@ def edge_states(key, value):
 
 
 def asked(key, value):
-    """As the driver and the monitor use them; a damaged pause is a pause, a damaged decision is none."""
+    """As driver, lake and monitor use them; a damaged pause is a pause, a damaged decision or release is none."""
     found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
+    passed = releases.fold_releases([LogRecord(0, 4, key, value)])
     for decision in found.decisions:
         KnownGap(decision.source, decision.position, decision.gap, GapState.ACCEPTED, decision).plain()
     paused_edges(found.pauses.values())
     assert all(one.sentence is not None for one in found.pauses.values())
-    assert value is None or key.startswith("pause/") or bool(found.damaged) != bool(found.decisions)
+    if value is not None and key.startswith(("gap/", "release/")):
+        assert bool(found.damaged) != bool(found.decisions or passed)
     if found.damaged and key.startswith("pause/"):
         assert paused_edges(found.pauses.values()) == {key.removeprefix("pause/")}
     return True
@@ -163,7 +165,7 @@ KINDS = {
     "threads": (edge_states, *THREADS),
     "gap": (asked, *requests.encode(DECISION)),
     "pause": (asked, *PAUSE.encode()),
-    "release": (refused_by_name(lambda one: releases.fold_releases([one], "h.requests")), *RELEASE.encode()),
+    "release": (asked, *RELEASE.encode()),
     "epoch": (
         refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
         *control.encode(Epoch(3, 2, 2, "me")),
@@ -230,8 +232,7 @@ def test_bytes_that_are_none_of_ours_end_nothing(kind, value, key):
     """Any bytes as a value, and as a key."""
     use, known, _ = KINDS[kind]
     assert use(known, value)
-    if kind not in ("pause", "gap"):
-        assert use(key_text(key), value)
+    assert use(key_text(key), value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -257,7 +258,7 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             assert (found.decisions, found.pauses) == (((DECISION,), {}) if kind == "gap" else ((), {"eu": PAUSE}))
             assert not found.damaged
         case "release":
-            assert len(releases.fold_releases([LogRecord(0, 4, key, value)], "h.requests")) == 1
+            assert releases.fold_releases([LogRecord(0, 4, key, value)]) == (RELEASE,)
         case "epoch" | "lease" | "end":
             assert control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control") != ControlState()
         case "ledger":
