@@ -95,7 +95,11 @@ def test_a_batch_that_is_damaged_on_disk_is_a_fault_with_its_end(trial, topic, c
 def test_a_batch_that_inflates_beyond_the_client_s_limit_is_a_fault(trial, topic):
     """Some kilobytes of zstd that become ninety megabytes; with a higher limit the same client reads it."""
     large = {"batch.size": 200_000_000, "message.max.bytes": 200_000_000, "queue.buffering.max.kbytes": 400_000}
-    options = {"bootstrap.servers": trial.sandbox.edges["eu"].bootstrap, "compression.type": "zstd", "linger.ms": 3000}
+    options = {
+        "bootstrap.servers": trial.sandbox.edges["eu"].bootstrap,
+        "compression.type": "zstd",
+        "linger.ms": 60_000,
+    }
     producer = Producer(options | large)
     for _ in range(90):
         producer.produce(topic, bytes(1_000_000), b"k", 0)
