@@ -93,8 +93,8 @@ REFUSED: Mapping[str, str] = {
 }
 # As Avro names fields, and as the hub names views; a dot leads into a record.
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_PATTERNS = ("regex", "regex_list")
-_COLUMNS = ("column", "column_A", "column_B", "column_list", "column_set")
+_ONE_COLUMN = ("column", "column_A", "column_B")
+_COLUMNS = (*_ONE_COLUMN, "column_list", "column_set")
 # `col("price") > 5`, `col("status") == "NEW"`, `col("id").notnull()`: the library's own grammar, and to its end.
 _PARSER = "great_expectations"
 _NUMBER = r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -121,13 +121,14 @@ def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
         names = ", ".join(sorted(ARGUMENTS[kind]))
         yield f"takes {names}; not {', '.join(name if name.isidentifier() else 'what it is given' for name in unknown)}"
     for name in _COLUMNS:
-        every = name == "column" and kwargs.get(name) == EVERY_TEXT
-        if name in kwargs and not every and not all(map(is_column, _several(kwargs[name]))):
-            yield f"{name} names columns, as price or payment.method"
+        if name in kwargs and not _names(name, kwargs[name]):
+            what = "is a column" if name in _ONE_COLUMN else "is a list of columns"
+            yield f"{name} {what}, as price or payment.method"
     for name, value in kwargs.items():
         if name not in ("row_condition", *_COLUMNS) and not _is_constant(value):
             yield f"{name} is a constant, or a list of constants; parameters are not looked up"
-    if not all(_is_pattern(one) for name in _PATTERNS if name in kwargs for one in _several(kwargs[name])):
+    patterns, one = kwargs.get("regex_list", []), kwargs.get("regex", "")
+    if not _is_pattern(one) or not isinstance(patterns, list) or not all(map(_is_pattern, patterns)):
         yield "takes patterns that RE2 compiles; it has no look-around and no back-references"
     if kwargs.get("row_condition") not in (None, "") and not _is_condition(kwargs):
         yield (
@@ -149,8 +150,10 @@ def _is_pattern(value: object) -> bool:
         return False
 
 
-def _several(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
+def _names(argument: str, value: object) -> bool:
+    if argument in _ONE_COLUMN:
+        return is_column(value) or (argument == "column" and value == EVERY_TEXT)
+    return isinstance(value, list) and bool(value) and all(map(is_column, value))
 
 
 def _is_constant(value: object) -> bool:

@@ -80,10 +80,20 @@ REFUSALS = [
         for patterns in (
             [{"regex": "(?=a)"}, {"regex": r"(a)\1"}, {"regex": "("}, {"regex": 1}, {"regex": "((a{99}){99}){99}"}]
             if not kind.endswith("list")
-            else [{"regex_list": ["a", "(?<!a)"]}, {"regex_list": [None]}]
+            else [{"regex_list": ["a", "(?<!a)"]}, {"regex_list": [None]}, {"regex_list": "a"}]
         )
     ),
     pytest.param(suite({**KNOWN, "kwargs": {"column": "*"}}), "hold", "takes every column", id="every column"),
+    *(
+        pytest.param(suite({"type": kind, "kwargs": {name: value}}), "hold", f"{name} is a", id=f"{name}: {value}")
+        for kind, name, values in (
+            (KNOWN["type"], "column", ([], ["id"], {}, None, 1, "a b")),
+            ("expect_column_pair_values_to_be_equal", "column_A", ([], ["id"])),
+            ("expect_compound_columns_to_be_unique", "column_list", ([], "id", [["id"]], ["*"])),
+            ("expect_table_columns_to_match_set", "column_set", ([], "id", [None])),
+        )
+        for value in values
+    ),
 ]
 
 
