@@ -27,7 +27,7 @@ def _no_codes() -> Integers:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class SideValues:
     """What one path held in the records of a batch.
 
     Attributes:
@@ -53,14 +53,14 @@ class Column:
         rejected: Place to the reason.
         counts: Of all that is not rejected.
         counts_of: Of these places alone; none of them rejected, and none twice.
-        looked: Path to what it held, for the fields that conditions ask for; without those that no record has.
+        side_values: Path to what it held, for the fields that conditions ask for; without those that no record has.
     """
 
     contents: Sequence[bytes | None]
     rejected: dict[int, Rejection] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counter)
     counts_of: Callable[[Collection[int]], Counts] = _nothing
-    looked: dict[str, Looked] = field(default_factory=dict)
+    side_values: dict[str, SideValues] = field(default_factory=dict)
 
 
 def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
@@ -70,7 +70,7 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
         size: Places in all; those that no part has are empty.
         parts: Each with the places of its rows.
     """
-    whole = Column([], counts_of=lambda places: _counted(parts, places), looked=_looked(size, parts))
+    whole = Column([], counts_of=lambda places: _counted(parts, places), side_values=_side_values(size, parts))
     contents: list[bytes | None] = []
     for members, part in parts:
         whole.counts.update(part.counts)
@@ -85,17 +85,17 @@ def joined(size: int, parts: Sequence[tuple[Integers, Column]]) -> Column:
     return whole
 
 
-def _looked(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[str, Looked]:
+def _side_values(size: int, parts: Sequence[tuple[Integers, Column]]) -> dict[str, SideValues]:
     """What the parts held, each with numbers of its own, as one."""
-    found: dict[str, Looked] = {}
-    for path in sorted({path for _, part in parts for path in part.looked}):
+    found: dict[str, SideValues] = {}
+    for path in sorted({path for _, part in parts for path in part.side_values}):
         codes, values = np.full(size, NOWHERE, np.int64), list[Shown]()
         for members, part in parts:
-            if path in part.looked:
-                own = part.looked[path].codes
+            if path in part.side_values:
+                own = part.side_values[path].codes
                 codes[members] = np.where(own < 0, own, own + len(values))
-                values += part.looked[path].values
-        found[path] = Looked(codes, values)
+                values += part.side_values[path].values
+        found[path] = SideValues(codes, values)
     return found
 
 

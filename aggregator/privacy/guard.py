@@ -27,7 +27,7 @@ class Malformed(Exception):
 
 def is_read(node: PlanNode, calls: Sequence[Call]) -> bool:
     """Whether this text travels on or is looked at; what is dropped may be any bytes."""
-    if node.look >= 0:
+    if node.side_input >= 0:
         return True
     if node.action is Action.APPLY:
         return operators.reads_value(calls[node.call].rule)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from aggregator.errors import Reason
 from aggregator.header_columns import Headers
-from aggregator.privacy.column import Column, Looked
+from aggregator.privacy.column import Column, SideValues
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.strip import Batch
@@ -67,7 +67,7 @@ class Suppression:
             ],
             bool,
         )
-        asked = _Asked(len(batch.values), is_unread, values.looked, batch.headers, self._edge, self._topic)
+        asked = _Asked(len(batch.values), is_unread, values.side_values, batch.headers, self._edge, self._topic)
         answers = np.max([asked.answers(condition) for condition in self._conditions], axis=0)
         is_open = (answers == UNDECIDED) & ~is_unread
         return Verdicts(frozenset(np.flatnonzero(answers == YES).tolist()), frozenset(np.flatnonzero(is_open).tolist()))
@@ -78,7 +78,7 @@ class _Asked(NamedTuple):
 
     size: int
     is_unread: NDArray[np.bool_]
-    looked: Mapping[str, Looked]
+    side_values: Mapping[str, SideValues]
     headers: Sequence[Headers | None]
     edge: str | None
     topic: str
@@ -102,7 +102,7 @@ class _Asked(NamedTuple):
         return np.full(self.size, answer, np.int8)
 
     def _field(self, path: str, condition: Condition) -> Answers:
-        held = self.looked.get(path)
+        held = self.side_values.get(path)
         if held is None:
             return np.full(self.size, UNDECIDED, np.int8)
         absent = UNDECIDED if condition.is_null is None else YES if condition.is_null else NO

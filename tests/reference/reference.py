@@ -11,7 +11,7 @@ import numpy as np
 from aggregator.budgets import ASKED_VALUES
 from aggregator.bytes_column import Integers
 from aggregator.errors import Reason
-from aggregator.privacy.column import ABSENT, Column, Counts, Looked
+from aggregator.privacy.column import ABSENT, Column, Counts, SideValues
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.plan.leaf import Shown
@@ -45,7 +45,7 @@ class ReferenceProgram:
         self._calls = calls
         self._visits: Counter[int] = Counter()
         self._failed: Counter[int] = Counter()
-        self._paths = sorted({look.path for look in plan.looks})
+        self._paths = sorted({one.path for one in plan.side_inputs})
 
     def met(self) -> Met:
         """What was met so far."""
@@ -70,15 +70,15 @@ class ReferenceProgram:
 
         contents = [None if isinstance(item, Rejection) else item for item in built]
         left = [row for row in range(len(built)) if row not in rejected]
-        return Column(contents, rejected, counts_of(left), counts_of, self._looked(beside))
+        return Column(contents, rejected, counts_of(left), counts_of, self._side_values(beside))
 
-    def _looked(self, beside: Sequence[Beside]) -> dict[str, Looked]:
+    def _side_values(self, beside: Sequence[Beside]) -> dict[str, SideValues]:
         found = {}
         for path in self._paths:
             numbers: dict[tuple[type, Shown], int] = {}
             column = [shown.get(path) for shown in beside]
             codes = [ABSENT if v is None else numbers.setdefault((type(v), v), len(numbers)) for v in column]
-            found[path] = Looked(np.array(codes, np.int64), [value for _, value in numbers])
+            found[path] = SideValues(np.array(codes, np.int64), [value for _, value in numbers])
         return found
 
     def _decoded(self, body: bytes) -> Raw | Rejection:

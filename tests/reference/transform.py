@@ -45,13 +45,13 @@ class Transform:
         self._fields = [
             [(field_name(place), child) for place, child in enumerate(node.children)] for node in plan.nodes
         ]
-        self._looks = plan.looks
+        self._side_inputs = plan.side_inputs
         self._beside = [call.beside for call in plan.calls]
         self._reads = [operators.reads_value(call.rule) for call in plan.calls]
         applied = {number for number, node in enumerate(plan.nodes) if node.action is Action.APPLY}
         self._asking = _leading(plan, applied, {Action.WALK})  # what is dropped may hold a type that is live elsewhere
-        looked_at = {number for number, node in enumerate(plan.nodes) if node.look >= 0}
-        self._showing = _leading(plan, looked_at, set(Action))
+        seen = {number for number, node in enumerate(plan.nodes) if node.side_input >= 0}
+        self._showing = _leading(plan, seen, set(Action))
 
     def shown(self, value: Raw) -> Beside:
         """What is at the paths that others look at."""
@@ -59,9 +59,9 @@ class Transform:
         waiting = [(self._root, value)] if self._root in self._showing else []
         while waiting:
             number, part = waiting.pop()
-            look = self._nodes[number].look
-            if look >= 0:
-                found[self._looks[look].path] = shown(self._looks[look].leaf, part)
+            place = self._nodes[number].side_input
+            if place >= 0:
+                found[self._side_inputs[place].path] = shown(self._side_inputs[place].leaf, part)
             else:
                 waiting += [pair for pair in self._parts(number, part) if pair[0] in self._showing]
         return found
@@ -81,7 +81,7 @@ class Transform:
         while waiting:
             number, part = waiting.pop()
             node = self._nodes[number]
-            found += (node.call >= 0 and self._reads[node.call]) + (node.look >= 0)
+            found += (node.call >= 0 and self._reads[node.call]) + (node.side_input >= 0)
             if node.kind in CONTAINERS:
                 waiting += self._parts(number, part)
         return found

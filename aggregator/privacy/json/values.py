@@ -17,7 +17,7 @@ from aggregator.budgets import BATCH_JSON_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.column import ABSENT, Column, Counts, Looked, joined
+from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, joined
 from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
@@ -72,7 +72,7 @@ class JsonValues:
     def __init__(self, scope: Scope, keys: Mapping[str, KeyRing]) -> None:
         self._scope = scope
         self._keys = keys
-        self._looks = {path: paths.steps(path) for path in sorted(scope.looked_at)}
+        self._side_inputs = {path: paths.steps(path) for path in sorted(scope.side_inputs)}
         self._day: date | None = None
         self._calls: dict[Call, Distinct] = {}
         self._seen: Counter[Row] = Counter()
@@ -107,7 +107,7 @@ class JsonValues:
                     hint="their halves are tried",
                 ) from None
             rejected = {0: Rejection(Reason.TOO_LARGE)}
-            return Column([None], rejected, Counter(), lambda _: Counter(), self._looked({}, values))
+            return Column([None], rejected, Counter(), lambda _: Counter(), self._side_values({}, values))
         self._seen.update(work.seen)
         self._failed.update(work.failed)
         return parts[0][1] if len(parts) == 1 else joined(len(values), parts)
@@ -134,7 +134,11 @@ class JsonValues:
                 work.room -= building.made
                 contents[place], counts[place] = write_json(made), building.counts
         return Column(
-            contents, rejected, _summed(counts, counts), lambda lost: _summed(counts, lost), self._looked(shown, values)
+            contents,
+            rejected,
+            _summed(counts, counts),
+            lambda lost: _summed(counts, lost),
+            self._side_values(shown, values),
         )
 
     def _results(self, call: Call, raws: Collection[Raw], work: "_Work") -> Mapping[Raw, Raw]:
@@ -172,18 +176,20 @@ class JsonValues:
             return Rejection(error.reason)
 
     def _shown(self, record: Json) -> Iterator[tuple[str, Shown]]:
-        for path, steps in self._looks.items():
+        for path, steps in self._side_inputs.items():
             found = at_path(record, steps)
             if found is not None:
                 yield path, found
 
-    def _looked(self, shown: Mapping[int, Mapping[str, Shown]], values: Sequence[bytes | None]) -> dict[str, Looked]:
+    def _side_values(
+        self, shown: Mapping[int, Mapping[str, Shown]], values: Sequence[bytes | None]
+    ) -> dict[str, SideValues]:
         found = {}
-        for path in self._scope.looks:
+        for path in self._scope.condition_fields:
             there = {place: held[path] for place, held in shown.items() if path in held}
             codes = np.full(len(values), ABSENT, np.int64)
             codes[list(there)] = range(len(there))
-            found[path] = Looked(codes, list(there.values()))
+            found[path] = SideValues(codes, list(there.values()))
         return found
 
     def _call(self, call: Call) -> Distinct:

@@ -39,7 +39,7 @@ class Code:
         always: Counters that grow by one with every record, and are in no instruction.
         size: Number of counters of both kinds.
         inner: Union branches, items of arrays, keys and values of maps, with the numbers of their counters.
-        askers: For each asker its operator call; behind the last call come the plan's looks.
+        askers: For each asker its operator call; behind the last call come the plan's side inputs.
         asking: For each asker its plan node.
     """
 
@@ -232,10 +232,10 @@ class _Layout:
     def leaf(self, number: int, *, kept: bool) -> None:
         node = self.nodes[number]
         self.read(node, kept=kept)
-        if node.look >= 0:
+        if node.side_input >= 0:
             is_number = node.kind in INTEGERS or node.kind is Kind.ENUM
             self.add(Op.NUMBER_LOOK if is_number else Op.BYTES_LOOK, argument=len(self.askers))
-            self.askers.append((len(self.calls) + node.look, number))
+            self.askers.append((len(self.calls) + node.side_input, number))
 
     def read(self, node: PlanNode, *, kept: bool) -> None:
         match node.kind:

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
-from aggregator.privacy.column import Looked
+from aggregator.privacy.column import SideValues
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import Memory
-from aggregator.privacy.kernel.side_inputs import looked, paired, raws_of_spans, records_of
+from aggregator.privacy.kernel.side_inputs import paired, raws_of_spans, records_of, side_values
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf
@@ -40,13 +40,13 @@ class Results(NamedTuple):
         rows: How each is written, and (start, length) in `made` or its number.
         made: Bytes.
         which: For each span the number of its result.
-        looked: Path to what it held.
+        side_values: Path to what it held.
     """
 
     rows: Integers
     made: Bytes
     which: Integers
-    looked: Mapping[str, Looked] = {}
+    side_values: Mapping[str, SideValues] = {}
 
     @property
     def failed(self) -> Integers:
@@ -55,12 +55,12 @@ class Results(NamedTuple):
 
 
 class Calls:
-    """The operator calls of a plan, and its looks, which are numbered behind them."""
+    """The operator calls of a plan, and its side inputs, which are numbered behind them."""
 
     def __init__(self, plan: Plan, operators_by_call: Sequence[Distinct], memory: Memory) -> None:
         calls = plan.calls
         self._calls = calls
-        self._looks = dict(enumerate(plan.looks, len(calls)))
+        self._side_inputs = dict(enumerate(plan.side_inputs, len(calls)))
         self._sees_beside = [number for number, call in enumerate(calls) if call.beside]
         self._operators = operators_by_call
         self._memory = memory
@@ -91,13 +91,15 @@ class Calls:
         Args:
             data: The batch.
             scanned: From the scan; its spans get the operator call in place of the asker.
-            askers: For each asker its operator call, or its look.
+            askers: For each asker its operator call, or its side input.
             constants: As above.
         """
         spans = scanned.asked.reshape(-1, SPAN)
         count = len(spans)
         if not count:
-            return constants._replace(looked=looked(data, spans, constants.which, scanned.spans_to, self._looks))
+            return constants._replace(
+                side_values=side_values(data, spans, constants.which, scanned.spans_to, self._side_inputs)
+            )
         spans[:, 0] = askers[spans[:, 0]]
         recalled = self._memory.recall(data, scanned.asked, self._numbers)
         which, originals = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -120,9 +122,9 @@ class Calls:
         of_spans[~is_known] = places[which[~is_known]]
         of_spans[is_known] = np.arange(at, at + len(recalled.rows))
         parts.append((recalled.rows, recalled.made))
-        if not self._looks and not self._sees_beside:
+        if not self._side_inputs and not self._sees_beside:
             return _joined(parts, of_spans)
-        return self._with_looks(data, spans, which, scanned.spans_to, parts, of_spans)
+        return self._with_side_inputs(data, spans, which, scanned.spans_to, parts, of_spans)
 
     def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int) -> tuple[Integers, Bytes]:
         """What one operator makes of values that are not remembered; one in `step` is from now on."""
@@ -132,12 +134,12 @@ class Calls:
             self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)
         return rows, made
 
-    def _with_looks(
+    def _with_side_inputs(
         self, data: Bytes, spans: Integers, which: Integers, spans_to: Integers,
         parts: list[tuple[Integers, Bytes]], places: Integers,
     ) -> Results:  # fmt: skip
-        """The same where operators see other fields, and where fields are looked at, whose spans have no result."""
-        held = looked(data, spans, which, spans_to, self._looks)
+        """The same where operators see other fields, and where fields are side inputs, whose spans have no result."""
+        held = side_values(data, spans, which, spans_to, self._side_inputs)
         at = sum(len(rows) for rows, _ in parts)
         for number in self._sees_beside:
             members = np.flatnonzero(spans[:, 0] == number)
@@ -148,7 +150,7 @@ class Calls:
             at += len(pairs)
         parts.append((np.zeros((1, RESULT), np.int64), np.zeros(0, np.uint8)))
         places[spans[:, 0] >= len(self._calls)] = at
-        return _joined(parts, places)._replace(looked=held)
+        return _joined(parts, places)._replace(side_values=held)
 
 
 def _rows(result: Leaf, answers: Sequence[Raw]) -> tuple[Integers, Bytes]:

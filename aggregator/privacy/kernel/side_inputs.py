@@ -1,4 +1,4 @@
-"""Spans that are looked at for another's sake: what each path held, and pairs for operators that see one beside theirs.
+"""Spans that are seen beside others: what each path held, and pairs for operators that see one beside theirs.
 
 Invariant: a record has one such span per path at most, so that a path's values are one row with a number per record.
 """
@@ -8,41 +8,41 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from aggregator.bytes_column import Bytes, BytesColumn, Integers
-from aggregator.privacy.column import ABSENT, Looked
+from aggregator.privacy.column import ABSENT, SideValues
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.spans import gather
 from aggregator.privacy.plan.leaf import Shown
-from aggregator.privacy.plan.plan import Look
+from aggregator.privacy.plan.plan import SideInput
 from aggregator.privacy.plan.raw_values import Raw
 from aggregator.privacy.plan.side_inputs import entity, shown
 
 
-def looked(
-    data: Bytes, spans: Integers, which: Integers, spans_to: Integers, looks: Mapping[int, Look]
-) -> dict[str, Looked]:
+def side_values(
+    data: Bytes, spans: Integers, which: Integers, spans_to: Integers, inputs: Mapping[int, SideInput]
+) -> dict[str, SideValues]:
     """What was at each path.
 
     Args:
         data: The batch.
-        spans: `SPAN` integers per row; the first is the operator call, or a number of `looks`.
+        spans: `SPAN` integers per row; the first is the operator call, or a number of `inputs`.
         which: For each span the number of its distinct value.
         spans_to: For each record where its spans end, after a first 0.
-        looks: By their numbers.
+        inputs: By their numbers.
     """
-    paths = {look.path: Looked(np.full(len(spans_to) - 1, ABSENT, np.int64), []) for look in looks.values()}
-    for number, look in looks.items():
+    paths = {one.path: SideValues(np.full(len(spans_to) - 1, ABSENT, np.int64), []) for one in inputs.values()}
+    for number, one in inputs.items():
         members = np.flatnonzero(spans[:, 0] == number)
         _, first, codes = np.unique(which[members], return_index=True, return_inverse=True)
-        found = paths[look.path]
+        found = paths[one.path]
         found.codes[records_of(spans_to, members)] = codes + len(found.values)
         raws = raws_of_spans(data, spans[members[first]])
-        values: list[Shown] = [*found.values, *(shown(look.leaf, raw) for raw in raws)]
-        paths[look.path] = Looked(found.codes, values)
+        values: list[Shown] = [*found.values, *(shown(one.leaf, raw) for raw in raws)]
+        paths[one.path] = SideValues(found.codes, values)
     return paths
 
 
 def paired(
-    data: Bytes, spans: Integers, which: Integers, members: Integers, beside: Looked | None, records: Integers
+    data: Bytes, spans: Integers, which: Integers, members: Integers, beside: SideValues | None, records: Integers
 ) -> tuple[list[Raw], Integers]:
     """What an operator is asked for that sees another value beside each of its own.
 

@@ -112,7 +112,7 @@ class KernelProgram:
         if written is None:
             return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
         column = Column(written, self._rejected(scanned), counts, counts_of)
-        column.looked = dict(results.looked)
+        column.side_values = dict(results.side_values)
         if len(lost):
             leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
             self._failed.update(self._code.asking[asker] for asker in leaves)

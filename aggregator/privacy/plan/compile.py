@@ -21,7 +21,7 @@ from aggregator.privacy.plan.containers import settle
 from aggregator.privacy.plan.derived import derive
 from aggregator.privacy.plan.leaf import Leaf, leaf_of
 from aggregator.privacy.plan.plan import Action, Call, Plan, PlanNode, Row
-from aggregator.privacy.plan.side_inputs import with_looks
+from aggregator.privacy.plan.side_inputs import with_side_inputs
 from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Decision, Scope
 from aggregator.privacy.policy.rules import beside
@@ -60,13 +60,13 @@ def compile_plan(schema: str | Schema, scope: Scope, today: date) -> Plan:
             Reason.SCHEMA_REFUSED, "writer schema refused: it nests too deep", hint="flatten the writer's schema"
         ) from None
     calls = tuple(compiler.calls)
-    marked, looks = with_looks(compiler.schema, compiler.nodes, root, scope.looked_at)
+    marked, side_inputs = with_side_inputs(compiler.schema, compiler.nodes, root, scope.side_inputs)
     nodes = settle(marked, root, calls, compiler.undeclared)
-    seen = {look.path for look in looks}
+    seen = {one.path for one in side_inputs}
     lonely = {number for number, call in enumerate(calls) if call.beside and call.beside not in seen}
     rows = tuple(_final(row, nodes[number], lonely) for number, row in compiler.rows.items())
     derived = derive(compiler.schema, nodes, root, calls, scope.policy)
-    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, derived, looks, tuple(compiler.rows))
+    return Plan(scope.topic, scope.policy, nodes, root, calls, rows, derived, side_inputs, tuple(compiler.rows))
 
 
 def _final(row: Row, node: PlanNode, lonely: Collection[int]) -> Row:
@@ -86,7 +86,7 @@ class _Compiler:
         self.today = today
         self.schema = schema
         self.matcher = paths.Matcher((rule.steps, number) for number, rule in enumerate(scope.rules))
-        for path in (*scope.looked_at, *scope.lifts):
+        for path in (*scope.side_inputs, *scope.lifts):
             self.matcher.tell_apart(paths.steps(path))
         self.covering = frozenset(number for number, rule in enumerate(scope.rules) if rule.covers_below)
         self.nodes: list[PlanNode] = []

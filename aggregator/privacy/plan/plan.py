@@ -40,7 +40,7 @@ class PlanNode:
         routes: For each branch of a union the branch of the output that it is written to.
         branches: For each branch of the output union the branch that gives its type; -1 is a null that was added.
         published: What the derived schema says was done here; empty for nothing.
-        look: Number of the look at this leaf; -1 where nobody looks.
+        side_input: Number of the side input that this leaf is; -1 for none.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class PlanNode:
     routes: tuple[int, ...] = ()
     branches: tuple[int, ...] = ()
     published: str = ""
-    look: int = -1
+    side_input: int = -1
 
 
 class Call(NamedTuple):
@@ -74,8 +74,8 @@ class Call(NamedTuple):
     beside: str = ""
 
 
-class Look(NamedTuple):
-    """A leaf that is looked at for another's sake; one path has several where a union holds several types."""
+class SideInput(NamedTuple):
+    """A leaf that operators or conditions see beside others; one path has several where a union holds several types."""
 
     path: str
     leaf: Leaf
@@ -104,7 +104,7 @@ class Plan:
         calls: Operator calls.
         rows: Every leaf, explained.
         schema: Text of the derived schema.
-        looks: Leaves whose values others see.
+        side_inputs: Leaves whose values others see.
         leaves: Number of each row's node.
     """
 
@@ -115,7 +115,7 @@ class Plan:
     calls: tuple[Call, ...]
     rows: tuple[Row, ...]
     schema: str
-    looks: tuple[Look, ...] = ()
+    side_inputs: tuple[SideInput, ...] = ()
     leaves: tuple[int, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""Leaves that others look at: the entity of a shifted date, the fields of a record's conditions.
+"""Leaves that are seen beside others: the entity of a shifted date, the fields of a record's conditions.
 
 Invariant: a path leads to one place in a record, through records and unions only, so that a record has one value there
 at most; the compiler gives every node along it a context of its own. What can not be found so is nowhere.
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
-from aggregator.privacy.plan.plan import Look, PlanNode
+from aggregator.privacy.plan.plan import PlanNode, SideInput
 from aggregator.privacy.plan.raw_values import value_of
 from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Kind, Schema
@@ -21,9 +21,9 @@ _UUID_BYTES = 16
 _FLOATS = {Kind.FLOAT: struct.Struct("<f"), Kind.DOUBLE: struct.Struct("<d")}
 
 
-def with_looks(
+def with_side_inputs(
     schema: Schema, nodes: Sequence[PlanNode], root: int, wanted: Collection[str]
-) -> tuple[list[PlanNode], tuple[Look, ...]]:
+) -> tuple[list[PlanNode], tuple[SideInput, ...]]:
     """Mark the leaves at these paths.
 
     Args:
@@ -33,14 +33,14 @@ def with_looks(
         wanted: Paths of names.
 
     Returns:
-        The nodes, and what is looked at: several for one path where a union holds several types.
+        The nodes, and their side inputs: several for one path where a union holds several types.
     """
-    marked, looks = list(nodes), list[Look]()
+    marked, found = list(nodes), list[SideInput]()
     for path in sorted(set(wanted)):
         for number in _leaves(schema, nodes, root, paths.steps(path)):
-            marked[number] = replace(marked[number], look=len(looks))
-            looks.append(Look(path, leaf_of(schema.nodes[nodes[number].source])))
-    return marked, tuple(looks)
+            marked[number] = replace(marked[number], side_input=len(found))
+            found.append(SideInput(path, leaf_of(schema.nodes[nodes[number].source])))
+    return marked, tuple(found)
 
 
 def _leaves(schema: Schema, nodes: Sequence[PlanNode], number: int, steps: tuple[str, ...]) -> Iterator[int]:

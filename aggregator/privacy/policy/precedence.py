@@ -63,7 +63,7 @@ class Scope(NamedTuple):
         tags: Rules by tag.
         default: For leaves without tag and path.
         closed: For undeclared tags and expired rules; never `keep`.
-        looks: Paths of fields that conditions on whole records ask for.
+        condition_fields: Paths of fields that conditions on whole records ask for.
         lifts: Path to inherited tags that do not hold there.
     """
 
@@ -73,14 +73,14 @@ class Scope(NamedTuple):
     tags: Mapping[str, AnyRule]
     default: AnyRule
     closed: AnyRule
-    looks: tuple[str, ...] = ()
+    condition_fields: tuple[str, ...] = ()
     lifts: Mapping[str, frozenset[str]] = MappingProxyType({})
 
     @property
-    def looked_at(self) -> frozenset[str]:
+    def side_inputs(self) -> frozenset[str]:
         """Paths whose values others see: those of conditions, and of what operators look at."""
         named = [*(item.rule for item in self.rules), *self.tags.values(), self.default, self.closed]
-        return frozenset(self.looks) | frozenset(path for rule in named if (path := beside(rule)))
+        return frozenset(self.condition_fields) | frozenset(path for rule in named if (path := beside(rule)))
 
     def decide(self, rules: frozenset[int], tags: frozenset[str], today: date) -> Decision:
         """The decision for a leaf.
@@ -159,8 +159,8 @@ def value_scope(policy: Policy, topic: str) -> Scope:
     """What holds for the values of a topic."""
     view = policy.view(topic)
     rules = tuple(PathRule(path, rule) for path, rule in view.fields)
-    looks = sorted({path for condition in view.drop_record for path in condition.fields()})
-    return _scope(policy, topic, rules, view.default)._replace(looks=tuple(looks), lifts=dict(view.lifts))
+    fields = sorted({path for condition in view.drop_record for path in condition.fields()})
+    return _scope(policy, topic, rules, view.default)._replace(condition_fields=tuple(fields), lifts=dict(view.lifts))
 
 
 def json_scope(scope: Scope) -> Scope:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
 from aggregator.kafka.chunk import Chunk
-from aggregator.privacy.column import ABSENT, NOWHERE, Column, Looked
+from aggregator.privacy.column import ABSENT, NOWHERE, Column, SideValues
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.file import parse_policy
@@ -244,14 +244,14 @@ def test_conditions_against_their_definition(conditions):
     """Any conditions over any three-valued world: the same answer as Kleene's tables give one record at a time."""
     held = [1, 2, "1", "x", None, NOWHERE]
     worlds = list(product(held, held, ["1", "x", None]))
-    looked = {}
+    held_by = {}
     for place, name in enumerate(("a", "b")):
         column = [world[place] for world in worlds]
         codes = [NOWHERE if v is NOWHERE else ABSENT if v is None else held.index(v) for v in column]
-        looked[name] = Looked(np.array(codes), [v if v is not None else 0 for v in held])
+        held_by[name] = SideValues(np.array(codes), [v if v is not None else 0 for v in held])
     headers = [[("h", value.encode())] if value else None for *_, value in worlds]
     suppression = Suppression([_CONDITION.validate_python(condition) for condition in conditions], "eu", "orders")
-    values = Column([b"x"] * len(worlds), looked=looked)
+    values = Column([b"x"] * len(worlds), side_values=held_by)
     suppressed, undecided = suppression.verdicts(Batch([None] * len(worlds), [b"x"] * len(worlds), headers), values)
     for place, (a, b, header) in enumerate(worlds):
         world = {name: value for name, value in (("a", a), ("b", b), ("header", header)) if value is not NOWHERE}
