@@ -12,28 +12,28 @@ from aggregator.lake.quality.verdicts import Verdict
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.warnings import HELD
-from aggregator.page.states import Look, badness, look_of
+from aggregator.page.states import Badge, badge_of, badness
 
-_HELD = Look("Held", "stalled", "bad")
-_WAITS = Look("Waits", "lagging", "warn")
-_GAP = Look("Gap", "losing", "bad")
-_LAKE = Look("Lake", "stalled", "bad")
-_QUALITY = Look("Quality", "losing", "bad")
-_THREAD = Look("Thread", "stalled", "bad")
+_HELD = Badge("Held", "stalled", "bad")
+_WAITS = Badge("Waits", "lagging", "warn")
+_GAP = Badge("Gap", "losing", "bad")
+_LAKE = Badge("Lake", "stalled", "bad")
+_QUALITY = Badge("Quality", "losing", "bad")
+_THREAD = Badge("Thread", "stalled", "bad")
 
 
 class Need(NamedTuple):
     """One thing that needs somebody.
 
     Attributes:
-        look: What kind.
+        badge: What kind.
         what: An edge, a flow, a table.
         why: In a sentence.
         next: A command, or nothing.
         edge: Whose page says more; empty for none.
     """
 
-    look: Look
+    badge: Badge
     what: str
     why: str
     next: str = ""
@@ -59,7 +59,7 @@ def _threads(seen: Snapshot) -> Iterator[Need]:
 def _edges(seen: Snapshot) -> Iterator[Need]:
     for edge in sorted(seen.status.edges, key=lambda one: -badness(one.state)):
         if needs_somebody(edge):
-            yield Need(look_of(edge.state), edge.edge, edge.reason, edge=edge.edge)
+            yield Need(badge_of(edge.state), edge.edge, edge.reason, edge=edge.edge)
 
 
 def _gaps(seen: Snapshot) -> Iterator[Need]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from aggregator.edges.history import Span
-from aggregator.page.states import Look, badness, look_of
+from aggregator.page.states import Badge, badge_of, badness
 
 LINE_WIDTH, LINE_HEIGHT = 120, 28
 BAR_WIDTH = 1000
@@ -34,7 +34,7 @@ class Stretch(NamedTuple):
 
     x: float
     width: float
-    look: Look
+    badge: Badge
     excused: bool
 
 
@@ -79,7 +79,7 @@ def bar(spans: Iterable[Span], *, from_ms: int, to_ms: int, cells: int) -> tuple
             if shown is None or badness(span.state) > badness(shown.state):
                 worst[cell] = span
     width, drawn, at = BAR_WIDTH / cells, list[Stretch](), 0
-    for shape, run in groupby(None if one is None else (look_of(one.state), one.excused) for one in worst):
+    for shape, run in groupby(None if one is None else (badge_of(one.state), one.excused) for one in worst):
         length = len(list(run))
         if shape is not None:
             drawn.append(Stretch(round(at * width, 1), round(length * width, 1), *shape))

@@ -17,7 +17,7 @@ from aggregator.page.attention import Need, needs, needs_somebody
 from aggregator.page.drawing import Line, line
 from aggregator.page.past import Change, Past, changes, pasts, window_of
 from aggregator.page.picture import Picture, picture
-from aggregator.page.states import UNWATCHED, Look, badness, look_of
+from aggregator.page.states import UNWATCHED, Badge, badge_of, badness
 from aggregator.page.stripped import StrippedTopic, stripped
 
 _SPARK_S = 60
@@ -31,7 +31,7 @@ class EdgeRow:
 
     Attributes:
         edge: As the snapshot has it.
-        look: Its state.
+        badge: Its state.
         age: For how long.
         per_s: Records a second now.
         line: Its last minute.
@@ -39,7 +39,7 @@ class EdgeRow:
     """
 
     edge: EdgeStatus
-    look: Look
+    badge: Badge
     age: str
     per_s: float
     line: Line
@@ -53,7 +53,7 @@ class Overview:
     Attributes:
         seen: The snapshot.
         headline: The whole hub in a sentence.
-        mood: How that looks.
+        mood: Its badge.
         picture: The hub and its edges.
         needs: What needs somebody.
         needs_more: How many of these are not shown.
@@ -75,7 +75,7 @@ class Overview:
 
     seen: Snapshot
     headline: str
-    mood: Look
+    mood: Badge
     picture: Picture
     needs: tuple[Need, ...]
     needs_more: int
@@ -137,7 +137,7 @@ def edge_row(seen: Snapshot, edge: EdgeStatus) -> EdgeRow:
     age = "" if edge.since_ms is None else ago(max(0, seen.at_ms - edge.since_ms))
     return EdgeRow(
         edge,
-        look_of(edge.state),
+        badge_of(edge.state),
         age,
         values[-1] if values else 0.0,
         line(values, places=_SPARK_S),
@@ -152,8 +152,8 @@ def _smooth(values: tuple[float, ...]) -> tuple[float, ...]:
     return tuple((sums[end] - sums[max(0, end - _SMOOTH_S)]) / min(end, _SMOOTH_S) for end in ends)
 
 
-def _headline(seen: Snapshot) -> tuple[str, Look]:
-    """The whole hub in a sentence, and how it looks."""
+def _headline(seen: Snapshot) -> tuple[str, Badge]:
+    """The whole hub in a sentence, with its badge."""
     edges = seen.status.edges
     if not seen.status.watched:
         return "No hub runs: this is what one watcher sees", UNWATCHED
@@ -162,14 +162,14 @@ def _headline(seen: Snapshot) -> tuple[str, Look]:
         worst = max(bad, key=lambda edge: badness(edge.state))
         which = f"{worst.edge} is" if len(bad) == 1 else f"{len(bad)} of {len(edges)} edges are"
         words = dict.fromkeys(
-            look_of(edge.state).word.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
+            badge_of(edge.state).word.lower() for edge in sorted(bad, key=lambda one: -badness(one.state))
         )
-        return f"{which} {' or '.join(words)}", look_of(worst.state)
+        return f"{which} {' or '.join(words)}", badge_of(worst.state)
     paused = [edge for edge in edges if edge.state == State.PAUSED]
     if paused:
         which = f"{paused[0].edge} is" if len(paused) == 1 else f"{len(paused)} of {len(edges)} edges are"
-        return f"{which} paused, the rest is up" if len(paused) < len(edges) else f"{which} paused", look_of(
+        return f"{which} paused, the rest is up" if len(paused) < len(edges) else f"{which} paused", badge_of(
             State.PAUSED
         )
     said = "The edge is up" if len(edges) == 1 else f"All {len(edges)} edges are up"
-    return said if seen.status.healthy else f"{said}, and something waits for you", look_of(State.UP)
+    return said if seen.status.healthy else f"{said}, and something waits for you", badge_of(State.UP)

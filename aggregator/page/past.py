@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aggregator.edges.history import WINDOWS_MS, Span
 from aggregator.observe.amounts import ago
 from aggregator.page.drawing import Stretch, bar
-from aggregator.page.states import UNWATCHED, Look, look_of
+from aggregator.page.states import UNWATCHED, Badge, badge_of
 
 # A bar shows the shortest of these in which all that is known has room, and the last one otherwise.
 _WINDOWS = ("1h", "24h")
@@ -27,7 +27,7 @@ class Change(NamedTuple):
     Attributes:
         edge: Its name.
         at_ms: When.
-        look: Into which.
+        badge: Into which.
         lasted: For how long; it may last still.
         lasts: It does.
         excused: Within a maintenance window.
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
     edge: str
     at_ms: int
-    look: Look
+    badge: Badge
     lasted: str
     lasts: bool
     excused: bool
@@ -80,7 +80,7 @@ def _past(edge: str, spans: Sequence[Span], now_ms: int, window_ms: int, cells: 
     for span in spans:
         lasted_ms = min(span.end_ms, now_ms) - max(span.start_ms, now_ms - window_ms)
         if lasted_ms > 0:
-            word = look_of(span.state).word
+            word = badge_of(span.state).word
             sums[word] = sums.get(word, 0) + lasted_ms
     said = ", ".join(f"{word} for {ago(lasted_ms)}" for word, lasted_ms in sums.items()) or "nobody watched"
     return Past(edge, bar(spans, from_ms=now_ms - window_ms, to_ms=now_ms, cells=cells), f"{edge}: {said}")
@@ -105,7 +105,7 @@ def _changes(edge: str, spans: Sequence[Span], now_ms: int) -> Iterator[Change]:
             yield Change(edge, last.end_ms, UNWATCHED, ago(later_ms - last.end_ms), is_newest, excused=False)
             is_newest = False
         yield Change(
-            edge, first.start_ms, look_of(last.state), ago(last.end_ms - first.start_ms), is_newest, last.excused
+            edge, first.start_ms, badge_of(last.state), ago(last.end_ms - first.start_ms), is_newest, last.excused
         )
         later_ms, at = first.start_ms, at - 1
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from aggregator.observe.hub_status import EdgeStatus
-from aggregator.page.states import Look, badness, look_of
+from aggregator.page.states import Badge, badge_of, badness
 
 SIZE = 480
 _CENTRE = SIZE / 2
@@ -27,7 +27,7 @@ class Spoke(NamedTuple):
 
     Attributes:
         edge: Its name.
-        look: Its state.
+        badge: Its state.
         x: Where its node is.
         y: As x.
         from_x: Where its spoke leaves the node.
@@ -46,7 +46,7 @@ class Spoke(NamedTuple):
     """
 
     edge: str
-    look: Look
+    badge: Badge
     x: float
     y: float
     from_x: float
@@ -108,13 +108,13 @@ def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -
     radius = max(4.0, min(18.0, math.pi * away / count * 0.8)) if many else 24.0
     cos, sin = math.cos(turn), math.sin(turn)
     x, y = _CENTRE + away * cos, _CENTRE + away * sin
-    look = look_of(edge.state)
+    badge = badge_of(edge.state)
     named = not many or badness(edge.state) > 0
     rate = f"{per_s:,.0f} record{'' if round(per_s) == 1 else 's'}/s"
     label_x, label_y, anchor = _label(x, y, cos, sin, radius, many=many)
     return Spoke(
         edge=edge.edge,
-        look=look,
+        badge=badge,
         x=_short(x),
         y=_short(y),
         from_x=_short(x - (radius + 3) * cos),
@@ -123,13 +123,13 @@ def _spoke(at: int, count: int, edge: EdgeStatus, per_s: float, *, many: bool) -
         to_y=_short(_CENTRE + (HUB_RADIUS + 4) * sin),
         radius=_short(radius),
         weight=1.5 if many else _short(min(7.0, 1.5 + math.log10(1 + per_s))),
-        flows=per_s > 0 and look.tone in ("good", "warn"),
+        flows=per_s > 0 and badge.tone in ("good", "warn"),
         label=edge.edge if named else "",
-        detail="" if many else (rate if look.tone == "good" else look.word),
+        detail="" if many else (rate if badge.tone == "good" else badge.word),
         label_x=_short(label_x),
         label_y=_short(label_y),
         anchor=anchor,
-        title=f"{edge.edge}: {look.word}, {rate}",
+        title=f"{edge.edge}: {badge.word}, {rate}",
     )
 
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aggregator.observe.amounts import ago, share
-from aggregator.page.states import look_of
+from aggregator.page.states import badge_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 Parts = Mapping[str, Markup]
@@ -38,7 +38,7 @@ def environment() -> Environment:
         "clock": clock,
         "date": date,
         "moment": moment,
-        "look": look_of,
+        "badge": badge_of,
     }
     return made
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from aggregator.edges.availability import BADNESS, State
 
 
-class Look(NamedTuple):
-    """A state as it is shown.
+class Badge(NamedTuple):
+    """How a state is shown: a badge with a word and a sign.
 
     Attributes:
         word: In capitals and spaces, as a person reads it.
@@ -22,24 +22,24 @@ class Look(NamedTuple):
     tone: str
 
 
-_LOOKS = {
-    State.UP: Look("Up", "up", "good"),
-    State.LAGGING: Look("Lagging", "lagging", "warn"),
-    State.STALLED: Look("Stalled", "stalled", "bad"),
-    State.UNREACHABLE: Look("Unreachable", "unreachable", "bad"),
-    State.LOSING_DATA: Look("Losing data", "losing", "bad"),
-    State.PAUSED: Look("Paused", "paused", "rest"),
+_BADGES = {
+    State.UP: Badge("Up", "up", "good"),
+    State.LAGGING: Badge("Lagging", "lagging", "warn"),
+    State.STALLED: Badge("Stalled", "stalled", "bad"),
+    State.UNREACHABLE: Badge("Unreachable", "unreachable", "bad"),
+    State.LOSING_DATA: Badge("Losing data", "losing", "bad"),
+    State.PAUSED: Badge("Paused", "paused", "rest"),
 }
 
-UNWATCHED = Look("Not watched", "unwatched", "rest")
+UNWATCHED = Badge("Not watched", "unwatched", "rest")
 
 
-def look_of(state: str) -> Look:
-    """How a state looks; one of another version of the hub keeps its name."""
+def badge_of(state: str) -> Badge:
+    """The badge of a state; one of another version of the hub keeps its name."""
     try:
-        return _LOOKS[State(state)]
+        return _BADGES[State(state)]
     except ValueError:
-        return Look(state, "stalled", "bad")
+        return Badge(state, "stalled", "bad")
 
 
 def badness(state: str) -> int:

@@ -18,7 +18,7 @@ from aggregator.page.overview import overview
 from aggregator.page.past import changes
 from aggregator.page.picture import SIZE, picture, spokes
 from aggregator.page.rendering import Pages
-from aggregator.page.states import badness, look_of
+from aggregator.page.states import badge_of, badness
 from tests.growth import cpu_s
 from tests.unit.observe.hubs import edge, flow, snapshot
 from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, troubled, wide
@@ -274,18 +274,18 @@ def test_a_bar_keeps_the_order_and_shows_what_is_worse(story):
     assert [one.x for one in drawn] == sorted(one.x for one in drawn)
     assert all(0 <= one.x < one.x + one.width <= BAR_WIDTH for one in drawn)
     inside = [one.state for one in spans if one.end_ms > AT_MS - WINDOWS_MS["1h"] and one.start_ms < AT_MS]
-    assert {one.look for one in drawn} <= {look_of(state) for state in inside}
+    assert {one.badge for one in drawn} <= {badge_of(state) for state in inside}
     assert max((badness(state) for state in inside), default=0) == max(map(_badness, drawn), default=0)
 
 
 def _badness(one) -> int:
-    return next(badness(state) for state in State if look_of(state) == one.look)
+    return next(badness(state) for state in State if badge_of(state) == one.badge)
 
 
 def test_time_that_nobody_watched_is_told_as_such():
     """A hole in the history is a change like any other, and what lasts is told to last."""
     spans = (Span(0, 10_000, State.UP), Span(10_000, 40_000, State.UP), Span(100_000, 160_000, State.STALLED))
-    told = [(one.at_ms, one.look.word, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
+    told = [(one.at_ms, one.badge.word, one.lasts) for one in changes({"eu": spans}, now_ms=161_000, most=9)]
     assert told == [(100_000, "Stalled", True), (40_000, "Not watched", False), (0, "Up", False)]
 
 
@@ -309,8 +309,8 @@ def test_the_picture_has_room_for_every_edge(count):
 
 def test_every_state_has_a_sign_of_its_own():
     """States of one tone differ by sign and word; the sign is a symbol of the page."""
-    looks = [look_of(state) for state in State]
-    assert len({one.sign for one in looks}) == len({one.word for one in looks}) == len(State)
+    badges = [badge_of(state) for state in State]
+    assert len({one.sign for one in badges}) == len({one.word for one in badges}) == len(State)
     page = client(troubled()).get("/").text
-    assert all(f'id="sign-{one.sign}"' in page for one in looks)
-    assert look_of("SOMETHING_NEW").word == "SOMETHING_NEW"
+    assert all(f'id="sign-{one.sign}"' in page for one in badges)
+    assert badge_of("SOMETHING_NEW").word == "SOMETHING_NEW"
