@@ -83,7 +83,7 @@ class Supervised:
         self.pulse_s = time.monotonic()
 
     def turn(self, condition: Condition) -> None:
-        """Enter another condition."""
+        """Set the thread's condition and the time of the change."""
         self.condition, self.since_s = condition, time.monotonic()
         self.pulse()
 

@@ -52,7 +52,7 @@ class LateWork:
 
     @classmethod
     def of(cls, backfills: Iterable[Backfill]) -> "LateWork":
-        """What these explain."""
+        """Of all backfills of a hub."""
         late = cls()
         for backfill in backfills:
             if backfill.plan.mode is Mode.MISSING:

@@ -113,7 +113,7 @@ class Finding:
 
     @property
     def records(self) -> int:
-        """Offsets in it."""
+        """How many offsets the finding names."""
         return sum(map(len, self.offsets))
 
 

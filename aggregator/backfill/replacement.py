@@ -46,7 +46,7 @@ class Everything:
     """The admission of a table without rules."""
 
     def admit(self, _handle: TableHandle, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """All of them."""
+        """Every outcome is admitted."""
         return list(outcomes)
 
     def admitted(self, _version: int, _outcomes: Sequence[Outcome]) -> None:

@@ -67,11 +67,11 @@ class HeartbeatStrip:
     policy = PolicyId("heartbeats", 1, "")
 
     def key_versions(self) -> Mapping[str, int]:
-        """No keys."""
+        """Nothing: no key is used for a heartbeat."""
         return {}
 
     def report(self) -> list[ReportRow]:
-        """No fields."""
+        """Nothing: a policy has no fields of a heartbeat to treat."""
         return []
 
     def strip(self, batch: Batch) -> Stripped:

@@ -51,7 +51,7 @@ class Track:
 
     @property
     def lag_records(self) -> int:
-        """What waits now."""
+        """Records that wait at the edge, by the newest sample."""
         return self.samples[-1].lag_records if self.samples else 0
 
     @property

@@ -52,7 +52,7 @@ class FlowStatus:
 
     @property
     def source(self) -> EdgePartition:
-        """Which one."""
+        """The edge partition of the flow."""
         return EdgePartition(self.edge, self.topic, self.partition)
 
 

@@ -18,7 +18,7 @@ _HINT = "it is begun again; the hub goes on without it"
 
 
 class Link:
-    """One end.
+    """One end of the connection between a hub and its page.
 
     Args:
         end: A connected socket, which this closes.
@@ -29,7 +29,7 @@ class Link:
         self._end, self._patience_s = end, patience_s
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Close this end; the other end reads that as the end of the page."""
         self._end.close()
 
     def ask(self, number: int) -> None:

@@ -95,7 +95,7 @@ class Cursor(Struct, frozen=True):
         return self.hold is None and (self.waiting is None or self.waiting.retry_at_s is None)
 
     def moved(self, position: Position, leader_epoch: int | None) -> Self:
-        """At another position."""
+        """The same cursor at another position."""
         incarnation, next_offset = position
         entry = structs.replace(
             self.entry, incarnation=incarnation, next_offset=next_offset, leader_epoch=leader_epoch, gap=None

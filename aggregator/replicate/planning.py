@@ -183,7 +183,7 @@ class _Starts:
     fresh: dict[EdgePartition, Decision | None] = field(default_factory=dict)
 
     def add(self, source: EdgePartition, entry: LedgerRecord, end: int | None, terms: TopicTerms) -> None:
-        """One flow."""
+        """Add the start of one flow."""
         self.extend([source], [entry], [end], terms)
 
     def extend(
@@ -193,7 +193,7 @@ class _Starts:
         ends: Iterable[int | None],
         terms: TopicTerms,
     ) -> None:
-        """Flows of one topic."""
+        """Add the starts of flows of one topic."""
         self.sources.extend(sources)
         self.entries.extend(entries)
         self.ends.extend(ends)

@@ -34,7 +34,7 @@ _NOTES = (
 
 
 class Passenger(TypedDict):
-    """Who flies."""
+    """A passenger of a booking, with personal data."""
 
     name: str
     email: str
@@ -44,7 +44,7 @@ class Passenger(TypedDict):
 
 
 class Contact(TypedDict):
-    """Whom to call."""
+    """The contact person of a booking."""
 
     relation: str
     name: str

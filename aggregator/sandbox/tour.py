@@ -51,7 +51,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tour:
-    """What came out."""
+    """What the demo shows at its end.
+
+    Attributes:
+        accounts: One for each edge.
+        specimen: One record before and after the strip.
+    """
 
     accounts: tuple[Account, ...]
     specimen: Specimen

@@ -13,7 +13,7 @@ _MOST = 200_000
 
 
 class Guids:
-    """Both ways."""
+    """Schema GUIDs by their numbers in this process, and numbers by their GUIDs."""
 
     def __init__(self) -> None:
         self._numbers: dict[UUID, int] = {}

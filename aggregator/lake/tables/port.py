@@ -48,7 +48,7 @@ class TableHandle(Protocol):
         """The version that this handle sees."""
 
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """The table's Arrow schema."""
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""

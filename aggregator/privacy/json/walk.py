@@ -49,7 +49,7 @@ class _Walk(ABC):
 
     @abstractmethod
     def asked(self, fate: Fate, call: Call, raw: Raw) -> Any:
-        """The operator's answer."""
+        """What the operator of this call makes of a raw value."""
 
     @abstractmethod
     def named(self, made: dict[str, Any], name: str, member: Member) -> str:
@@ -92,11 +92,11 @@ class Asking(_Walk):
         self.seen: Counter[Row] = Counter()
 
     def met(self, fate: Fate) -> None:
-        """One more."""
+        """Count one value of this place."""
         self.seen[fate.row] += 1
 
     def asked(self, _fate: Fate, call: Call, raw: Raw) -> Any:
-        """To be asked for."""
+        """Note that the operator has to see this value."""
         self.wanted[call].add(raw)
 
     def named(self, _made: dict[str, Any], name: str, member: Member) -> str:

@@ -53,7 +53,7 @@ def leaves(rule: Bucket) -> PrivacyClass:
 
 
 def result(_rule: Bucket, leaf: Leaf) -> Leaf | None:
-    """Text."""
+    """Text for a number: the bucket's bounds."""
     return Leaf(Kind.STRING) if number.is_number(leaf) else None
 
 

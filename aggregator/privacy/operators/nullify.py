@@ -15,7 +15,7 @@ class Nullify(Parameters):
 
 
 def result(_rule: Nullify, leaf: Leaf) -> Leaf:
-    """The nullable type."""
+    """The same type, with null beside it."""
     return closed_symbols(leaf)._replace(nullable=True)
 
 

@@ -43,7 +43,7 @@ class WrittenKey(SecretRef):
         return "a key written out"
 
     def resolve(self, environ: Mapping[str, str] | None = None) -> str:
-        """The key."""
+        """The key itself, which is no secret."""
         del environ
         return self.target
 

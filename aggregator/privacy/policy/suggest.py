@@ -238,6 +238,6 @@ def as_yaml(topic: str, found: Iterable[Suggestion]) -> list[str]:
 
 
 def evidence(one: Suggestion) -> str:
-    """Why, in words."""
+    """Why this tag is suggested, in words."""
     seen = [f"{name} in {share:.0%} of {one.values:,} values" for name, share in one.shares.items()]
     return ", ".join([*seen, *(["its name"] if one.by_name else [])])
