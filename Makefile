@@ -34,7 +34,7 @@ test: setup ## every test that runs on each change, real brokers included
 simulation: setup ## 5,000 drawn schedules of the protocol; `make test` draws 500
 	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation -k holds $(ARGS)
 
-# As in: make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md
+# As in: make chaos TRIALS=300 SEED=1 TABLE=tests/bench/results/trials.md
 export TRIALS SEED TABLE
 chaos: setup ## every fault on real brokers; TRIALS=n SEED=s for more mixed ones
 	@$(BIN)/pytest tests/chaos $(ARGS)

@@ -1,15 +1,12 @@
 """How functions become machine code: ahead of the first call, once per machine, kept on disk.
 
-Invariant: code is loaded only from a folder that belongs to this user and that nobody else can write or replace,
-because what lies in it is executed. Every state of the sources has a folder of its own: numba itself notices a change
-only in the file of the function that is called from outside. Without such a folder, the code is compiled in every
-process.
+Invariant: code is loaded only from a folder that nobody else can write or replace (`code_cache`). Every state of the
+sources has a folder of its own: numba itself notices a change only in the file of the function that is called from
+outside. Without such a folder, the code is compiled in every process.
 """
 
 import hashlib
 import os
-import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,12 +15,13 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from aggregator.code_cache import given_folder, own_folder
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # A machine integer, as numba sees it; Python's annotations have no word for that.
 Number = Any
 
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _SOURCES = ("jit.py", "privacy/kernel/*.py", "privacy/distinct.py", "privacy/guard.py", "kafka/native/*.py")
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -42,55 +40,16 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether only this user can have written here; a link may lead somewhere else tomorrow."""
-    found = folder.lstat()
-    is_closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & _OTHERS
-    return is_closed and found.st_uid == os.getuid()
-
-
-def _stays(folder: Path) -> bool:
-    """Whether nobody else can put another folder in the place of this one: by any folder that it lies in.
-
-    Where all may write, as in /tmp, the sticky bit keeps each one's own from the others.
-    """
-    return all(
-        one.st_uid in (0, os.getuid()) and (not one.st_mode & _OTHERS or bool(one.st_mode & stat.S_ISVTX))
-        for one in (above.lstat() for above in folder.parents)
-    )
-
-
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where compiled code is kept: `NUMBA_CACHE_DIR`, the user's cache, or a folder of the user's in the temporary one.
+    """Where machine code is kept: `NUMBA_CACHE_DIR`, or a folder of this user's for this state of the sources.
 
     Returns:
-        A folder that exists and can be written, by nobody else; None if there is none, as in a container with a
-        read-only disk, or where `NUMBA_CACHE_DIR` names one that others can write.
+        A folder that exists and that nobody else can write; None if there is none, as in a container with a read-only
+        disk, or where `NUMBA_CACHE_DIR` names one that others can write.
     """
     if environ.get("NUMBA_CACHE_DIR"):
-        return _given(Path(environ["NUMBA_CACHE_DIR"]))
-    roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache"), Path(tempfile.gettempdir())]
-    for place, name in zip(roots, ("aggregator", f"aggregator-{os.getuid()}"), strict=True):
-        try:
-            root = place.expanduser().resolve() / name
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder = root / f"kernel-{_sources_digest()}"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if _is_ours(root) and _is_ours(folder) and _stays(root) and os.access(folder, os.W_OK):
-                return folder
-        except (OSError, RuntimeError):  # RuntimeError: no home directory
-            continue
-    return None
-
-
-def _given(folder: Path) -> Path | None:
-    """The folder that somebody names: followed to its end, where nobody else may write either."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        end = folder.resolve()
-        return end if _is_ours(end) and _stays(end) and os.access(end, os.W_OK) else None
-    except (OSError, RuntimeError):
-        return None
+        return given_folder(Path(environ["NUMBA_CACHE_DIR"]))
+    return own_folder(f"kernel-{_sources_digest()}", environ)
 
 
 _FOLDER = cache_folder()

@@ -10,19 +10,17 @@ import re
 import secrets
 import sys
 import time
-from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from aggregator.config.fields import AUTHENTICATE
 from aggregator.config.model import HubConfig
+from aggregator.engine import driver_jvm
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.environment import without_secrets
 from aggregator.errors import ConfigError
 
-# Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
-_LOG4J = (Path(__file__).parent / "log4j2.properties").as_uri()
 TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
 _ENCRYPT = "spark.network.crypto.enabled"
@@ -65,7 +63,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J}",
+        "spark.driver.extraJavaOptions": driver_jvm.options(),
     } | config.spark.conf
     settings |= {"spark.speculation": "false", "spark.task.maxFailures": str(TASK_ATTEMPTS)}
     builder = SparkSession.builder.appName(app)

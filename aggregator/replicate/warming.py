@@ -2,7 +2,7 @@
 
 Invariant: for the start's sake only. A worker that was not warmed loads the same when its slot begins; whatever goes
 wrong here is said in the log and goes no further. `python -m aggregator.replicate.warming` compiles ahead of the first
-start on a machine.
+start on a machine, and writes the class archive of Spark.
 """
 
 import importlib
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from aggregator.engine.archives import forget_archives
+from aggregator.engine.driver_jvm import archive_spark
 from aggregator.threads import Pulse, Supervised, Threads
 
 # The slot with all it needs, and compiled code out of its cache: seconds, together.
@@ -69,3 +70,4 @@ def _loaded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 if __name__ == "__main__":
     load()
+    archive_spark()

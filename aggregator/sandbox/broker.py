@@ -33,10 +33,17 @@ _FORMAT_PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """The program: a verified Java and the folder of Kafka's jars."""
+    """The program.
+
+    Attributes:
+        java: A verified Java.
+        jars: The folder of Kafka's jars.
+        options: Of every JVM that runs it.
+    """
 
     java: Path
     jars: Path
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +214,7 @@ class Broker:
 
     def _program(self, main: str) -> list[str]:
         logging = files(__package__).joinpath("log4j2.properties")
-        return ["-cp", classpath(self.kafka.jars), f"-Dlog4j2.configurationFile={logging}", main]
+        return [*self.kafka.options, "-cp", classpath(self.kafka.jars), f"-Dlog4j2.configurationFile={logging}", main]
 
     def _settings(self, more: Mapping[str, str]) -> str:
         listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{self.controller_port}"

@@ -14,6 +14,7 @@ from typing import Self
 
 from aggregator.errors import Failed
 from aggregator.sandbox.broker import STOP_PATIENCE_S, Broker, Kafka
+from aggregator.sandbox.classes import kafka_of
 from aggregator.sandbox.cluster import SIZES, Cluster
 from aggregator.sandbox.hubfile import HUB_FILE, RESERVED, WRITTEN, write_hub
 from aggregator.sandbox.jars import Say, cache_dir, ensure_jars, silent
@@ -86,7 +87,7 @@ class Sandbox:
         java = find_java()
         with exclusive(folder / _LOCK_FILE):
             state = _state(folder, edges, brokers)
-            sandbox = cls._of(folder, state, Kafka(java, ensure_jars(say)), settings or {})
+            sandbox = cls._of(folder, state, kafka_of(java, ensure_jars(say)), settings or {})
             _refuse_running(sandbox)
             for broker in sandbox.brokers:
                 broker.check_ports()
@@ -113,7 +114,7 @@ class Sandbox:
         state = SandboxState.read(folder / STATE_FILE)
         if state is None:
             raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
-        return cls._of(folder, state, Kafka(find_java(), cache_dir()), {})
+        return cls._of(folder, state, kafka_of(find_java(), cache_dir()), {})
 
     def down(self, *, delete: bool = False) -> None:
         """End every process; `delete` also removes all that the sandbox wrote: clusters, lake, schemas, hub.yaml."""

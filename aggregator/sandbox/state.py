@@ -62,7 +62,7 @@ class SandboxState:
         ports = iter(free_ports(2 * sum(many.values())))
         return cls(
             {
-                name: ClusterState(_cluster_id(), tuple(BrokerState(next(ports), next(ports)) for _ in range(size)))
+                name: ClusterState(new_cluster_id(), tuple(BrokerState(next(ports), next(ports)) for _ in range(size)))
                 for name, size in many.items()
             }
         )
@@ -90,6 +90,6 @@ class SandboxState:
         fresh.replace(path)
 
 
-def _cluster_id() -> str:
+def new_cluster_id() -> str:
     """A cluster id as Kafka writes them: 16 random bytes in base64url, not starting with a dash."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A", 1)

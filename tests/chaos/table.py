@@ -18,10 +18,10 @@ HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 _INTRODUCTION = """\
 {clean} of {trials} trials are clean; {records:,} records in all. Written by
-`make chaos ARGS="-k mixed" TRIALS=n SEED=s TABLE=docs/trials.md`, which runs only those seeds that are not
-clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake; up
-to ten follow one another on one hub, each on a topic of its own. One machine ran brokers, hub and judge: recovery times
-are upper bounds, and hold the hub's own start where it was killed.
+`make chaos ARGS="-k mixed" TRIALS=n SEED=s TABLE=tests/bench/results/trials.md`, which runs only those seeds that are
+not clean here. Each trial draws faults by its seed, hits a hub under traffic, heals, and judges central and the lake;
+up to ten follow one another on one hub, each on a topic of its own. One machine ran brokers, hub and judge: recovery
+times are upper bounds, and hold the hub's own start where it was killed.
 `brokers` are those of central and of the two edges; before three of them were drawn by the seed, each had one (to 300).
 `lake` counts rows by which table and central differ."""
 

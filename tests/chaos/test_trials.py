@@ -1,4 +1,4 @@
-"""Mixed faults, drawn by a seed: `make chaos TRIALS=300 SEED=1 TABLE=docs/trials.md`; one trial without these."""
+"""Mixed faults, drawn by a seed: `make chaos TRIALS=300 SEED=1 TABLE=<file>`; one trial without these."""
 
 import itertools
 import os

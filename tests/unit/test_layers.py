@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
-    {"escapes"},
-    {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit"},
+    {"escapes", "code_cache"},
+    {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
     {"header_columns", "threads", "budgets"},
     {"config"},
     {"kafka"},

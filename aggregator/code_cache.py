@@ -1,0 +1,61 @@
+"""Where code is kept that this machine has made: of the hot loops, and of the classes of Java programs.
+
+Invariant: a folder is handed out only if it belongs to this user and nobody else can write or replace it, because what
+lies in it is executed.
+"""
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def own_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """A folder of this name in the user's cache, or in a folder of the user's in the temporary one.
+
+    Returns:
+        A folder that exists and can be written, by nobody else; None if there is none.
+    """
+    roots = [Path(environ.get("XDG_CACHE_HOME") or "~/.cache"), Path(tempfile.gettempdir())]
+    for place, own in zip(roots, ("aggregator", f"aggregator-{os.getuid()}"), strict=True):
+        try:
+            root = place.expanduser().resolve() / own
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = root / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if _is_ours(root) and _is_ours(folder) and _stays(root) and os.access(folder, os.W_OK):
+                return folder
+        except (OSError, RuntimeError):  # RuntimeError: no home directory
+            continue
+    return None
+
+
+def given_folder(folder: Path) -> Path | None:
+    """The folder that somebody names, followed to its end; None where others may write in it or put another there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        end = folder.resolve()
+        return end if _is_ours(end) and _stays(end) and os.access(end, os.W_OK) else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether only this user can have written here; a link may lead somewhere else tomorrow."""
+    found = folder.lstat()
+    is_closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & _OTHERS
+    return is_closed and found.st_uid == os.getuid()
+
+
+def _stays(folder: Path) -> bool:
+    """Whether nobody else can put another folder in the place of this one: by any folder that it lies in.
+
+    Where all may write, as in /tmp, the sticky bit keeps each one's own from the others.
+    """
+    return all(
+        one.st_uid in (0, os.getuid()) and (not one.st_mode & _OTHERS or bool(one.st_mode & stat.S_ISVTX))
+        for one in (above.lstat() for above in folder.parents)
+    )
