@@ -1,8 +1,9 @@
 """Answers of an HTTP server, within a budget of bytes and of time.
 
 Invariant: no more of an answer is held than its budget, however small it came over the wire: it is asked for as it is,
-and one that comes compressed all the same is not read. A server that sends a byte now and then is cut off. Raises
-`httpx2.RequestError`, as the client does for everything that goes wrong with a connection.
+and one that comes compressed all the same is not read. A server that sends a byte of a body now and then is cut off;
+whether it does so with a head, `Exchange` tells. Raises `httpx2.RequestError`, as the client does for everything that
+goes wrong with a connection.
 """
 
 import time
@@ -37,10 +38,28 @@ class _Bounded(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def bound(client: httpx2.Client) -> None:
+class Exchange:
+    """When a client last sent a request or got the head of an answer: between the two nothing else bounds the time."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+
+    def note(self, _: httpx2.Request | httpx2.Response) -> None:
+        """A request goes out, or a head has come."""
+        self._last_s = time.monotonic()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether neither has been for longer than an answer may take, if a question is under way."""
+        return time.monotonic() - self._last_s > 2 * ANSWER_SECONDS.limit
+
+
+def bound(client: httpx2.Client) -> Exchange:
     """Hold every answer of a client to the budget."""
+    exchange = Exchange()
     client.headers["Accept-Encoding"] = "identity"
-    client.event_hooks = {"response": [_check]}
+    client.event_hooks = {"request": [exchange.note], "response": [exchange.note, _check]}
+    return exchange
 
 
 def _check(response: httpx2.Response) -> None:

@@ -22,7 +22,7 @@ from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.schema.answers import bound
+from aggregator.schema.answers import Exchange, bound
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.entries import Entry, entry, homes, numbers
 from aggregator.schema.guids import Guids
@@ -65,7 +65,7 @@ class ConfluentRegistry:
     def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = _WAIT_S) -> None:
         self._where = ",".join(_shown(part) for part in address.split(","))
         self._address, self._options = address, options
-        self._client = self._connected()
+        self._client, self._exchange = self._connected()
         self._is_denied = False
         self._patience = Patience(wait_s)
         self._texts: dict[int, str] = {}
@@ -304,16 +304,24 @@ class ConfluentRegistry:
                 return question()
 
         if self._is_denied:  # the secret may have been changed behind its reference
-            self._client, self._is_denied = self._connected(), False
+            self._renew()
         try:
             return self._patience.ask(about, translated, wait_s=wait_s)
         except StillWaiting:
+            if self._exchange.hangs:
+                self._client.close()  # ends the question that hangs
+                self._patience.forget()
+                self._renew()
             raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
 
-    def _connected(self) -> SchemaRegistryClient:
-        client = _connected(self._address, self._where, self._options)
+    def _renew(self) -> None:
+        self._client, self._exchange = self._connected()
+        self._is_denied = False
+
+    def _connected(self) -> tuple[SchemaRegistryClient, Exchange]:
+        client, exchange = _connected(self._address, self._where, self._options)
         weakref.finalize(self, client.close)
-        return client
+        return client, exchange
 
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
@@ -342,18 +350,19 @@ class ConfluentRegistry:
         raise Unreachable(f"registry {self._where} answers with {status}", hint=hint) from None
 
 
-def _connected(address: str, where: str, options: Mapping[str, str | SecretRef]) -> SchemaRegistryClient:
+def _connected(
+    address: str, where: str, options: Mapping[str, str | SecretRef]
+) -> tuple[SchemaRegistryClient, Exchange]:
     given = properties(options)
     resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()}
     try:
         client = SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
-        bound(client._rest_client.session)  # noqa: SLF001 - the client has no setting for it
+        return client, bound(client._rest_client.session)  # noqa: SLF001 - the client has no setting for it
     except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
         raise ConfigError(
             f"registry {where}: its client can not be set up ({type(error).__name__})",
             hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
         ) from None
-    return client
 
 
 def _shown(address: str) -> str:

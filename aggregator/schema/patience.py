@@ -27,6 +27,10 @@ class Patience:
         self._wait_s = wait_s
         self._pending: tuple[Hashable, Future[Any]] | None = None
 
+    def forget(self) -> None:
+        """Wait no more for the question that is under way."""
+        self._pending = None
+
     def ask(self, about: Hashable, question: Callable[[], T], *, wait_s: float | None = None) -> T:
         """The answer of `question`, or what it raises.
 

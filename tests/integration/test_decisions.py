@@ -90,7 +90,7 @@ def test_a_topic_that_lets_decisions_go_is_named(trial):
 def test_a_hub_puts_its_policies_on_record(trial):
     """The first start and every other policy, once; a backfill is a decision, too."""
     trial.produce("eu", 3)
-    trial.drain()
+    trial.produce_raw("eu", [(b"p", b"poison", 1)])
     trial.drain()
     (kind, about), = decided(audited(trial, expect=0))  # fmt: skip
     assert kind == "policy"
@@ -98,7 +98,6 @@ def test_a_hub_puts_its_policies_on_record(trial):
     text = (trial.folder / "policy.yaml").read_text()
     (trial.folder / "policy.yaml").write_text(text.replace("version: 1", "version: 2"))
     trial.drain()
-    trial.produce_raw("eu", [(b"p", b"poison", 1)])
     trial.drain()
     assert trial.run("dlq", "replay", "--edge", "eu", "--yes").returncode in (0, 1)
     told = decided(audited(trial, expect=0))

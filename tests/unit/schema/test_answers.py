@@ -1,6 +1,10 @@
 """A registry's answer is held to its budget: bytes, compression, and time in all; over real sockets."""
 
+import contextlib
 import gzip
+import itertools
+import json
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -85,3 +89,55 @@ def test_an_answer_in_drops_is_cut_off(serve, monkeypatch):
     with pytest.raises(Unreachable):
         registry.schema(7)
     assert time.monotonic() - began < 15
+
+
+class Dripping(threading.Thread):
+    """A server whose first connections get a byte of a head now and then, without end; later ones are answered."""
+
+    def __init__(self, drips):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.drips, self.over = drips, threading.Event()
+        self.start()
+
+    def run(self):
+        for number in itertools.count():
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection, number < self.drips), daemon=True).start()
+
+    def serve(self, connection, drips):
+        body = json.dumps({"schema": '"int"'}).encode()
+        with connection, contextlib.suppress(OSError):
+            while asked := connection.recv(4096):
+                assert asked.startswith(b"GET")
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while drips and not self.over.wait(0.02):
+                    connection.sendall(b"X")
+                connection.sendall(
+                    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+                )
+
+    def close(self):
+        self.over.set()
+        self.listener.close()
+
+
+def test_a_head_in_drops_is_given_up(monkeypatch):
+    """It ends in no time of its own; the registry is asked anew, and nothing of the old question is left running."""
+    monkeypatch.setattr(answers, "ANSWER_SECONDS", answers.ANSWER_SECONDS._replace(limit=0.5))
+    server = Dripping(2)
+    registry = ConfluentRegistry(server.address, {}, wait_s=0.1)
+    began, text = time.monotonic(), None
+    while text is None:
+        assert time.monotonic() - began < 30
+        with contextlib.suppress(Unreachable):
+            text = registry.schema(7)
+    assert text == '"int"'
+    server.close()
+    while any(one.name == "registry" for one in threading.enumerate()):
+        assert time.monotonic() - began < 30
+        time.sleep(0.01)
