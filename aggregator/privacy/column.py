@@ -22,6 +22,10 @@ Counts = Counter[tuple[str, str]]
 ABSENT, NOWHERE = -1, -2
 
 
+class TooMuch(Exception):
+    """More would be made of a batch than its budget allows."""
+
+
 def _no_codes() -> Integers:
     return np.zeros(0, np.int64)
 

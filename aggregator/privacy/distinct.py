@@ -5,7 +5,7 @@ Invariant: an operator that raises loses exactly the values that it raises for; 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from aggregator.privacy.operators import reads_bytes, reads_value
+from aggregator.privacy.operators import grows, reads_bytes, reads_value
 from aggregator.privacy.operators.descriptor import Operator, RawOperator
 from aggregator.privacy.plan.leaf import Paired, Value
 from aggregator.privacy.plan.plan import Call
@@ -62,6 +62,11 @@ class Distinct:
         self._known.update(kept)
         if len(self._known) > self._capacity:
             self._known = {}
+
+    @property
+    def grows(self) -> bool:
+        """Whether results may be far longer than their values."""
+        return grows(self._call.rule)
 
     @property
     def remembers(self) -> bool:

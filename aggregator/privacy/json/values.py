@@ -17,12 +17,12 @@ from aggregator.budgets import BATCH_JSON_BYTES, made_most
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy import operators
-from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, joined
+from aggregator.privacy.column import ABSENT, Column, Counts, SideValues, TooMuch, joined
 from aggregator.privacy.distinct import CAPACITY, Distinct
 from aggregator.privacy.guard import Malformed
 from aggregator.privacy.json.allowlist import AllowList
 from aggregator.privacy.json.text import Json, read_json, write_json
-from aggregator.privacy.json.walk import Asking, Building, TooMuch, at_path
+from aggregator.privacy.json.walk import Asking, Building, at_path
 from aggregator.privacy.plan.leaf import Shown
 from aggregator.privacy.plan.plan import Call, Row
 from aggregator.privacy.plan.raw_values import Raw

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.privacy.column import Counts
+from aggregator.privacy.column import Counts, TooMuch
 from aggregator.privacy.json.allowlist import NULL, Fate, Member, Place
 from aggregator.privacy.json.text import Json
 from aggregator.privacy.plan.leaf import Shown
@@ -29,10 +29,6 @@ def at_path(value: Json, steps: tuple[str, ...]) -> Shown | None:
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
     return math.nan if isinstance(value, dict | list) else value  # there, but nothing that anybody can compare
-
-
-class TooMuch(Exception):
-    """More would be made of a value than there is room for."""
 
 
 class _Walk(ABC):

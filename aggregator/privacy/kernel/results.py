@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
-from aggregator.privacy.column import SideValues
+from aggregator.privacy.column import SideValues, TooMuch
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.machine import SPAN
@@ -31,6 +31,8 @@ _SIZES = {Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 _REPEATS, _SAMPLE = 32, 16
 # A constant is asked for with no value at all.
 _NO_VALUE = b""
+# Values that an operator is asked about at a time whose results may be far longer.
+_AT_ONCE = 512
 
 
 class Results(NamedTuple):
@@ -85,7 +87,7 @@ class Calls:
         is_broken: Integers = ((constants.rows[:, FORM] == FAILED) & self._constant).astype(np.int64)
         return is_broken
 
-    def answers(self, data: Bytes, scanned: Scanned, askers: Integers, constants: Results) -> Results:
+    def answers(self, data: Bytes, scanned: Scanned, askers: Integers, constants: Results, room: int) -> Results:
         """Results of all spans, behind the constants.
 
         Args:
@@ -93,6 +95,10 @@ class Calls:
             scanned: From the scan; its spans get the operator call in place of the asker.
             askers: For each asker its operator call, or its side input.
             constants: As above.
+            room: Bytes that operators may make whose results are far longer than their values.
+
+        Raises:
+            TooMuch: it would be more.
         """
         spans = scanned.asked.reshape(-1, SPAN)
         count = len(spans)
@@ -113,7 +119,7 @@ class Calls:
         for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
             if number < len(self._calls) and not self._calls[number].beside:
                 members = np.flatnonzero(values[:, 0] == number)
-                rows, made = self._worked_out(number, data, values[members], step)
+                rows, made = self._worked_out(number, data, values[members], step, room)
                 parts.append((rows, made))
                 places[members] = np.arange(at, at + len(members))
                 at += len(members)
@@ -126,10 +132,11 @@ class Calls:
             return _joined(parts, of_spans)
         return self._with_side_inputs(data, spans, which, scanned.spans_to, parts, of_spans)
 
-    def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int) -> tuple[Integers, Bytes]:
+    def _worked_out(self, number: int, data: Bytes, spans: Integers, step: int, room: int) -> tuple[Integers, Bytes]:
         """What one operator makes of values that are not remembered; one in `step` is from now on."""
-        operator = self._operators[number]
-        rows, made = _rows(self._calls[number].result, operator.worked_out(raws_of_spans(data, spans)))
+        operator, raws = self._operators[number], raws_of_spans(data, spans)
+        answers = _within(operator, raws, room) if operator.grows else operator.worked_out(raws)
+        rows, made = _rows(self._calls[number].result, answers)
         if operator.remembers:
             self._memory.remember(data, spans[::step].reshape(-1), self._numbers, rows[::step], made)
         return rows, made
@@ -151,6 +158,18 @@ class Calls:
         parts.append((np.zeros((1, RESULT), np.int64), np.zeros(0, np.uint8)))
         places[spans[:, 0] >= len(self._calls)] = at
         return _joined(parts, places)._replace(side_values=held)
+
+
+def _within(operator: Distinct, raws: Sequence[Raw], room: int) -> list[Raw]:
+    """What an operator makes of values, some at a time: each may become as long as its budget allows."""
+    answers: list[Raw] = []
+    for start in range(0, len(raws), _AT_ONCE):
+        made = operator.worked_out(raws[start : start + _AT_ONCE])
+        room -= sum(len(answer) for answer in made if isinstance(answer, bytes))
+        if room < 0:
+            raise TooMuch
+        answers += made
+    return answers
 
 
 def _rows(result: Leaf, answers: Sequence[Raw]) -> tuple[Integers, Bytes]:

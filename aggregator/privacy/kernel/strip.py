@@ -14,7 +14,7 @@ import numpy as np
 from aggregator.budgets import made_most
 from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
-from aggregator.privacy.column import Column, Counts, joined, refused
+from aggregator.privacy.column import Column, Counts, TooMuch, joined, refused
 from aggregator.privacy.distinct import Distinct
 from aggregator.privacy.kernel.assembling import assemble, measure
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
@@ -87,7 +87,22 @@ class KernelProgram:
         return joined(len(members), parts)
 
     def _part(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
-        """As many of the first records as their budget allows, and how many those are."""
+        """As many of the first records as their budget allows, and how many those are.
+
+        Raises:
+            HoldError: too much would be made of all of them; of one alone it is a rejection.
+        """
+        try:
+            return self._some(batch, starts, ends)
+        except TooMuch:
+            if len(batch) == 1:
+                return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
+            most = made_most(len(batch.data))
+            raise HoldError(
+                f"more than {most} bytes would be made of {len(batch)} records", hint="their halves are tried"
+            ) from None
+
+    def _some(self, batch: FramedValues, starts: Integers, ends: Integers) -> tuple[Column, int]:
         data = batch.data
         constants = self._calls.constants()
         broken = self._calls.broken(constants)
@@ -102,16 +117,14 @@ class KernelProgram:
         self._met += scanned.counters
         self._records += int(np.count_nonzero(scanned.verdicts == GOOD))
         askers = scanned.asked[::SPAN].copy()
-        results = self._calls.answers(data, scanned, self._code.askers, constants)
+        room = made_most(len(data)) - batch.made
+        results = self._calls.answers(data, scanned, self._code.askers, constants, room)
         counts = self._counts(scanned)
         failed = results.failed
         records = records_of(scanned.spans_to, failed)
         lost = np.unique(records)
         scanned.verdicts[lost] = OPERATOR_FAILED
-        written = self._written(batch, scanned, results)
-        if written is None:
-            return refused(np.arange(1), Rejection(Reason.TOO_LARGE, self._schema_id))[1], 1
-        column = Column(written, self._rejected(scanned), counts, counts_of)
+        column = Column(self._written(batch, scanned, results), self._rejected(scanned), counts, counts_of)
         column.side_values = dict(results.side_values)
         if len(lost):
             leaves = np.unique(np.stack((records, askers[failed])), axis=1)[1].tolist()
@@ -138,11 +151,11 @@ class KernelProgram:
             for row, verdict in zip(bad.tolist(), verdicts, strict=True)
         }
 
-    def _written(self, batch: FramedValues, scanned: Scanned, results: Results) -> BytesColumn | None:
-        """What is left of the records; None where that of a single one is too much.
+    def _written(self, batch: FramedValues, scanned: Scanned, results: Results) -> BytesColumn:
+        """What is left of the records.
 
         Raises:
-            HoldError: that of all of them is.
+            TooMuch: it is more than their budget.
         """
         tape, entries_to, verdicts = scanned.tape, scanned.entries_to, scanned.verdicts
         if self._header is None:
@@ -151,9 +164,7 @@ class KernelProgram:
         size = measure(tape, entries_to, verdicts, results.which, rows, HEADER_BYTES)
         batch.made += size
         if batch.made > made_most(len(batch.data)):
-            if len(batch) == 1:
-                return None
-            raise HoldError(f"{batch.made} bytes would be made of {len(batch)} records", hint="their halves are tried")
+            raise TooMuch
         out, ends = np.empty(size, np.uint8), np.empty(len(verdicts) + 1, np.int64)
         assemble(batch.data, tape, entries_to, verdicts, results.which, rows, results.made, self._header, out, ends)
         is_bad = verdicts != GOOD

@@ -40,6 +40,11 @@ def remembers(rule: Parameters) -> bool:
     return descriptor(rule).is_remembered
 
 
+def grows(rule: Parameters) -> bool:
+    """Whether a policy's constant decides how much longer than a value its result may be."""
+    return descriptor(rule).grows
+
+
 def tells_apart(rule: Parameters, made: Leaf) -> bool:
     """Whether names can take the operator, which makes this type of them: they stay text, and no two become one."""
     return descriptor(rule).tells_apart and made.kind is Kind.STRING

@@ -112,4 +112,6 @@ def _checked(made: Leaf, answer: Any) -> Value:
     return checked
 
 
-CUSTOM = Descriptor(parameters=Custom, strongest=PrivacyClass.CLEAR, result=result, build=build, is_tried=False)
+CUSTOM = Descriptor(
+    parameters=Custom, strongest=PrivacyClass.CLEAR, result=result, build=build, is_tried=False, grows=True
+)

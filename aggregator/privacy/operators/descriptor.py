@@ -76,6 +76,7 @@ class Descriptor(Generic[P]):
         is_steady: A value's result is the same in every batch and on every day.
         is_remembered: A result may serve again in a later batch; free text hardly ever does, and takes much room.
         is_tried: Sample values may show what it leaves; not those of an operator with a key, and not foreign code.
+        grows: A policy's constant decides how much longer than a value its result may be.
         tells_apart: Different values have different results, so that names (map keys, names in JSON) can take it.
         tokenizer: What makes tokens of whole record keys, from rule and key rings; None: record keys do not take it.
         key_bytes: Length of its key, where it takes exactly one.
@@ -96,6 +97,7 @@ class Descriptor(Generic[P]):
     is_steady: bool = True
     is_remembered: bool = True
     is_tried: bool = True
+    grows: bool = False
     tells_apart: bool = False
     tokenizer: Callable[[P, Keys], Tokenizer] | None = None
     key_bytes: int | None = None

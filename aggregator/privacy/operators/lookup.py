@@ -47,5 +47,5 @@ def build(rule: Lookup, *_: object) -> Operator:
 
 
 LOOKUP = Descriptor(
-    parameters=Lookup, strongest=PrivacyClass.IRREVERSIBLE, leaves=leaves, result=text_type, build=build
+    parameters=Lookup, strongest=PrivacyClass.IRREVERSIBLE, leaves=leaves, result=text_type, build=build, grows=True
 )

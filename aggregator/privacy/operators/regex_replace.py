@@ -42,4 +42,6 @@ def build(rule: RegexReplace, *_: object) -> Operator:
     return replaced
 
 
-REGEX_REPLACE = Descriptor(parameters=RegexReplace, strongest=PrivacyClass.CLEAR, result=word_type, build=build)
+REGEX_REPLACE = Descriptor(
+    parameters=RegexReplace, strongest=PrivacyClass.CLEAR, result=word_type, build=build, grows=True
+)

@@ -205,6 +205,36 @@ def test_what_is_made_of_a_batch_is_bounded():
     assert [one.reason for one in alone.rejected.values()] == [Reason.TOO_LARGE]
 
 
+def test_what_operators_make_is_bounded_while_they_make_it():
+    """Of short values that are all different, each a long one: refused before all of them are made, and dead alone."""
+    registry = MemoryRegistry()
+    items = [b"%05d" % number for number in range(60_000)]
+    schema = _items(0)[0]
+    schema_id = registry.register("orders-value", json.dumps(schema))
+    rule = (
+        f"{{regex_replace: {{pattern: '[0-9]', replacement: {'y' * 600}, reason: r, owner: o, expires: 2999-01-01}}}}"
+    )
+    strip = topic(PII.format(rule=rule, more=""), registry, made=KernelStrip)
+    body = long_bytes(len(items)) + b"".join(long_bytes(len(one)) + one for one in items) + b"\0"
+    small = long_bytes(5) + b"".join(long_bytes(len(one)) + one for one in items[:5]) + b"\0"
+
+    def taken(*bodies):
+        values = [frame(schema_id, one) for one in bodies]
+        return strip.strip(Batch([None] * len(values), values, [None] * len(values)))
+
+    taken(small)
+
+    def refused():
+        with pytest.raises(HoldError, match="bytes would be made of 2 records"):
+            taken(body, small)
+        (rejection,) = taken(body).rejected.values()
+        assert rejection.reason is Reason.TOO_LARGE
+
+    peak, _ = _peak(refused)
+    assert peak < budgets.MADE_BYTES.limit * 1.5
+    assert not taken(small).rejected
+
+
 @pytest.mark.parametrize("made", [ReferenceStrip, KernelStrip])
 def test_parts_are_the_whole(made, monkeypatch):
     """A batch that is stripped in parts gives what it gives as a whole, and counts the same; both ways agree."""
