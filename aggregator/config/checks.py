@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
+from aggregator.config.match import speaks_of
 from aggregator.config.model import EdgeName, HubName, RegistryOptions, TableConfig, TopicRule
-from aggregator.config.patterns import full_matches
 from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
 from aggregator.config.transport import registry_openings, unreasoned
@@ -167,10 +167,11 @@ def _listed(draft: Mapping[str, Any], key: str) -> list[Any] | None:
 
 def _unreached(parts: Parts) -> Iterator[Fault]:
     """The first rule that matches a topic at an edge takes it; the same pattern again takes nothing."""
-    first: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str | None, str], int] = {}
     for index, rule in parts.rules.items():
         edges = parts.edges if rule.edges is None else rule.edges
-        earlier = {first.setdefault((rule.match, edge), index) for edge in edges} - {index}
+        earlier = {first.setdefault((rule.match, rule.exclude, edge), index) for edge in edges} - {index}
+        earlier |= {first.get((rule.match, None, edge), index) for edge in edges} - {index}
         if earlier:
             taken = f"is the same as that of topics[{min(earlier)}], which takes the topic first"
             yield Fault(("topics", index, "match"), taken)
@@ -243,6 +244,6 @@ def _feeds(table: str) -> Callable[[TopicRule], bool]:
     def feeds(rule: TopicRule) -> bool:
         pattern = re.escape(rule.lake or "").replace(r"\{topic\}", "(?P<topic>.+)").replace(r"\{edge\}", "[a-z0-9-]+")
         found = re.fullmatch(pattern, table)
-        return found is not None and ("topic" not in found.groupdict() or full_matches(rule.match, [found["topic"]])[0])
+        return found is not None and ("topic" not in found.groupdict() or speaks_of(rule, found["topic"]))
 
     return feeds

@@ -7,8 +7,9 @@ towards a refusal, because two topics mixed into one can not be separated afterw
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from aggregator.config.match import speaks_of
 from aggregator.config.model import TopicRule
-from aggregator.config.patterns import Branch, branches, full_matches
+from aggregator.config.patterns import Branch, branches
 from aggregator.coordinates import HEARTBEATS
 
 # What the room of Kafka names under `<hub>.`; a test holds the two lists together.
@@ -64,7 +65,7 @@ def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator
             pair = (min(first.rule, second.rule), max(first.rule, second.rule))
             if pair in told or first[:2] == second[:2] or not _ends_meet(first.after, second.after):
                 continue
-            met, name = _meet(rules[first.rule].match, first, rules[second.rule].match, second)
+            met, name = _meet(rules[first.rule], first, rules[second.rule], second)
             if met:
                 told.add(pair)
                 yield Collision(first, second, name)
@@ -85,7 +86,7 @@ def reserved_hit(rule: TopicRule, target: Target, names: Sequence[str]) -> str |
         topic = target.topic(name)
         if topic is None or (topic == HEARTBEATS and name == f"{target.edge}.{HEARTBEATS}"):
             continue
-        if full_matches(rule.match, [topic])[0]:
+        if speaks_of(rule, topic):
             return name
     return None
 
@@ -94,11 +95,11 @@ def _ends_meet(one: str, other: str) -> bool:
     return one.endswith(other) or other.endswith(one)
 
 
-def _meet(one: str, first: Target, other: str, second: Target) -> tuple[bool, str | None]:
-    for left in branches(one):
-        for right in branches(other):
+def _meet(one: TopicRule, first: Target, other: TopicRule, second: Target) -> tuple[bool, str | None]:
+    for left in branches(one.match):
+        for right in branches(other.match):
             if left.whole or right.whole:
-                name = _shared(left, first, other, second) or _shared(right, second, one, first)
+                name = _shared(one, left, first, other, second) or _shared(other, right, second, one, first)
                 if name:
                     return True, name
             elif _begins_meet(first.before + left.literal, second.before + right.literal):
@@ -106,13 +107,13 @@ def _meet(one: str, first: Target, other: str, second: Target) -> tuple[bool, st
     return False, None
 
 
-def _shared(branch: Branch, own: Target, other: str, target: Target) -> str | None:
-    """The central name of a literal branch, if a different topic of the other pattern has it too."""
-    if not branch.whole or not branch.literal:
+def _shared(rule: TopicRule, branch: Branch, own: Target, other: TopicRule, target: Target) -> str | None:
+    """The central name of a literal branch, if a different topic of the other rule has it too."""
+    if not branch.whole or not branch.literal or not speaks_of(rule, branch.literal):
         return None
     name = own.name(branch.literal)
     topic = target.topic(name)
-    if topic is None or topic == branch.literal or not full_matches(other, [topic])[0]:
+    if topic is None or topic == branch.literal or not speaks_of(other, topic):
         return None
     return name
 

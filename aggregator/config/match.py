@@ -1,4 +1,5 @@
-"""Which topic rule speaks of an edge topic: the first whose pattern matches the whole name and whose edges hold it.
+"""Which topic rule speaks of an edge topic: the first that matches the whole name, does not exclude it, and whose edges
+hold it; none of a topic that the hub excludes.
 
 Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic without a rule is not replicated.
 """
@@ -17,10 +18,28 @@ def rule_for(config: HubConfig, edge: str, topic: str) -> TopicRule | None:
         edge: Edge name.
         topic: Topic name on the edge.
     """
-    for rule in config.topics:
-        if (rule.edges is None or edge in rule.edges) and _matches(rule.match, topic):
-            return rule
-    return None
+    if config.exclude is not None and _matches(config.exclude, topic):
+        return None
+    return next((rule for rule in config.topics if _is_of(rule, edge) and speaks_of(rule, topic)), None)
+
+
+def speaks_of(rule: TopicRule, topic: str) -> bool:
+    """Whether a rule takes a topic of this name, on the edges that it speaks of, if no earlier one does."""
+    return _matches(rule.match, topic) and not (rule.exclude is not None and _matches(rule.exclude, topic))
+
+
+def excluded_by(config: HubConfig, edge: str, topic: str) -> str:
+    """Which `exclude` keeps a topic from being replicated, as a place in the configuration; empty: none does."""
+    if config.exclude is not None and _matches(config.exclude, topic):
+        return "exclude"
+    if rule_for(config, edge, topic) is not None:
+        return ""
+    found = (number for number, rule in enumerate(config.topics) if _is_of(rule, edge) and _matches(rule.match, topic))
+    return next((f"topics[{number}].exclude" for number in found), "")
+
+
+def _is_of(rule: TopicRule, edge: str) -> bool:
+    return rule.edges is None or edge in rule.edges
 
 
 @functools.lru_cache(maxsize=65_536)

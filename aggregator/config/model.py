@@ -139,6 +139,7 @@ class TopicRule(Model):
 
     Attributes:
         match: Full-match regular expression (RE2) on the edge topic.
+        exclude: As `match`: topics that this rule does not speak of all the same; a later one may.
         policy: Policy file.
         central: Pattern of the central topic; `{edge}` and `{topic}` are filled in.
         start: `earliest`, `latest`, or a time: where the partitions begin that a topic has when it is first planned;
@@ -152,6 +153,7 @@ class TopicRule(Model):
     """
 
     match: Annotated[str, AfterValidator(topic_pattern)]
+    exclude: Annotated[str, AfterValidator(topic_pattern)] | None = None
     policy: Path
     central: Annotated[str, AfterValidator(central_pattern)] = "{edge}.{topic}"
     start: Start = "earliest"
@@ -337,7 +339,11 @@ class UiConfig(ListeningConfig):
 
 
 class HubConfig(Model):
-    """One hub: its name, its clusters, what flows, and where to."""
+    """One hub: its name, its clusters, what flows, and where to.
+
+    Attributes:
+        exclude: Full-match regular expression (RE2) on edge topics that no rule speaks of.
+    """
 
     hub: HubName
     central: ClusterConfig
@@ -345,6 +351,7 @@ class HubConfig(Model):
     schemas: RegistryReference | None = None
     schemas_client: RegistryOptions = {}
     topics: tuple[TopicRule, ...] = ()
+    exclude: Annotated[str, AfterValidator(topic_pattern)] | None = None
     lake: LakeConfig | None = None
     keys: dict[str, Key] = {}
     replication_factor: Annotated[int, AfterValidator(broker_count)] = -1

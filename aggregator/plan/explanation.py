@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aggregator.config.match import rule_for
+from aggregator.config.match import excluded_by, rule_for
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Unreachable
@@ -99,6 +99,8 @@ def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, t
 
 
 def _unmatched(config: HubConfig, edge: str, topic: str) -> str:
+    if place := excluded_by(config, edge, topic):
+        return f"`{place}` names it"
     elsewhere = [other for other in config.edges if other != edge and rule_for(config, other, topic) is not None]
     if elsewhere:
         return f"no rule speaks of it on this edge; one does on {', '.join(elsewhere)} (`edges:` of the rule)"

@@ -10,9 +10,11 @@ from aggregator.config.patterns import branches, full_matches
 from aggregator.state.names import HubNames
 
 
-def rule(match: str, central: str = "{edge}.{topic}", edges: tuple[str, ...] | None = None) -> TopicRule:
+def rule(
+    match: str, central: str = "{edge}.{topic}", edges: tuple[str, ...] | None = None, exclude: str | None = None
+) -> TopicRule:
     """A rule with nothing but what matters here."""
-    return TopicRule(match=match, policy="p.yaml", central=central, edges=edges)
+    return TopicRule(match=match, policy="p.yaml", central=central, edges=edges, exclude=exclude)
 
 
 def met(rules: list[TopicRule], edges: list[str]) -> list[str | None]:
@@ -27,6 +29,8 @@ APART = [
     pytest.param([rule("orders", "{topic}"), rule(r"payments\..*")], ["eu"], id="names against an open pattern"),
     pytest.param([rule(r"a\..*", "{topic}"), rule(".*")], ["eu"], id="begins that differ"),
     pytest.param([rule(".*", "{topic}.{edge}")], ["eu", "us"], id="ends that differ"),
+    pytest.param([rule(r"eu\.orders", "{topic}"), rule(".*", exclude="orders")], ["eu"], id="what the other excludes"),
+    pytest.param([rule(r"eu\.orders|a", "{topic}", exclude=r"eu\..*"), rule("orders")], ["eu"], id="its own"),
     pytest.param([rule(".*", "a.{topic}", ("eu",)), rule(".*", "b.{topic}", ("us",))], ["eu", "us"], id="two prefixes"),
 ]
 TOGETHER = [
@@ -89,6 +93,11 @@ def test_the_same_pattern_twice_is_refused(changed):
     """The first rule takes a topic, so that a second rule with the same pattern would do nothing."""
     second = 'lake: "{topic}"\n  - {match: "orders|payments\\\\..*", policy: policies/retail.yaml}\n'
     assert ["topics[1].match" in line for line in changed('lake: "{topic}"\n', second)] == [True]
+    second = second.replace("}\n", ", exclude: x}\n")
+    assert ["topics[1].match" in line for line in changed('lake: "{topic}"\n', second)] == [True]
+    assert changed('lake: "{topic}"\n', second.replace("\n", "\n    exclude: orders\n", 1)) == [], (
+        "the first leaves some"
+    )
 
 
 def test_every_internal_topic_is_reserved():

@@ -141,10 +141,14 @@ def test_the_librarys_own_conditions_are_taken(said, condition):
         (NOT_NULL, {"column": "id", "result_format": "COMPLETE"}, "not result_format"),
         (NOT_NULL, {"column": "id", "batch_id": "x"}, "not batch_id"),
         (NOT_NULL, {"column": "id", f"{CANARY} '": 1}, "not what it is given"),
-        (NOT_NULL, {"column": f"a`, {ENVIRONMENT}"}, "column names columns"),
-        (NOT_NULL, {"column": ["id", 7]}, "column names columns"),
-        ("expect_multicolumn_sum_to_equal", {"column_list": ["a", "b, 0) + (1"], "sum_total": 1}, "column_list names"),
-        ("expect_multicolumn_sum_to_equal", {"column_list": ["*"], "sum_total": 1}, "column_list names"),
+        (NOT_NULL, {"column": f"a`, {ENVIRONMENT}"}, "column is a column"),
+        (NOT_NULL, {"column": ["id", 7]}, "column is a column"),
+        (
+            "expect_multicolumn_sum_to_equal",
+            {"column_list": ["a", "b, 0) + (1"], "sum_total": 1},
+            "column_list is a list",
+        ),
+        ("expect_multicolumn_sum_to_equal", {"column_list": ["*"], "sum_total": 1}, "column_list is a list"),
         ("expect_column_max_to_be_between", {"column": "a", "max_value": {"$PARAMETER": "now()"}}, "max_value is a"),
         ("expect_column_values_to_be_in_set", {"column": "a", "value_set": [{"$PARAMETER": "x"}]}, "value_set is a"),
         (

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from aggregator.config.match import rule_for
-from aggregator.config.model import HubConfig
+from aggregator.config.match import excluded_by, rule_for
+from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.lake.files import StagedFile
@@ -13,6 +13,7 @@ from aggregator.lake.ranges import Held, Outcome, Reached, Span
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.task import decode_outcome, encode_outcome
+from aggregator.plan.explanation import rule_match
 
 CONFIG = HubConfig.model_validate(
     {
@@ -38,6 +39,25 @@ def test_the_first_rule_whose_pattern_matches_the_whole_name_speaks():
     assert rule_for(CONFIG, "eu", "orders23") is second
     assert rule_for(CONFIG, "eu", "quiet") is third
     assert rule_for(CONFIG, "eu", "my.orders") is None
+
+
+def test_an_excluded_topic_is_left_to_later_rules_or_to_none():
+    """Of one rule: the next one may take it; of the hub: none does; the explanation names the place."""
+    orders, rest = ({"match": one, "policy": "p"} for one in ("orders.*", ".*"))
+    config = CONFIG.model_copy(update={"topics": (TopicRule(**orders, exclude="orders-(old|test)"),)})
+    assert rule_for(config, "eu", "orders-new") is config.topics[0]
+    assert rule_for(config, "eu", "orders-older") is config.topics[0], "the whole name"
+    assert (rule_for(config, "eu", "orders-old"), excluded_by(config, "eu", "orders-old")) == (
+        None,
+        "topics[0].exclude",
+    )
+    assert rule_match(config, "eu", "orders-old") == (False, "`topics[0].exclude` names it", None)
+    assert excluded_by(config, "eu", "parcels") == excluded_by(config, "eu", "orders-new") == ""
+    config = config.model_copy(update={"topics": (*config.topics, TopicRule(**rest))})
+    assert (rule_for(config, "eu", "orders-old"), excluded_by(config, "eu", "orders-old")) == (config.topics[1], "")
+    config = config.model_copy(update={"exclude": "orders-old|_.*"})
+    assert (rule_for(config, "eu", "orders-old"), excluded_by(config, "eu", "orders-old")) == (None, "exclude")
+    assert rule_for(config, "eu", "orders-test") is config.topics[1]
 
 
 def test_tables_are_fed_by_the_flows_of_their_rules():
