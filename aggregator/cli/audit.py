@@ -17,6 +17,7 @@ import click
 from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, start_position
+from aggregator.moments import iso
 
 if TYPE_CHECKING:
     from aggregator.audit.decisions import ChainAudit
@@ -177,7 +178,7 @@ def _chain(answer: "ChainAudit") -> Iterator[str]:
     rows = [
         (
             one.number,
-            datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+            iso(one.at_ms),
             one.kind.value,
             one.about,
             one.by,

@@ -22,6 +22,7 @@ from aggregator.cli.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, Failed
+from aggregator.moments import iso
 
 if TYPE_CHECKING:
     from aggregator.backfill.plan import Plan
@@ -278,7 +279,7 @@ def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
 
     found = unfinished(hub, ask.digest)
     if found is not None:
-        when = datetime.fromtimestamp(found.started.at_ms / 1000, UTC).isoformat(timespec="seconds")
+        when = iso(found.started.at_ms)
         progress(f"backfill {found.plan.id} of {found.started.by}, {when}, asks the same and is not finished: joined")
     return found
 

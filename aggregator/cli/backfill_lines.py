@@ -4,10 +4,10 @@ Invariant: the same answer as `-o json`, ranges with their last offset, long lis
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aggregator.cli.output import rendered, table
+from aggregator.moments import iso
 
 if TYPE_CHECKING:
     from aggregator.backfill.plan import Plan
@@ -63,7 +63,7 @@ def backfill_lines(known: "Sequence[Backfill]") -> Iterator[str]:
                 f"{100 * one.behind // max(1, one.offsets)} %",
                 *one.counts().values(),
                 one.started.by,
-                datetime.fromtimestamp(one.started.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+                iso(one.started.at_ms),
             )
             for one in known
         ],

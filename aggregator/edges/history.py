@@ -6,10 +6,10 @@ neither up nor down.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from aggregator.edges.availability import BADNESS, State
+from aggregator.moments import utc
 
 DAY_MS = 86_400_000
 WINDOWS_MS = {"1h": 3_600_000, "24h": DAY_MS, "30d": 30 * DAY_MS}
@@ -98,7 +98,7 @@ def uptimes(spans: Sequence[Span], *, now_ms: int, objective: float) -> dict[str
 
 def day_of(milliseconds: int) -> str:
     """The day of a moment in UTC, as 2026-11-21."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).date().isoformat()
+    return utc(milliseconds).date().isoformat()
 
 
 def by_day(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:

@@ -9,13 +9,13 @@ recreated topic mean nothing to it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka import ends, peek, topics
+from aggregator.moments import iso
 from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.gaps import deleted, gap
 from aggregator.replicate.planning import skips_gaps
@@ -135,9 +135,8 @@ def hanging(found: Undecided, age_ms: int | None) -> str:
     """
     if found.since_ms is None or age_ms is None or age_ms < _HANGS_MS:
         return ""
-    since = f"{datetime.fromtimestamp(found.since_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return (
-        f"a transaction at the edge has been open since {since}, and nobody may read what lies behind it:"
+        f"a transaction at the edge has been open since {iso(found.since_ms)}, and nobody may read what lies behind it:"
         " `kafka-transactions.sh find-hanging` there names its producer, `abort` ends it"
     )
 

@@ -6,11 +6,11 @@ an audit explains by it.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from aggregator.coordinates import EdgePartition, Position
+from aggregator.moments import iso
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
@@ -62,11 +62,6 @@ class KnownGap:
             "at": iso(told.at_ms) if told else None,
             "reason": told.reason if told else None,
         }
-
-
-def iso(milliseconds: int) -> str:
-    """A time as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def known_gaps(

@@ -5,7 +5,6 @@ What looks the same is rendered once, whoever asks.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from aggregator.moments import utc
 from aggregator.observe.amounts import ago, share
 from aggregator.page.states import badge_of
 
@@ -45,17 +45,17 @@ def environment() -> Environment:
 
 def clock(milliseconds: int) -> str:
     """A time of day, to the second."""
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S}"
+    return f"{utc(milliseconds):%H:%M:%S}"
 
 
 def date(milliseconds: int) -> str:
     """A day."""
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d}"
+    return f"{utc(milliseconds):%Y-%m-%d}"
 
 
 def moment(milliseconds: int) -> str:
     """A time, to the second."""
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 class Pages:

@@ -5,9 +5,8 @@ at central, so a letter that is not resolved is a record that central does not h
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
@@ -16,7 +15,7 @@ from aggregator.coordinates import EdgePartition, Origin
 from aggregator.errors import Failed, Reason
 from aggregator.kafka import topics
 from aggregator.kafka.committed import read_committed
-from aggregator.kafka.decoding import Damaged, TypedDecoder, key_text
+from aggregator.kafka.decoding import Count, Damaged, Difference, Number, TypedDecoder, key_text
 from aggregator.kafka.log import decided_ranges
 
 VERSION = 1
@@ -108,7 +107,22 @@ class _Died(Struct):
     resolved_by: str | None = None
 
 
-_DECODER = TypedDecoder(_Died)
+class _Body(Struct):
+    edge: str
+    topic: str
+    partition: Number
+    offset: Count
+    incarnation: Count
+    reason: str = ""
+    timestamp_ms: Difference = -1
+    schema_id: int | None = None
+    value_bytes: Count = 0
+    resolved_by: str | None = None
+    outcome: str = ""
+    central: str = ""
+
+
+_DECODER, _BODIES = TypedDecoder(_Died), TypedDecoder(_Body)
 
 
 def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
@@ -125,11 +139,6 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
     return body.edge, body.topic, body.reason.value
 
 
-def is_resolution(body: dict[str, Any]) -> bool:
-    """Whether a record of the topic is the word that a letter is resolved."""
-    return "resolved_by" in body
-
-
 def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> Iterator[Letter]:
     """Every letter with the last word about it, the topic read to its end; none before the hub's first run.
 
@@ -142,18 +151,31 @@ def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> 
         Failed: a record is no dead letter, or a transaction at central stays open.
         Unreachable: central does not answer.
     """
+    yield from fold_letters(_records(cluster, topic), topic, apart=apart)
+
+
+def fold_letters(
+    records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False
+) -> Iterator[Letter]:
+    """Every letter with the last word about it.
+
+    Args:
+        records: Offset, key and value, in log order.
+        topic: For the sentence about one that is no letter.
+        apart: As above.
+
+    Raises:
+        Failed: a record is no dead letter.
+    """
     found: dict[tuple[bytes, str], Letter] = {}
-    for offset, key, value in _records(cluster, topic):
+    for offset, key, value in records:
         try:
-            body = json.loads(value or b"")
-            at = (key, str(body.get("central", "")) if apart else "")
-            if is_resolution(body):
-                found[at] = _with(found.get(at), body)
-            else:
-                found[at] = _letter(body)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            told = _letter(_BODIES.decode(value), key_text(key))
+        except Damaged:
             hint = "who else writes this topic? nothing but the hub's own slots should"
             raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
+        at = (key, told.central if apart else "")
+        found[at] = _resolved(found.get(at), told) if told.resolved_by else told
     yield from found.values()
 
 
@@ -167,35 +189,31 @@ def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, b
             yield offset, key or b"", value
 
 
-def _letter(body: dict[str, Any], *, reason: str | None = None) -> Letter:
+def _letter(body: _Body, key: str) -> Letter:
+    """The letter, or the word that it is resolved, of the record that its key names.
+
+    Raises:
+        Damaged: it speaks of another record, or gives no reason.
+    """
+    source = EdgePartition(body.edge, body.topic, body.partition)
+    if letter_key(source, body.offset, body.incarnation) != key or not (body.reason or body.resolved_by):
+        raise Damaged("of another record, or of no reason")
     return Letter(
-        EdgePartition(body["edge"], body["topic"], int(body["partition"])),
-        int(body["offset"]),
-        int(body["incarnation"]),
-        str(body["reason"]) if reason is None else reason,
-        int(body.get("timestamp_ms", -1)),
-        body.get("schema_id"),
-        int(body.get("value_bytes", 0)),
-        str(body.get("resolved_by", "")),
-        str(body.get("outcome", "")),
-        str(body.get("central", "")),
+        source,
+        body.offset,
+        body.incarnation,
+        body.reason,
+        body.timestamp_ms,
+        body.schema_id,
+        body.value_bytes,
+        body.resolved_by or "",
+        body.outcome,
+        body.central,
     )
 
 
-def _with(letter: Letter | None, body: dict[str, Any]) -> Letter:
+def _resolved(letter: Letter | None, told: Letter) -> Letter:
     """A letter with its resolution; the letter itself may have been deleted, if somebody gave the topic a retention."""
-    told = _letter(body, reason="")
     if letter is None:
         return told
-    return Letter(
-        letter.source,
-        letter.offset,
-        letter.incarnation,
-        letter.reason,
-        letter.timestamp_ms,
-        letter.schema_id,
-        letter.value_bytes,
-        told.resolved_by,
-        told.outcome,
-        told.central,
-    )
+    return replace(letter, resolved_by=told.resolved_by, outcome=told.outcome, central=told.central)

@@ -26,6 +26,9 @@ class GapKind(StrEnum):
         return cls("truncated") if value == "shrunk" else None
 
 
+_ENDING = (GapKind.EXPIRED, GapKind.DAMAGED)
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Offsets [start, end) that can not be read; `end` None: nobody knows how far it went.
@@ -48,6 +51,17 @@ class Gap:
         # How much a truncated log had held nobody knows, so one with an end is an expired position of such a record.
         if self.kind is GapKind.TRUNCATED and self.end is not None:
             object.__setattr__(self, "kind", GapKind.EXPIRED)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has an end where its kind has one."""
+        return self.end is not None or self.kind not in _ENDING
+
+    def is_of(self, position: Position) -> bool:
+        """Whether a flow at this position can have it; who goes on behind one never goes back in an incarnation."""
+        if self.kind in _ENDING:
+            return self.start == position.next_offset and self.end is not None and self.start < self.end
+        return self.end is None and (self.kind is not GapKind.TRUNCATED or self.start <= position.next_offset)
 
     def __str__(self) -> str:
         return f"[{self.start}, {'unknown' if self.end is None else self.end})"

@@ -8,12 +8,12 @@ what was said last may have been that.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from aggregator.kafka.decoding import Damaged, Moment, TypedDecoder
 from aggregator.kafka.log_record import LogRecord
+from aggregator.moments import iso
 
 VERSION = 1
 _PAUSES = "pause/"
@@ -45,7 +45,7 @@ class Pause:
     @property
     def sentence(self) -> str:
         """Who paused the edge, since when and why; nothing where it is not paused."""
-        since = datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        since = iso(self.at_ms)
         return f"by {self.by} (claimed) since {since}: {self.reason}" if self.paused else ""
 
     def encode(self) -> tuple[str, bytes]:

@@ -60,13 +60,20 @@ def decode(record: LogRecord, topic: str) -> Decision:
         if is_flow(body.source):
             gap = Gap(body.gap.kind, body.gap.start, body.gap.end, body.gap.since_ms)
             at = EdgePartition.parse(body.source), Position(*body.position)
-            return Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
+            made = Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
+            if gap.is_of(made.position) and _about(made.key) == _about(record.key):
+                return made
     except Damaged:
         pass
     raise Failed(
         f"{topic} offset {record.offset}: the request {record.key} is damaged",
         hint="replace it by a correct record, or by a tombstone, of the same key",
     )
+
+
+def _about(key: str) -> str:
+    """What a key says, but for the word of the kind: earlier ones had others."""
+    return key.removeprefix(_GAPS).partition("/")[2]
 
 
 def _last(records: Iterable[LogRecord]) -> list[LogRecord]:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from aggregator.coordinates import EdgePartition, Origin
-from aggregator.state.dead_letters import encode_resolution, letter_key, letter_origin
+from aggregator.errors import Failed
+from aggregator.state.dead_letters import encode_resolution, fold_letters, letter_key, letter_origin
 
 SOURCE = EdgePartition("eu", "orders", 1)
 LETTER = json.dumps({"v": 1, "edge": "eu", "topic": "orders", "reason": "too_large"}).encode()
@@ -37,3 +38,43 @@ def test_no_key_of_ours_names_no_record(key):
 def test_no_letter_of_ours_names_no_record(value):
     """Neither does what is not JSON, or JSON without end."""
     assert letter_origin("hub", KEY, value) is None
+
+
+WHOLE = {"v": 1, "edge": "eu", "topic": "orders", "partition": 1, "offset": 7, "incarnation": 2, "reason": "too_large"}
+
+
+def folded(*records):
+    return list(fold_letters(((at, key, value) for at, (key, value) in enumerate(records)), "h.dead-letters"))
+
+
+def test_the_last_word_about_a_letter_holds():
+    """What the letter said stays, beside what became of it; a resolution alone is one, too."""
+    key, value = encode_resolution(SOURCE, 7, 2, "b1", "delivered", central="eu.orders")
+    letter = KEY, json.dumps(WHOLE).encode()
+    assert [(one.reason, one.resolved_by) for one in folded(letter)] == [("too_large", "")]
+    resolved = ("b1", "delivered", "eu.orders")
+    for records, reason in (([letter, (key.encode(), value)], "too_large"), ([(key.encode(), value)], "")):
+        (one,) = folded(*records)
+        assert (one.reason, one.resolved_by, one.outcome, one.central) == (reason, *resolved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"edge": []},
+        {"topic": {}},
+        {"offset": 2**63},
+        {"offset": 8},
+        {"partition": -1},
+        {"incarnation": "2"},
+        {"reason": ""},
+        {"reason": 5},
+        {"timestamp_ms": 1e400},
+        {"central": None},
+    ],
+)
+def test_a_forged_letter_is_refused_by_name(change):
+    """Of another type, beyond its bounds, or of another record than its key names."""
+    forged = json.dumps(WHOLE | change).encode()
+    with pytest.raises(Failed, match="offset 0 is no dead letter of ours"):
+        folded((KEY, forged))

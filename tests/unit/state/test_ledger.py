@@ -13,7 +13,9 @@ from aggregator.state.ledger import LedgerRecord, decode, winners
 
 SOURCE = EdgePartition("eu", "orders", 3)
 numbers = st.integers(0, 2**62)
-gaps = st.none() | st.builds(Gap, st.sampled_from(GapKind), numbers, st.none() | numbers, numbers)
+gaps = st.none() | st.builds(Gap, st.sampled_from(GapKind), numbers, st.none() | numbers, numbers).filter(
+    lambda gap: gap.is_whole
+)
 entries = st.builds(LedgerRecord, numbers, st.text(max_size=22), *[numbers] * 7, gaps, st.none() | numbers)
 
 
@@ -72,3 +74,12 @@ def test_a_record_is_these_bytes():
     )
     record = LedgerRecord(0, "id", 7, epoch=3, slot=5, delivered=3, leader_epoch=0)
     assert (record.encode(), decode(LogRecord(0, 0, str(SOURCE), written), "h.ledger")) == (written, record)
+
+
+@pytest.mark.parametrize("kind", [GapKind.EXPIRED, GapKind.DAMAGED])
+def test_a_gap_without_its_end_is_refused_by_name(kind):
+    """Whoever may write the ledger could end every start by it."""
+    gap = Gap(kind, 10, None, 7)
+    value = LedgerRecord(0, "id", 10, 0, 0, gap=gap).encode()
+    with pytest.raises(Failed, match="offset 4: the ledger record of eu/orders/0 is damaged"):
+        winners([LogRecord(2, 4, "eu/orders/0", value)], "h.ledger")

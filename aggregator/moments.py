@@ -1,0 +1,19 @@
+"""Moments in words: milliseconds since 1970 that anybody may have made up.
+
+Invariant: total. A producer at an edge sets its records' times, and no calendar goes as far as a number does: what lies
+outside of it is told as its first or last moment.
+"""
+
+from datetime import UTC, datetime
+
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000
+
+
+def utc(milliseconds: float) -> datetime:
+    """The moment, within the calendar."""
+    return datetime.fromtimestamp(min(max(milliseconds, _FIRST_MS), _LAST_MS) / 1000, UTC)
+
+
+def iso(milliseconds: float, *, timespec: str = "seconds") -> str:
+    """The moment as ISO 8601 in UTC, as `2026-11-23T17:30:00Z`."""
+    return utc(milliseconds).isoformat(timespec=timespec).replace("+00:00", "Z")
