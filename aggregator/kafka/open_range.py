@@ -4,7 +4,7 @@ Invariant: a record is kept whole, with time and headers, and nothing is read pa
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -45,16 +45,26 @@ class CentralRecord(NamedTuple):
         return (dict(self.headers).get(BACKFILL_HEADER) or b"").decode(errors="replace")
 
 
+def live_origin(record: CentralRecord) -> Origin | None:
+    """Where a record came from that no backfill brought."""
+    return None if record.backfill else record.origin
+
+
 def newest_origin(
-    cluster: ClusterConfig, places: Collection[Partition], hub: str, source: EdgePartition
+    cluster: ClusterConfig,
+    places: Collection[Partition],
+    hub: str,
+    source: EdgePartition,
+    origin_of: Callable[[CentralRecord], Origin | None] = live_origin,
 ) -> Origin | None:
-    """The visible live record of a flow that is newest by incarnation and offset; searched from the end on.
+    """The visible record of a flow that is newest by incarnation and offset; searched from the end on.
 
     Args:
         cluster: Central.
         places: Partitions that the flow's records go to.
         hub: In `hub.origin`.
         source: The flow.
+        origin_of: Where a record of these partitions came from; None for one that does not count.
 
     Raises:
         Unreachable: central does not answer.
@@ -64,11 +74,8 @@ def newest_origin(
         size, upto = _WINDOW, log.end
         while upto > log.start:
             window = OffsetRange(max(log.start, upto - size), upto)
-            own = [
-                one.origin
-                for one in read_range(cluster, at, window, committed=True)
-                if not one.backfill and one.origin and one.origin[:4] == (hub, *source)
-            ]
+            told = map(origin_of, read_range(cluster, at, window, committed=True))
+            own = [origin for origin in told if origin is not None and origin[:4] == (hub, *source)]
             if own:
                 found += own
                 break

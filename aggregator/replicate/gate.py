@@ -66,9 +66,9 @@ class Gate:
         self._world = world
         self._refused = refused
         self._acknowledged = acknowledged
-        self._requests = plan.names.requests
         letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
-        self._always = [(plan.names.ledger, plan.slot), *self._each(letters, -1)]
+        # A decision of a slot moves its flow when an epoch opens: it is decided as the ledger record beside it is.
+        self._always = [(plan.names.ledger, plan.slot), (plan.names.requests, 0), *self._each(letters, -1)]
         self._open: set[Partition] = set()
         self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
         self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
@@ -78,16 +78,15 @@ class Gate:
     def over(self, touched: Iterable[Partition]) -> None:
         """A transaction that wrote there was committed or aborted; its markers may still come, or never."""
         for topic, partition in touched:
-            if topic != self._requests:  # no record's delivery rests on what lies there
-                for place in self._each(topic, partition):
-                    self._open.discard(place)
-                    self._ends[place] = None
+            for place in self._each(topic, partition):
+                self._open.discard(place)
+                self._ends[place] = None
 
     def closed(self, flows: Iterable[FlowPlan]) -> str:
         """Why these flows may not write now, or nothing. What was not asked about yet is waited for a moment.
 
         Args:
-            flows: None: whether the ledger and the dead letters may be written.
+            flows: None: whether the ledger, the requests and the dead letters may be written.
         """
         asked = list(self._always)
         for flow in flows:

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
-from aggregator.errors import TransactionAborted
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
+from aggregator.errors import OutcomeUnknown, TransactionAborted
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.lossy_producer import Outlet
-from aggregator.kafka.open_range import CentralRecord, newest_origin, read_range, rows
+from aggregator.kafka.open_range import CentralRecord, live_origin, newest_origin, read_range, rows
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics
@@ -31,6 +31,7 @@ from aggregator.replicate.planning import target
 from aggregator.state import edge_status
 from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, Pace, Undecided, encode
 from aggregator.state.control_log import ControlWatch, read_control
+from aggregator.state.dead_letters import letter_origin
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -185,6 +186,7 @@ class KafkaDriverCentral:
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._lock = threading.Lock()
         self._ids = 0
+        self._lost = ""
         self._requests: RequestWatch | None = None
 
     def take_id(self) -> None:
@@ -225,6 +227,8 @@ class KafkaDriverCentral:
         The tombstone may be left undecided, and the next commit to the control topic would decide it.
         """
         with self._lock:
+            if self._lost:
+                raise OutcomeUnknown(self._lost)
             try:
                 self._writer.begin()
                 yield self._writer
@@ -232,10 +236,22 @@ class KafkaDriverCentral:
             except TransactionAborted:
                 self._writer.abort()
                 if noted is not None:
-                    self._writer.begin()
-                    self._writer.produce(self._names.control, *encode(noted), partition=0)
-                    self._writer.commit()
+                    self._note_again(noted)
                 raise
+
+    def _note_again(self, noted: Undecided) -> None:
+        """Keep the note in a transaction of its own, whose marker decides what was left undecided before.
+
+        Raises:
+            OutcomeUnknown: the note was refused, too: nothing may be committed under this producer any more.
+        """
+        try:
+            self._writer.begin()
+            self._writer.produce(self._names.control, *encode(noted), partition=0)
+            self._writer.commit()
+        except TransactionAborted as error:
+            self._lost = f"what is undecided in {noted.topic}-{noted.partition} could not be noted: {error.message}"
+            raise OutcomeUnknown(self._lost) from None
 
     def fence(self, slots: Iterable[int]) -> None:
         """Take and give back the transactional ids of these slots, in parallel."""
@@ -314,15 +330,22 @@ class KafkaDriverCentral:
         records = read_visible(self._config.central, self._names.ledger, range(self._ids))
         return winners(records, self._names.ledger, backfill=self._backfill)
 
-    def newest(self, source: EdgePartition) -> Position | None:
-        """The newest record of a live flow that is visible at central: incarnation and offset at its edge."""
-        try:
-            name = target(self._config, source.edge, source.topic)
-        except KeyError:  # no rule of today's wants it
-            return None
-        count = topics.partition_count(self._config.central, name)
-        places = [(name, partition) for partition in range(count)]
-        origin = newest_origin(self._config.central, places, self._config.hub, source)
+    def newest(self, source: EdgePartition, *, letters: bool) -> Position | None:
+        """The newest record or dead letter of a live flow that is visible: incarnation and offset at its edge."""
+        found = [self._newest(source, self._names.dead_letters, self._letter)] if letters else []
+        with contextlib.suppress(KeyError):  # no rule of today's wants it
+            found.append(self._newest(source, target(self._config, source.edge, source.topic), live_origin))
+        return max((one for one in found if one is not None), default=None)
+
+    def _letter(self, record: CentralRecord) -> Origin | None:
+        return letter_origin(self._config.hub, record.key, record.value)
+
+    def _newest(
+        self, source: EdgePartition, topic: str, origin_of: Callable[[CentralRecord], Origin | None]
+    ) -> Position | None:
+        count = topics.partition_count(self._config.central, topic)
+        places = [(topic, partition) for partition in range(count)]
+        origin = newest_origin(self._config.central, places, self._config.hub, source, origin_of)
         return Position(origin.incarnation, origin.offset) if origin else None
 
     def requests(self) -> Requests:

@@ -441,6 +441,12 @@ MUTANTS += [
         seed=111,
     ),
     Mutant(
+        "B: written behind a decision that is undecided",
+        [(GATE, "(plan.names.requests, 0), ", "")],
+        situation="markers of decisions dropped",
+        seed=1139,
+    ),
+    Mutant(
         "settling the ledger: an epoch opens over a note that could not be settled",
         [(LEDGER_SETTLEMENT, "            raise Unreachable(", "            continue\n            Unreachable(")],
         situation=f"{INTERNAL}, partitions silent",

@@ -122,6 +122,9 @@ SITUATIONS = {
         dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
     ),
     "markers dropped, gaps skipped": Situation(on_gap="skip", truncate=0.008, refused=0.15, dropped={f".{TOPIC}": 0.3}),
+    "markers of decisions dropped": Situation(
+        on_gap="skip", cut=0.01, truncate=0.004, refused=0.3, crash=0.004, dropped={NAMES.requests: 0.5}
+    ),
     "markers dropped, leaders deposed": Situation(
         refused=0.1, crash=0.006, second=0.004, deposed=0.03, dropped={f".{TOPIC}": 0.3}
     ),

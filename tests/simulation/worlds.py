@@ -251,7 +251,7 @@ class SimDriverCentral:
         self._logs.central.scheduler.pause()
         return self._logs.ledger_now(range(self._logs.ledgers))
 
-    def newest(self, source: EdgePartition) -> Position | None:
+    def newest(self, source: EdgePartition, *, letters: bool) -> Position | None:
         self._logs.central.scheduler.pause()
         seen = [
             CentralRecord(None, None, 0, entry.headers)
