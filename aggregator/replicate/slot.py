@@ -62,14 +62,30 @@ class Slot:
                 outcome = turn.run() or self._outdated()
                 if outcome is not None:
                     return outcome
+                self._failures = 0
                 self._world.sleep(self._refused.pause_s)
             except Fenced:
                 return SlotOutcome(self._plan.slot, SlotResult.FENCED)
-            except (OutcomeUnknown, Unreachable):
+            except (OutcomeUnknown, Unreachable) as error:
                 self._failures += 1
+                self._say_why(error)
                 self._world.sleep(_PAUSES.pause_s(self._failures))
             finally:
                 writer.close()
+
+    def _say_why(self, error: OutcomeUnknown | Unreachable) -> None:
+        """Tell why nothing flows: no transaction can be begun, or the last one has no known end."""
+        self._world.telemetry(
+            {
+                "epoch": self._plan.epoch,
+                "slot": self._plan.slot,
+                "transactions": 0,
+                "aborts": self._refused.aborts,
+                "aborted": self._refused.why,
+                "held": {},
+                "waiting": {str(plan.source): error.message for plan in self._plan.flows},
+            }
+        )
 
     def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
         flows = {}

@@ -1,6 +1,7 @@
 """A drain's patience, on the real slot in simulated time: what waits for a registry is held by name, never "silent"."""
 
 import itertools
+import json
 
 import pytest
 
@@ -16,6 +17,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
 from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
+from aggregator.state.telemetry import SlotFeed
 
 SOURCE = EdgePartition("eu", "orders", 0)
 PATIENCE_S = 5.0
@@ -126,7 +128,7 @@ class Silence:
     """Central that answers no producer, until another driver opens an epoch after very many attempts."""
 
     def __init__(self, attempts: int) -> None:
-        self.left, self.waited_s = attempts, []
+        self.left, self.waited_s, self.told = attempts, [], []
 
     def look(self):
         return ControlState() if self.left else ControlState(Epoch(2, 1, 1, "another"))
@@ -144,10 +146,20 @@ class Silence:
     def sleep(self, seconds):
         self.waited_s.append(seconds)
 
+    def telemetry(self, body):
+        self.told.append(body)
+
 
 def test_a_slot_outlives_a_central_that_is_away_for_hours():
-    """It asks again every five seconds, however often it has asked."""
+    """It asks again every five seconds, however often it has asked, and says each time why nothing flows."""
     world = Silence(2000)
-    plan = SlotPlan(HubNames("hub"), 1, 0, (), Cadence(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S)
+    flow = FlowPlan(SOURCE, LedgerRecord(0, "id", 0, 1, 0), False, "eu.orders", by_key=False, limits=Limits())
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=False, patience_s=PATIENCE_S)
     assert Slot(plan, world, Delivery()).run().result == "superseded"
     assert max(world.waited_s) == world.waited_s[-1] == 5.0
+    assert len(world.told) == 2000
+    body = {"rss_bytes": 0, "cpu_s": 0.0} | world.told[-1]
+    feed = SlotFeed()
+    feed.take(json.dumps(body).encode(), 0.0)
+    (word,) = feed.slots(0.0)
+    assert dict(word.waiting) == {str(SOURCE): "central does not answer"}
