@@ -37,13 +37,16 @@ REGISTRY_PROPERTIES = (
 # Names that librdkafka, Spark or a storage driver may give to a secret tomorrow; an address, a client id and the path
 # of a key file are none.
 _SECRET_WORDS = re.compile(
-    r"passw|passphrase|secret|credential(?!s\.client\.id)|user\.info|jaas|private\.?key(?!\.file)|access\.?key|api\.?key"
+    r"passw|passphrase|secret|credential(?!s\.client\.id)|user\.info|jaas|private\.?key(?!\.file)"
+    r"|access[._-]?key(?![._-]?id)|api[._-]?key"
     r"|token(?!\.endpoint)",
     re.IGNORECASE,
 )
 # What stores call their keys, beside the words above.
 _STORAGE_SECRETS = re.compile(
-    r"account.?key|sas.?key|connection.?string|service.?account.?key|application.?credentials.?json", re.IGNORECASE
+    r"account.?key|sas.?key|connection.?string|service.?account.?key|application.?credentials.?json|master.?key"
+    r"|customer.?key|([._-]|^)sas$|session.?kwargs",
+    re.IGNORECASE,
 )
 # delta-rs would write a version over another writer's: two hubs could both commit (protocol, rule G).
 _UNSAFE_STORAGE = {
@@ -65,7 +68,11 @@ _ADDRESS = re.compile(r"ur[il]$", re.IGNORECASE)
 # As the stores' clients call them: `aws_endpoint_url`, `s3.endpoint`, `azure_storage_endpoint`, `gcs.service.host`.
 _STORE_ADDRESS = re.compile(r"(endpoint|ur[il]|service\.host)$", re.IGNORECASE)
 _NO = ("false", "f", "no", "n", "off", "0")
-_USER_IN_ADDRESS = re.compile(r"://[^/@]*@")
+# Azure's emulator speaks plain text; `adls.dfs-storage-scheme` and its like are `https` or not.
+_EMULATOR, _SCHEME = "use_emulator", "scheme"
+_SECRET_IN_ADDRESS = re.compile(r"://[^?#\s]*@|[?&;][^=]*(pass|pwd|token|sig|secret|key)[^=]*=", re.IGNORECASE)
+# What pyiceberg sends with each request to a REST catalogue; all but this one may be a credential.
+_HEADER, _PLAIN_HEADER = "header.", "header.x-iceberg-access-delegation"
 
 
 def is_secret_property(name: str) -> bool:
@@ -138,11 +145,12 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
         return reason_refusal(value)
     if _LOADS_CODE.search(name):
         return "can not be set: it loads foreign code into the hub and its workers"
-    if _ADDRESS.search(name) and name != "uri" and not isinstance(value, str):
-        return "is no secret, and decides how safe the connection is: write the value itself"
-    if isinstance(value, str) and (is_secret_property(name) or _STORAGE_SECRETS.search(name)):
+    if not isinstance(value, str):
+        decides = _decides(name) or (_ADDRESS.search(name) and name != "uri")
+        return "is no secret, and decides how safe the connection is: write the value itself" if decides else None
+    if is_secret_property(name) or _STORAGE_SECRETS.search(name) or _is_header(name):
         return _IN_CLEAR
-    if isinstance(value, str) and _USER_IN_ADDRESS.search(value):
+    if _SECRET_IN_ADDRESS.search(value):
         return "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
     return None
 
@@ -150,7 +158,7 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
     """Why an option of an object store can not be set so; None when it can. The text never holds the value."""
     lower = name.lower()
-    if (_STORE_ADDRESS.search(name) or allows_http(name)) and not isinstance(value, str):
+    if _STORE_ADDRESS.search(name) and not isinstance(value, str):
         return "is no secret, and decides how safe the connection is: write the value itself"
     if lower.endswith(_ANY_CERTIFICATE) and str(value).lower() != "false":
         return "can not be set so: whoever is between would take the store's place, and keys and tables with it"
@@ -161,15 +169,21 @@ def storage_refusal(name: str, value: str | SecretRef) -> str | None:
 
 def catalog_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, ...]:
     """What the options of a table catalogue leave open: of every server that it signs in to, gets a word from, or shows
-    one.
+    one; and of the store, which it may reach by options of its own.
     """
-    if not any(map(_is_credential, options.items())):
-        return ()
-    return tuple(
+    plain = {name: value for name, value in options.items() if isinstance(value, str)}
+    addresses = [name for name in plain if _ADDRESS.search(name)] if any(map(_is_credential, options.items())) else []
+    store = {name: value for name, value in plain.items() if not _ADDRESS.search(name)}
+    signed = (
         Opening(name, "sends the catalogue's credential in clear", "write an https:// address")
-        for name, value in options.items()
-        if _ADDRESS.search(name) and isinstance(value, str) and value.strip().lower().startswith("http://")
+        for name in addresses
+        if _is_http(plain[name])
     )
+    return (*signed, *storage_openings(store))
+
+
+def _is_http(value: str) -> bool:
+    return value.strip().lower().startswith("http://")
 
 
 def allows_http(name: str) -> bool:
@@ -182,19 +196,31 @@ def storage_openings(options: Mapping[str, str | SecretRef]) -> tuple[Opening, .
     return tuple(
         Opening(name, "sends tables, and what the store lets the hub in by, in clear", "write an https:// address")
         for name, value in options.items()
-        if _is_open(name, str(value).strip().lower())
+        if _is_open(name.lower(), str(value).strip().lower())
     )
 
 
 def _is_open(name: str, value: str) -> bool:
-    if allows_http(name):
+    if allows_http(name) or name.endswith(_EMULATOR):
         return value not in _NO
-    return _STORE_ADDRESS.search(name) is not None and value.startswith("http://")
+    if name.endswith(_SCHEME):
+        return value != "https"
+    return _STORE_ADDRESS.search(name) is not None and _is_http(value)
+
+
+def _decides(name: str) -> bool:
+    """Whether an option says how a store is reached, beside its address."""
+    return allows_http(name) or name.lower().endswith((_EMULATOR, _SCHEME))
+
+
+def _is_header(name: str) -> bool:
+    return name.lower().startswith(_HEADER) and name.lower() != _PLAIN_HEADER
 
 
 def _is_credential(option: tuple[str, str | SecretRef]) -> bool:
     name, value = option
-    return is_secret_property(name) or (isinstance(value, str) and _USER_IN_ADDRESS.search(value) is not None)
+    told = isinstance(value, str) and _SECRET_IN_ADDRESS.search(value) is not None
+    return told or is_secret_property(name) or _is_header(name)
 
 
 Options = dict[str, str | SecretRef]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from aggregator.config.client import allows_http
 from aggregator.config.model import HubConfig, LakeConfig, TableConfig
-from aggregator.config.transport import properties
+from aggregator.config.transport import INSECURE, properties
 from aggregator.errors import ConfigError
 from aggregator.lake.columns import DAY_COLUMN
 from aggregator.lake.folder import Folder
@@ -31,10 +31,12 @@ def lake_folder(config: HubConfig) -> Folder:
     """
     lake = lake_config(config)
     folder = Folder(lake.path, lake.format, properties(lake.storage))
-    if lake.format == "iceberg" or folder.on_disk or any(map(allows_http, folder.options)):
+    if lake.format == "iceberg" or folder.on_disk or INSECURE in lake.storage:
         return folder
-    # Else AWS_ALLOW_HTTP in the environment would open what the file leaves closed.
-    return replace(folder, options={**folder.options, "allow_http": "false"})
+    # Else AWS_ALLOW_HTTP or AZURE_STORAGE_USE_EMULATOR in the environment would open what the file leaves closed.
+    said = {name: value for name, value in folder.options.items() if not allows_http(name)}
+    pins = {"allow_http": "false"} | ({} if folder.root.startswith(("s3", "gs")) else {"use_emulator": "false"})
+    return replace(folder, options=said | pins)
 
 
 def open_tables(config: HubConfig) -> Tables:

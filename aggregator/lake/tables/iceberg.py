@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.utils.config import Config
 
 from aggregator.config.client import catalog_openings
 from aggregator.config.model import CatalogConfig
@@ -142,6 +143,12 @@ class IcebergTables:
                     f"lake.catalog.options.{opening.setting} {opening.what}",
                     hint=f"{opening.instead}; one that is open stands in the file itself, with its reason beside it",
                 )
+        if said := sorted(Config().get_catalog_config(self.catalog.name) or {}):
+            raise ConfigError(
+                f"lake.catalog: pyiceberg has settings of its own for a catalogue named {self.catalog.name}"
+                f" ({', '.join(said)}), from PYICEBERG_… variables or .pyiceberg.yaml",
+                hint="write them into `lake.catalog.options`, or give the catalogue another `name`",
+            )
         if not options:
             self.folder.make()
             options = {"type": "sql", "uri": f"sqlite:///{Path(self.folder / _CATALOG_FILE)}"}

@@ -67,6 +67,22 @@ REFUSED = [
             ("'env:WHERE'", "is no secret, and decides how safe"),
         )
     ),
+    *(
+        pytest.param(
+            ICEBERG.replace("https://c", uri) % f"{name}: '{value}'",
+            f"lake.catalog.options.{place}: {told}",
+            id=told_id,
+        )
+        for uri, name, value, place, told, told_id in (
+            ("https://c", "s3.endpoint", "http://m", "s3.endpoint", "sends tables", "a store beside a catalogue"),
+            ("https://c", "glue.endpoint", "http://m", "glue.endpoint", "sends tables", "glue"),
+            ("https://c", "adls.blob-storage-scheme", "http", "adls.blob-storage-scheme", "sends tables", "a scheme"),
+            ("https://c", "header.X-Api-Key", "abc", "header.X-Api-Key", "is a secret", "a header in clear"),
+            ("http://c", "header.X-Api-Key", "env:K", "uri", "sends the catalogue's credential", "a header over http"),
+            ("postgresql://u:p/w@db/c", "x", "y", "uri", "holds a user or a password", "a slash in a password"),
+            ("postgresql://db/c?user=u&password=pw", "x", "y", "uri", "holds a user or a password", "a query"),
+        )
+    ),
     pytest.param(
         "lake: {path: lake, format: iceberg, catalog: {options: {type: rest, uri: 'https://c', insecure: a lab}}}\n",
         "lake.catalog.options.insecure: excuses nothing",
@@ -107,6 +123,17 @@ REFUSED = [
             ("gcs.service.host", "http://gcs", "", "", "sends tables"),
             ("s3.endpoint", "env:WHERE", "", "", "is no secret, and decides how safe"),
             ("aws_allow_http", "env:WHETHER", "", "", "is no secret, and decides how safe"),
+            ("adls.blob-storage-scheme", "http", "", "", "sends tables"),
+            ("adls.dfs-storage-scheme", "env:S", "", "", "is no secret, and decides how safe"),
+            ("azure_storage_use_emulator", "true", "", "", "sends tables"),
+            ("use_emulator", "1", "", "", "sends tables"),
+            ("aws_endpoint_url", "https://h/?sig=abc", "", "", "holds a user or a password in clear"),
+            ("azure_storage_access_key", "abc", "", "", "is a secret"),
+            ("access_key", "abc", "", "", "is a secret"),
+            ("azure_storage_master_key", "abc", "", "", "is a secret"),
+            ("aws_sse_customer_key_base64", "abc", "", "", "is a secret"),
+            ("azure_user_delegation_sas", "abc", "", "", "is a secret"),
+            ("gcs.session-kwargs", "abc", "", "", "is a secret"),
             ("aws_allow_http", "false", ", insecure: a lab", "insecure", "excuses nothing"),
             ("aws_endpoint_url", "https://minio", ", insecure: a lab", "insecure", "excuses nothing"),
             ("aws_allow_http", "true", ", insecure: 'true'", "insecure", "is the reason why"),

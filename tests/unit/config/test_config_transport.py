@@ -14,14 +14,16 @@ from pydantic import ValidationError
 from aggregator.config.client import REGISTRY_PROPERTIES, refusal
 from aggregator.config.document import read_document
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
-from aggregator.config.model import ClusterConfig
+from aggregator.config.model import CatalogConfig, ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.show import shown
 from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
 from aggregator.kafka.clients import connection_options
+from aggregator.lake.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
+from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.schema.registry import open_registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "connections.md"
@@ -285,10 +287,29 @@ def test_the_environment_opens_no_store(load, good, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     (tmp_path / "key").write_text("x")
-    storage = "{aws_region: x, aws_access_key_id: 'file:key', aws_secret_access_key: 'file:key', max_retries: '0'}"
-    folder = lake_folder(load(good.replace("path: lake", f"path: 's3://b/l', storage: {storage}")))
-    with pytest.raises(OSError, match="URL scheme is not allowed"):
-        DeltaTable(folder.root, storage_options=folder.resolved())
+    keys = "aws_region: x, aws_access_key_id: 'file:key', aws_secret_access_key: 'file:key', max_retries: '0'"
+    for more in ("", ", google_allow_http: 'false'", ", azure_allow_http: 'false'"):
+        folder = lake_folder(load(good.replace("path: lake", f"path: 's3://b/l', storage: {{{keys}{more}}}")))
+        with pytest.raises(OSError, match="URL scheme is not allowed"):
+            DeltaTable(folder.root, storage_options=folder.resolved())
+
+
+def test_the_environment_makes_no_emulator_of_a_store(load, good, monkeypatch):
+    """It speaks plain text, wherever it is said to be."""
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", "http://127.0.0.1:9")
+    place = "path: 'abfss://c@a.dfs.core.windows.net/l', storage: {max_retries: '0'}"
+    options = lake_folder(load(good.replace("path: lake", place))).resolved()
+    assert (options["use_emulator"], options["allow_http"]) == ("false", "false")
+
+
+def test_the_environment_sets_nothing_of_a_catalogue(monkeypatch, tmp_path):
+    """Pyiceberg would merge it into what the file says: an address, a token, the store's endpoint."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__S3__ENDPOINT", "http://127.0.0.1:9")
+    catalog = CatalogConfig(options={"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"})
+    tables = IcebergTables("hub", Folder(str(tmp_path), "iceberg"), catalog=catalog)
+    with pytest.raises(ConfigError, match=r"settings of its own for a catalogue named lake \(s3\.endpoint\)"):
+        tables.open("orders")
 
 
 def test_the_documentation_shows_what_can_be_written():
