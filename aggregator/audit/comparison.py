@@ -14,7 +14,7 @@ import numpy as np
 from aggregator.audit.backfills import LateWork, Restate, explained
 from aggregator.audit.findings import FlowAudit, Selection
 from aggregator.audit.lake_view import LakeView
-from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge
+from aggregator.audit.omissions import LAKE, NO_TABLE, RECREATED, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.records import Letters, committed
 from aggregator.audit.tally import Finding, Rules, Sums, Tally, compare, marks_of, ranges, ranges_of
 from aggregator.backfill.ranges import union
@@ -95,6 +95,7 @@ class Flow:
         omissions = [
             *at_edge(self.asked, self.entry, self.segments),
             *at_central(self.sums, suppressed, in_lake=in_lake),
+            *(in_table(self.sums) if in_lake else ()),
             *(lacking if in_lake or lacking else (NO_TABLE,)),
         ]
         begin = self.segments[0].offsets.start if self.segments else position

@@ -96,8 +96,10 @@ class FlowAudit:
         for kind in _WORST_FIRST:
             if kind in kinds:
                 return kind
-        here = (one for one in self.omissions if one.place in (place, FLOW))
-        absent = self.says_nothing or (place == LAKE and not self.in_lake)
+        here = [one for one in self.omissions if one.place in (place, FLOW)]
+        there = {CENTRAL: self.sums.central, LAKE: self.sums.lake if self.in_lake else 0}
+        # Nothing is there, and what is not, nobody can tell of: two empty places are no equal ones.
+        absent = self.says_nothing or (place == LAKE and not self.in_lake) or (here and there.get(place, 1) == 0)
         return NOT_COMPARED if absent or any(not one.final for one in here) else EQUAL
 
     def plain(self) -> dict[str, Any]:

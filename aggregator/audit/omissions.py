@@ -116,5 +116,18 @@ def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
     return [Omission(CENTRAL, kind, told, (), count, final=True) for kind, count, told in counts if count]
 
 
+def in_table(sums: Sums) -> list[Omission]:
+    """What nobody can tell of a flow's table any more.
+
+    Args:
+        sums: Of the flow.
+    """
+    counts = (
+        ("compacted", sums.compacted, "central no longer has them, so that nobody can tell whether the table should"),
+        ("restated", sums.restated, "they are as many as restates took out, which are known by their number only"),
+    )
+    return [Omission(LAKE, kind, told, (), count, final=True) for kind, count, told in counts if count]
+
+
 NO_TABLE = Omission(LAKE, "no_lake", "no table is configured for it", final=True)
 RECREATED = "the edge has another topic of this name, or none: there is nothing left to compare"

@@ -59,9 +59,12 @@ def _gaps(links: Sequence[Link], decisions: Iterable[Decision]) -> Iterator[str]
 
 def _edges(links: Sequence[Link], pauses: Iterable[Pause]) -> Iterator[str]:
     words = {link.about: link for link in links if link.kind in (Kind.PAUSE, Kind.RESUME)}
-    for pause in pauses:
+    asked = {pause.edge: pause for pause in pauses}
+    for pause in asked.values():
         if not _is_that(pause, words.get(pause.edge)):
             yield f"edge {pause.edge} is {'paused' if pause.paused else 'resumed'} by {pause.by} (claimed)"
+    for edge in sorted(edge for edge, link in words.items() if link.kind is Kind.PAUSE and edge not in asked):
+        yield f"edge {edge} was paused, and goes on"
 
 
 def _backfills(links: Sequence[Link], backfills: Iterable[Backfill]) -> Iterator[str]:

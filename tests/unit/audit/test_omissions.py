@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.audit.findings import Audit, FlowAudit
-from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge
+from aggregator.audit.omissions import LAKE, NO_TABLE, Asked, Omission, at_central, at_edge, in_table
 from aggregator.audit.tally import Finding, Sums
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.state.ledger import LedgerRecord
@@ -54,10 +54,22 @@ def test_what_central_forgot_is_told_unless_the_lake_tells():
     assert "expired" not in {one.kind for one in at_central(sums, 4, in_lake=True)}
 
 
+def test_what_a_table_can_not_be_told_of_is_named():
+    """What is explained by a number alone may hide others that are as many."""
+    sums = Sums(compacted=2, restated=5)
+    assert [(one.place, one.kind, one.records, one.final) for one in in_table(sums)] == [
+        (LAKE, "compacted", 2, True),
+        (LAKE, "restated", 5, True),
+    ]
+    assert in_table(Sums()) == []
+
+
 @pytest.mark.parametrize(
     ("flow", "verdict", "lake", "code"),
     [
         ({"in_lake": True}, "ok", "equal", 0),
+        ({"in_lake": True, "omissions": (Omission(LAKE, "restated", "", (), 5, final=True),)}, "ok", "not compared", 0),
+        ({"in_lake": True, "omissions": in_table(Sums(restated=5)), "sums": Sums(lake=9)}, "ok", "equal", 0),
         ({"omissions": (NO_TABLE,)}, "ok", "not compared", 0),
         ({"in_lake": True, "omissions": (BEHIND,)}, "not compared", "not compared", 4),
         ({"in_lake": True, "trouble": "away"}, "not asked", "not compared", 4),
