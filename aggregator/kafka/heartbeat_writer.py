@@ -6,7 +6,7 @@ signal.
 
 import functools
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS
@@ -15,9 +15,10 @@ from aggregator.kafka import clients
 from aggregator.kafka.connection import Connection, drop
 
 _PATIENCE_S = 5.0
+_WRITE = "give the principal the right to write `heartbeats`"
 _REFUSED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give the principal the right to write `heartbeats`",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "give the principal the right to write `heartbeats`",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _WRITE,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _WRITE,
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create it with one partition and cleanup.policy=compact; a hub that may does so",
     KafkaError._UNKNOWN_TOPIC: "create it with one partition and cleanup.policy=compact",  # noqa: SLF001 - public code
     KafkaError.INVALID_TIMESTAMP: "set message.timestamp.type=LogAppendTime on it: a clock is far off",
@@ -51,6 +52,9 @@ class BeatWriter:
         except BufferError:  # the edge has been away for a long time
             producer.poll(0)
             return
+        except (KafkaException, SystemError):  # confluent-kafka raises the latter where the client has failed for good
+            where = f"{HEARTBEATS} at {self._cluster.bootstrap_servers}"
+            raise Failed(f"{where}: the client was refused", hint=_WRITE) from None
         producer.flush(_PATIENCE_S)
         for error in errors:
             if error.code() in _REFUSED:

@@ -93,10 +93,8 @@ def test_a_new_personal_field_is_dropped_and_reported(trial, arrivals):
         def told() -> dict:
             """The fields of the edge's topic that were met since."""
             report = json.loads(trial.run("report", "-o", "json").stdout)
-            (fields,) = [
-                one["fields"] for one in report["topics"] if (one["edge"], one["topic"]) == ("eu", trial.topic)
-            ]
-            return {one["path"]: one for one in fields if one["schema_id"] == 11}
+            found = (one["fields"] for one in report["topics"] if (one["edge"], one["topic"]) == ("eu", trial.topic))
+            return {one["path"]: one for fields in found for one in fields if one["schema_id"] == 11}
 
         seen = wait_for(told, timeout=60, what="a report of the new schema")
         wait_for(lambda: len(trial.lake()) == 90, timeout=60, what="the lake's commit")

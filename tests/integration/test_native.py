@@ -294,6 +294,20 @@ def test_lines_and_statistics_arrive_where_it_is_polled(central, caplog):
         made.assign([])
 
 
+def test_a_producer_s_lines_and_statistics_arrive_where_it_is_polled(central, caplog):
+    """Its queue is polled for events, among which they are; without them nobody hears why central takes nothing."""
+    told = []
+    options = {"bootstrap.servers": central, "statistics.interval.ms": 100, "stats_cb": told.append}
+    made = Producer(options | {"debug": "generic", "log_level": 7}, LOG)
+    with caplog.at_level(logging.DEBUG, LOG.name):
+        for _ in range(5):
+            made.poll(0.1)
+    assert told
+    assert '"client_id"' in told[0]
+    assert any("[rdkafka#producer" in record.getMessage() for record in caplog.records)
+    made.close()
+
+
 def test_a_broker_is_asked_for_topic_ids(central, topic):
     """The one that is named and no other; what is not there has no id; a question that nobody answers ends, too."""
     admin = AdminClient({"bootstrap.servers": central})

@@ -11,7 +11,8 @@ import ctypes
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from enum import IntEnum
 from typing import Any, ClassVar
 
 from confluent_kafka import KafkaError, KafkaException, cimpl
@@ -22,6 +23,14 @@ PRODUCER, CONSUMER = 0, 1
 _ERROR_BYTES = 512
 # The level that librdkafka gives a line, as syslog numbers them.
 _LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
+
+
+class EventType(IntEnum):
+    """`rd_kafka_event_type_t`, as far as it is taken here."""
+
+    DELIVERY = 0x1
+    LINE = 0x4
+    STATISTICS = 0x40
 
 
 class Message(Structure):
@@ -95,6 +104,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "queue_poll": (c_void_p, (c_void_p, c_int)),
     "event_type": (c_int, (c_void_p,)),
     "event_error": (c_int, (c_void_p,)),
+    "event_log": (c_int, (c_void_p, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_int))),
+    "event_stats": (c_char_p, (c_void_p,)),
     "event_message_next": (c_void_p, (c_void_p,)),
     "event_destroy": (None, (c_void_p,)),
     "queue_destroy": (None, (c_void_p,)),
@@ -205,14 +216,15 @@ class Client:
         self._handle: int | None = None
         self._callbacks: list[Any] = []  # must live as long as the handle
         properties = {"log.queue": True, **options}
-        tell: Callable[[str], None] | None = properties.pop("stats_cb", None)
+        self._tell: Callable[[str], None] = properties.pop("stats_cb", None) or (lambda _text: None)
+        self._log = log
         conf, why = rd.conf_new(), ctypes.create_string_buffer(_ERROR_BYTES)
         try:
             for name, value in properties.items():
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 if rd.conf_set(conf, name.encode(), text.encode(), why, _ERROR_BYTES):
                     raise _invalid(why)
-            self._hear(conf, tell, log)
+            self._hear(conf)
             rd.conf_set_events(conf, self.events)
             self._handle = rd.new(self.kind, conf, why, _ERROR_BYTES)
             if self._handle is None:
@@ -223,19 +235,30 @@ class Client:
                 rd.conf_destroy(conf)
         rd.set_log_queue(self._handle, None)
 
-    def _hear(self, conf: int, tell: Callable[[str], None] | None, log: logging.Logger) -> None:
+    def _hear(self, conf: int) -> None:
+        """Have lines and statistics by callbacks; a queue that is polled for events has them as such (`heard`)."""
+        tell, log = self._tell, self._log  # without this object, which gives its handle back once nobody has it
+
         def statistics(_handle: int, text: int, size: int, _opaque: int) -> int:
-            if tell is not None:
-                tell(ctypes.string_at(text, size).decode())
+            tell(ctypes.string_at(text, size).decode())
             return 0
 
         def line(handle: int, level: int, facility: bytes, text: bytes) -> None:
-            name = rd.name(handle).decode() if handle else ""
-            log.log(_LEVELS[level], "%s [%s] %s", facility.decode(), name, text.decode(errors="replace"))
+            _say(log, rd.name(handle) if handle else b"", level, facility, text)
 
         self._callbacks = [_STATISTICS(statistics), _LOG(line)]
         rd.conf_set_stats_cb(conf, self._callbacks[0])
         rd.conf_set_log_cb(conf, self._callbacks[1])
+
+    def heard(self, event: int) -> None:
+        """Take an event that is a line or statistics; any other says nothing here."""
+        match rd.event_type(event):
+            case EventType.STATISTICS:
+                self._tell(rd.event_stats(event).decode())
+            case EventType.LINE:
+                facility, text, level = c_char_p(), c_char_p(), c_int()
+                if rd.event_log(event, byref(facility), byref(text), byref(level)) == 0:
+                    _say(self._log, rd.name(self.handle), level.value, facility.value or b"", text.value or b"")
 
     @property
     def handle(self) -> int:
@@ -260,6 +283,10 @@ class Client:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _say(log: logging.Logger, name: bytes, level: int, facility: bytes, text: bytes) -> None:
+    log.log(_LEVELS[level], "%s [%s] %s", facility.decode(), name.decode(), text.decode(errors="replace"))
 
 
 def _invalid(why: "ctypes.Array[ctypes.c_char]") -> KafkaException:

@@ -28,11 +28,12 @@ from aggregator.kafka.native.library import (
     PRODUCER,
     UNION,
     Client,
+    EventType,
     checked,
     milliseconds,
     rd,
 )
-from aggregator.kafka.native.reports import DELIVERY, Acknowledged, Failure, reports
+from aggregator.kafka.native.reports import Acknowledged, Failure, reports
 
 _FULL_WAIT_S = 0.05
 # A flush does not see reports that wait for us, and the records in them count as on their way.
@@ -85,7 +86,7 @@ class Producer(Client):
 
     kind = PRODUCER
     # Delivery reports as events, one for each batch.
-    events = DELIVERY
+    events = EventType.DELIVERY
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
         super().__init__(options, log)
@@ -147,7 +148,7 @@ class Producer(Client):
 
     def poll(self, timeout_s: float) -> None:
         """Take lines, statistics and reports, waiting for at most so long."""
-        for report in reports(self._queue, milliseconds(timeout_s)):
+        for report in reports(self._queue, milliseconds(timeout_s), self.heard):
             if isinstance(report, Acknowledged):
                 at = (report.topic, report.partition)
                 self.acknowledged[at] = max(report.offset, self.acknowledged.get(at, -1))

@@ -4,12 +4,10 @@ Invariant: nothing of a record comes out. Neither is the library asked for its t
 has none, it hands out the record's value. It does not say either which record of a batch was refused, where it was one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from aggregator.kafka.native.library import Message, rd
-
-DELIVERY = 0x1
+from aggregator.kafka.native.library import EventType, Message, rd
 
 
 class Acknowledged(NamedTuple):
@@ -40,18 +38,21 @@ class Failure(NamedTuple):
     code: int
 
 
-def reports(queue: int, wait_ms: int) -> Iterator[Acknowledged | Failure]:
-    """What became of batches since the last call; callbacks are called here, too.
+def reports(queue: int, wait_ms: int, other: Callable[[int], None]) -> Iterator[Acknowledged | Failure]:
+    """What became of batches since the last call.
 
     A batch that had been written before it was sent once more has no offset to tell, and is left out.
 
     Args:
         queue: The client's main queue.
         wait_ms: How long to wait for the first.
+        other: Takes the events that are no reports.
     """
     while event := rd.queue_poll(queue, wait_ms):
         wait_ms = 0
-        if rd.event_type(event) == DELIVERY and (at := rd.event_message_next(event)):
+        if rd.event_type(event) != EventType.DELIVERY:
+            other(event)
+        elif at := rd.event_message_next(event):
             message, code = Message.from_address(at), rd.event_error(event)
             topic, partition = rd.topic_name(message.rkt).decode(), message.partition
             if code:
