@@ -21,7 +21,7 @@ from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import SlotPorts, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
+from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, standstill
 from aggregator.replicate.throttle import Throttle
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
@@ -29,8 +29,7 @@ from aggregator.state.requests import encode
 # A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
 POLL_RECORDS = 16_000
 _LOOK_EVERY_S, _TELL_EVERY_S = 0.05, 1.0
-_WAIT_ALONE_S, _WAIT_SHARED_S = 0.02, 0.004
-_REST_MOST_S = 0.05
+_WAIT_ALONE_S, _WAIT_SHARED_S, _REST_MOST_S = 0.02, 0.004, 0.05
 # A ledger that refuses for good would keep a slot from seeing that its epoch is over.
 _TRIES = 5
 _PAUSES = Backoff(first_s=0.2, most_s=5.0)
@@ -68,24 +67,10 @@ class Slot:
                 return SlotOutcome(self._plan.slot, SlotResult.FENCED)
             except (OutcomeUnknown, Unreachable) as error:
                 self._failures += 1
-                self._say_why(error)
+                self._world.telemetry(standstill(self._plan, self._refused, error.message))
                 self._world.sleep(_PAUSES.pause_s(self._failures))
             finally:
                 writer.close()
-
-    def _say_why(self, error: OutcomeUnknown | Unreachable) -> None:
-        """Tell why nothing flows: no transaction can be begun, or the last one has no known end."""
-        self._world.telemetry(
-            {
-                "epoch": self._plan.epoch,
-                "slot": self._plan.slot,
-                "transactions": 0,
-                "aborts": self._refused.aborts,
-                "aborted": self._refused.why,
-                "held": {},
-                "waiting": {str(plan.source): error.message for plan in self._plan.flows},
-            }
-        )
 
     def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
         flows = {}
@@ -100,9 +85,8 @@ class Slot:
         return flows
 
     def _outdated(self) -> SlotOutcome | None:
-        """After a refusal: the end of the epoch, where central's topics take something else than it was planned for."""
-        planned = {plan.central: plan.limits for plan in self._plan.flows if plan.central in set(self._refused)}
-        for topic, limits in planned.items():
+        """After a refusal: the end of the epoch, where a topic takes something else than it was planned for."""
+        for topic, limits in {plan.central: plan.limits for plan in self._plan.flows}.items():
             if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
                 return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
         return None

@@ -11,6 +11,7 @@ from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.refused import Refused
 from aggregator.state.names import HubNames
 
 
@@ -72,3 +73,10 @@ class SlotOutcome:
     holds: tuple[Hold, ...] = ()
     detail: str = ""
     closed: tuple[Partition, ...] = ()
+
+
+def standstill(plan: SlotPlan, refused: Refused, why: str) -> dict[str, object]:
+    """The word of a slot that can begin no transaction, or knows no end of the last: nothing flows."""
+    waiting = {str(flow.source): why for flow in plan.flows}
+    told = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
+    return {"epoch": plan.epoch, "slot": plan.slot} | told

@@ -1,15 +1,25 @@
 """Ports on loopback.
 
-Invariant: a port that is handed out was bindable a moment ago and lies below the range from which the kernel draws
-the ports of outgoing connections, so that it stays free while its cluster is down.
+Invariant: a port that is handed out was bindable a moment ago, nobody else of this user gets it for as long as a broker
+needs to start, and it lies below the range from which the kernel draws the ports of outgoing connections, so that it
+stays free while its cluster is down.
 """
 
+import itertools
+import json
 import random
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from aggregator.code_cache import own_folder
+from aggregator.sandbox.lock import exclusive
 
 LOOPBACK = "127.0.0.1"
 _RANGE = range(20_000, 32_000)
+# A broker on a busy machine listens after a minute at most.
+_RESERVED_S = 120.0
 
 
 def is_free(port: int) -> bool:
@@ -25,15 +35,30 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int, *, taken: Collection[int] = (), draw: random.Random | None = None) -> list[int]:
-    """Draw `count` free ports at random, so that two sandboxes that start together do not meet."""
+    """Draw `count` free ports at random; two sandboxes that start together get different ones."""
     candidates = (draw or random.SystemRandom()).sample(_RANGE, len(_RANGE))
-    found: list[int] = []
-    for port in candidates:
-        if len(found) == count:
-            break
-        if port not in taken and is_free(port):
-            found.append(port)
+    with _reserved() as reserved:
+        free = (port for port in candidates if port not in taken and str(port) not in reserved and is_free(port))
+        found = list(itertools.islice(free, count))
+        reserved.update(dict.fromkeys(map(str, found), time.time() + _RESERVED_S))
     return found
+
+
+@contextmanager
+def _reserved() -> Iterator[dict[str, float]]:
+    """Ports that somebody is about to use, each with the time until which; kept for all processes of this user."""
+    folder = own_folder("ports")
+    if folder is None:
+        yield {}
+        return
+    with exclusive(folder / "lock"):
+        file = folder / "reserved.json"
+        try:
+            known = {port: until for port, until in json.loads(file.read_text()).items() if until > time.time()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            known = {}
+        yield known
+        file.write_text(json.dumps(known))
 
 
 def answers(port: int, timeout_s: float = 0.2) -> bool:

@@ -2,6 +2,7 @@
 
 import random
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,9 +45,10 @@ def test_a_damaged_state_is_refused(tmp_path, content):
         SandboxState.read(path)
 
 
-def test_a_taken_port_is_not_handed_out():
-    """A port with a listener is not free, and the draw goes around it."""
+def test_a_taken_port_is_not_handed_out(tmp_path, monkeypatch):
+    """A port with a listener is not free, and the draw goes around it, whoever reserved it."""
     first = free_ports(1, draw=random.Random(1))[0]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with socket.socket() as other:
         other.bind(("127.0.0.1", first))
         other.listen()
@@ -130,3 +132,14 @@ def test_a_folder_without_a_sandbox_says_how_to_make_one(tmp_path):
     with pytest.raises(Failed, match="no sandbox") as caught:
         Sandbox.load(tmp_path)
     assert f"sandbox up --dir {tmp_path}" in caught.value.hint
+
+
+def test_two_that_draw_at_once_get_different_ports(tmp_path, monkeypatch):
+    """A broker listens seconds after its port was drawn; nobody else of this user is given it until then."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda seed: free_ports(30, draw=random.Random(seed % 2)), range(8)))
+    ports = [port for some in drawn for port in some]
+    assert len(ports) == len(set(ports)) == 240
+    (tmp_path / "aggregator" / "ports" / "reserved.json").write_text("[damaged")
+    assert len(free_ports(3)) == 3
