@@ -166,6 +166,8 @@ class Delivery:
         source = flow.plan.source
         value = chunk.values[index]
         digest = hmac.new(self._plan.digest_key, value or b"", hashlib.sha256) if self._plan.digest_key else None
+        # Its own ledger tells whether a letter of a backfill was to be: the live one is past all its records.
+        brought = {"backfill": self._plan.backfill} if self._plan.backfill else {}
         return json.dumps(
             {
                 "v": 1,
@@ -182,6 +184,7 @@ class Delivery:
                 "value_hmac": digest.hexdigest() if digest else None,
                 "central": flow.plan.central,
             }
+            | brought
         ).encode()
 
 

@@ -71,12 +71,13 @@ def is_key(text: str) -> bool:
 
 
 def letter_origin(hub: str, key: bytes | str | None, value: bytes | None) -> Origin | None:
-    """Whose letter a record of the topic is; nobody's, if it is the word that one is resolved, or no letter of ours."""
+    """Of which record of a live flow this is the letter; of none, if it is a backfill's, or no letter of ours."""
     text = key_text(key) if isinstance(key, bytes) else key or ""
     try:
-        if not is_key(text) or reason_of(value) is None:
-            return None
+        body = _DECODER.decode(value)
     except Damaged:
+        return None
+    if not is_key(text) or body.reason is None or body.resolved_by is not None or body.backfill:
         return None
     edge, topic, partition, offset, incarnation = text.split("/")
     return Origin(hub, edge, topic, int(partition), int(offset), int(incarnation))
@@ -105,6 +106,7 @@ class _Died(Struct):
     topic: str
     reason: Reason | None = None
     resolved_by: str | None = None
+    backfill: str = ""
 
 
 class _Body(Struct):

@@ -81,7 +81,7 @@ def test_a_topic_that_lets_decisions_go_is_named(trial):
     (fault,) = audited(trial, expect=1)["faults"]
     assert (fault["kind"], fault["offset"]) == ("unprotected", 0)
     assert fault["note"] == "the topic has retention.ms=3600000, which lets decisions go; set it to -1"
-    record(load_config(trial.config, {}), [Decided(Kind.PAUSE, "eu", "ada", 1_700_000_000_000)])
+    record(load_config(trial.config, {}), [Decided(Kind.GAP, "g", "ada", 1_700_000_000_000)])
     assert [one["kind"] for one in audited(trial, expect=1)["faults"]] == ["unprotected"]
 
 

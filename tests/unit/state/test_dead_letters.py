@@ -18,6 +18,12 @@ def test_a_letter_names_its_record():
     assert letter_origin("hub", KEY, LETTER) == Origin("hub", "eu", "orders", 1, 7, 2)
 
 
+def test_a_letter_of_a_backfill_is_none_of_a_live_flow():
+    """Of what a backfill's transaction left, the live ledger says that it was delivered: it is past all its offsets."""
+    value = json.dumps(json.loads(LETTER) | {"backfill": "b1"}).encode()
+    assert letter_origin("hub", KEY, value) is None
+
+
 def test_a_resolution_is_nobodys_letter():
     """It has the letter's key."""
     key, value = encode_resolution(SOURCE, 7, 2, "b1", "delivered")

@@ -14,7 +14,7 @@ from aggregator.state.decisions import BEGINNING, Decided, Kind, Link, behind, d
 
 def chain(length: int) -> list[LogRecord]:
     """Records of a topic with so many decisions, markers between them."""
-    decided = [Decided(Kind.PAUSE, f"e{n}", "me", 1_700_000_000_000 + n, "why") for n in range(length)]
+    decided = [Decided(Kind.GAP, f"e{n}", "me", 1_700_000_000_000 + n, "why") for n in range(length)]
     return [LogRecord(0, 2 * n, "pause", link.encode(), 0) for n, link in enumerate(links(decided, None, "User:me"))]
 
 
@@ -64,7 +64,7 @@ def test_every_break_is_named(break_it, told, code):
 def test_a_link_that_was_made_anew_does_not_fit():
     """Whoever hashes his own words breaks the chain behind them."""
     records = chain(4)
-    forged = links([Decided(Kind.PAUSE, "e1", "innocent", 1, "")], decode(records[0]), "")[0]
+    forged = links([Decided(Kind.GAP, "e1", "innocent", 1, "")], decode(records[0]), "")[0]
     assert kinds([records[0], LogRecord(0, 2, "pause", forged.encode(), 0), *records[2:]]) == [("altered", 4)]
 
 
@@ -78,7 +78,7 @@ def test_any_change_of_any_chain_is_found(seed):
     swapped = list(records)
     swapped[at], swapped[other] = swapped[other], swapped[at]
     field, value = chance.choice([("by", "x"), ("reason", "x"), ("about", "x"), ("at_ms", 7), ("previous", "x"),
-                                  ("principal", "x"), ("kind", "gap"), ("hash", "x"), ("number", 99)])  # fmt: skip
+                                  ("principal", "x"), ("kind", "release"), ("hash", "x"), ("number", 99)])  # fmt: skip
     for broken in (
         swapped,
         [one for n, one in enumerate(records) if n != at],
@@ -120,7 +120,7 @@ def test_what_somebody_planted_keeps_nobody_from_deciding(planted, told, length)
     """It is named, once and for good; what is decided behind it follows from what was decided before it."""
     records = [*chain(length), LogRecord(0, 2 * length, "gap", planted, 0)]
     for number in range(3):
-        (link,) = behind(records, [Decided(Kind.PAUSE, "eu", "me", number)], "")[1]
+        (link,) = behind(records, [Decided(Kind.GAP, "eu", "me", number)], "")[1]
         records.append(LogRecord(0, 2 * len(records), "pause", link.encode(), 0))
     assert kinds(records) == [(told, 2 * length)]
     assert audit_decisions(records).links[-1].number == length + 3
