@@ -130,7 +130,7 @@ class Gate:
     def _ask(self) -> None:
         fresh = self._ends.keys() - self._closed.keys()
         if fresh:
-            self._wait_for(list(fresh))
+            self._wait_for(sorted(fresh))
         elif self._world.now() >= self._again_at:
             self._look_again()
 
@@ -160,7 +160,7 @@ class Gate:
         now = self._world.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()
-        if unexplained := [place for place in self._silent if self._refused.of(place[0], now) is None]:
+        if unexplained := [place for place in sorted(self._silent) if self._refused.of(place[0], now) is None]:
             self._refused.hold(self._world.unwritable(unexplained), now)
 
     def _look(self, places: Collection[Partition]) -> None:

@@ -115,7 +115,7 @@ def settle(
         Fenced: another driver took over.
         RetryError: central did not answer in between; what was begun is noted.
     """
-    noted, asked = dict(notes), {*places, *notes}
+    noted, asked = dict(notes), sorted({*places, *notes})
     found = central.undecided(asked)
     # Of the others the slots' own gates take care; a note is to be settled before anything more is written there.
     held = {at: _silence(at) for at in notes if at not in found}
