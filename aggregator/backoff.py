@@ -1,6 +1,6 @@
 """How long to wait before something is tried again: longer after each failure, up to a bound.
 
-Invariant: pure. Chance is an argument, for those who fail because of one another and would go on failing in step.
+Invariant: pure. Chance is an argument, for callers that disturb each other and would go on failing at the same moments.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """BytesColumn: many byte strings in one piece of memory, as a sequence of `bytes | None`.
 
-Invariant: immutable, like the lists that it stands in for: whoever wants single cells gets copies of them, and whoever
-moves all of them never makes an object for one. Nothing of the content is in its text form.
+Invariant: immutable. Reading a single cell copies it; moving all cells makes no object for any of them. The text form
+shows nothing of the content.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Moments in words: milliseconds since 1970 that anybody may have made up.
+"""Times as text: milliseconds since 1970 that any producer may have made up.
 
-Invariant: total. A producer at an edge sets its records' times, and no calendar goes as far as a number does: what lies
-outside of it is told as its first or last moment.
+Invariant: every number has a text. A producer at an edge sets its records' times, and a number can lie outside the
+calendar: it is then shown as the calendar's first or last moment.
 """
 
 from datetime import UTC, datetime

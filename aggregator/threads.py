@@ -1,8 +1,8 @@
-"""Threads under supervision: whatever ends one is said, and it begins again; one that gives no pulse is named.
+"""Threads under supervision: an error that ends one is logged, and it is restarted; one that gives no pulse is named.
 
-Invariants: no error of a thread is lost, and none ends another thread. What ends a process by design (`ExitError` of a
-thread that it can not live without) ends it, with the exit code of that error. Nothing is ended by force: a thread that
-hangs is named, and named again when it moves. No foreign error's text is kept, because it may quote a record.
+Invariants: no error of a thread is lost, and none ends another thread. An `ExitError` of a vital thread ends the
+process with the exit code of that error. Nothing is ended by force: a thread that hangs is named, and named again when
+it moves. No foreign error's text is kept, because it may quote a record.
 """
 
 import logging

@@ -14,6 +14,8 @@ from tests.trial import Trial
 os.umask(0o077)
 # How long an example takes is the machine's, not the code's.
 settings.register_profile("shared machine", deadline=None)
+# `make unit` draws fewer; `make test` draws all.
+settings.register_profile("daily", deadline=None, max_examples=20)
 settings.load_profile("shared machine")
 
 

@@ -1,1 +1,1 @@
-"""The audit: every record of an edge, looked for at central and in the lake; what was not compared is told."""
+"""The audit: looks for every record of an edge at central and in the lake, and says what was not compared."""

@@ -1,8 +1,8 @@
 """The audit: every record of an edge partition up to its committed position, looked for at central and in the lake.
 
-Invariant: reads only, and believes no counter but the one of suppressed records, which are known by their number alone.
-The end is the ledger's position, read first, so that a running hub is never ahead of its audit: what comes after is
-"not yet". What was not compared is told, with its reason.
+Invariant: reads only. It uses no counter of the hub except the one of suppressed records, of which only the number is
+known. The end is the ledger's position, read first, so that a running hub is never ahead of its audit; later records
+are "not yet". What was not compared is reported with its reason.
 """
 
 import time

@@ -1,7 +1,7 @@
 """The comparison of one edge topic with central and the lake, window by window.
 
-Invariant: reads only. The lake's version is fixed before central's end, and central's end before the edge's, so that
-whatever is in one place was there to be seen in the place before it; only what the ledger had passed is compared.
+Invariant: reads only. The lake's version is fixed first, then central's end, then the edge's. So a record that is seen
+in the lake can be seen at central, and one at central at the edge. Only what the ledger had passed is compared.
 """
 
 import itertools

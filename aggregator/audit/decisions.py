@@ -1,7 +1,7 @@
-"""The chain of decisions, checked link by link: what was altered, left out, put elsewhere or written twice.
+"""The chain of decisions, checked link by link: what was altered, left out, moved or written twice.
 
-Invariant: pure; every link that does not follow from the one before is named with its place. A chain whose end was cut
-off looks whole: whoever wants to know that keeps its head and asks for it.
+Invariant: pure. Every link that does not follow from the one before is named with its place. A chain whose end was cut
+off looks whole; a reader who keeps the head can check for that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Edge partitions that the configuration wants and that the ledger does not know: nothing of them was ever delivered.
 
-Invariant: reads only; a partition without a record is not worth a word, and an edge that does not answer is one.
+Invariant: reads only. A partition without a record is left out; an edge that does not answer is reported.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """What an audit did not compare, and why: at the edge, at central, in the lake, or of a whole flow.
 
-Invariant: pure. What was not compared is never called equal: it is final where nothing is left or configured to be
-compared, and else it is somebody's to mend, and the audit is not OK.
+Invariant: pure. What was not compared is never called equal. The omission is final where nothing is left to compare, or
+nothing is configured. Otherwise somebody has to act, and the audit is not OK.
 """
 
 from collections.abc import Sequence

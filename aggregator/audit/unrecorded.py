@@ -1,7 +1,7 @@
-"""What a hub carries out and nobody decided: requests that are on no record in the chain of decisions.
+"""Requests that a hub carries out although the chain of decisions has no record of them.
 
-Invariant: pure. Whoever may write requests could leave the record out; so each gap that was passed over, each edge's
-pause, each released range and each backfill is looked for in the chain. What the protocol itself decides (a recreated
+Invariant: pure. Whoever may write requests could leave out the decision. So the chain is searched for each gap that was
+passed over, each edge's pause, each released range and each backfill. What the protocol itself decides (a recreated
 topic, a gap of heartbeats) needs no record.
 """
 

@@ -54,7 +54,7 @@ def _past(one: "EdgeStatus") -> tuple[str, ...]:
 @click.option("--reason", required=True, help="Why; shown with the edge until it is resumed.")
 @click.option("--by", metavar="WHO", help="Who asks for it, as claimed; user@host by default.")
 def pause(config: Path, name: str, reason: str, by: str | None) -> None:
-    """Let an edge rest: its flows stand still, the others go on, and nobody is woken."""
+    """Pause an edge: its flows stop, the others go on, and no alert is raised."""
     _ask(config, name, by=by, reason=reason, paused=True)
     progress(f"{name} is paused; a running hub leaves it alone within seconds, another one when it starts")
 

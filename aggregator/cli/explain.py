@@ -1,6 +1,6 @@
 """`aggregator explain TOPIC`: why a topic is (not) replicated, edge by edge, where it goes, what is stripped.
 
-Invariant: reads only; an edge that does not answer is part of the answer.
+Invariant: reads only. An edge that does not answer is shown as such.
 """
 
 import os

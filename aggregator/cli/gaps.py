@@ -18,6 +18,7 @@ from aggregator.cli.status import gap_lines
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
+from aggregator.state.gap import GapKind
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
@@ -75,7 +76,7 @@ def accept(
     still = [one for one in known if one.state == "open"]
     if not known:
         raise Failed(f"no gap of {edge}/{topic} is known", hint="aggregator gaps list shows all of them")
-    if any(one.gap.kind == "truncated" and not one.recorded for one in still):
+    if any(one.gap.kind == GapKind.TRUNCATED and not one.recorded for one in still):
         hint = "run the hub once, then accept: only it knows what it had read, and finds where the log was cut"
         raise Failed(f"the log of {edge}/{topic} is truncated, and the hub has not met that yet", hint=hint)
     if still:

@@ -1,7 +1,7 @@
 """`aggregator heartbeat emit|status`: writing an edge's beats from near it, and whether they come through.
 
 Invariant: emitting writes to `heartbeats` of one edge and to nothing else, and asks central for nothing: its principal
-needs Write on that one topic. The first beat that the edge does not take ends it with a sentence.
+needs Write on that one topic. The first beat that the edge refuses ends the command with an error.
 """
 
 import os
@@ -31,7 +31,7 @@ def heartbeat() -> None:
 @click.option("--source", metavar="ALIAS", help="Who writes, in the beat's key; the hub's name by default.")
 @click.option("--for", "for_", metavar="DURATION", help="Stop after this long, as 60s or 5m.")
 def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None:
-    """Write beats to an edge, byte for byte as MirrorMaker 2 does, until SIGTERM.
+    """Write heartbeats to an edge, byte for byte as MirrorMaker 2 does, until SIGTERM.
 
     For an edge whose `heartbeats` the hub may not write (`heartbeats: {emit: false}`), and where a clock beside the
     edge is to be compared with central's.

@@ -1,7 +1,7 @@
 """`aggregator lake …`: where the tables stand, what their gate did, and their upkeep beside a hub that runs.
 
-Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. One table's trouble does not keep
-another from its upkeep; it makes the exit code 1.
+Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. When one table fails, the others
+are still kept up, and the exit code is 1.
 """
 
 import os
@@ -52,7 +52,7 @@ class _Keep(click.ParamType[timedelta]):
 
 @click.group()
 def lake() -> None:
-    """The lake's tables: where they stand, and their upkeep."""
+    """The lake's tables: their state and their upkeep."""
 
 
 lake.add_command(quality)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, output: str) -> None:
     """Publish what the quality gate holds back of a table, as it is.
 
-    Exactly the ranges that are shown are released; records behind them are audited as ever. Where the suite was wrong,
+    Exactly the ranges that are shown are released; records behind them are audited as usual. Where the suite was wrong,
     correct it and start the hub again instead: then the range is audited anew.
     """
     from aggregator.lake.quality.held import held_ranges  # noqa: PLC0415 - `--help` needs none of its imports

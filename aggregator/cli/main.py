@@ -66,22 +66,22 @@ COMMANDS = {
     ),
     "edge": Lazy(
         "aggregator.cli.edge:edge",
-        "How available each edge is, and letting one rest.",
+        "How available each edge is; pause and resume one.",
         ("aggregator edge list", 'aggregator edge pause eu --reason "brokers are moved tonight"'),
     ),
     "heartbeat": Lazy(
         "aggregator.cli.heartbeat:heartbeat",
-        "Write an edge's heartbeats from near it, and see them come through.",
+        "Write an edge's heartbeats from near it, and check that they arrive.",
         ("aggregator heartbeat emit --edge eu", "aggregator heartbeat status"),
     ),
     "lake": Lazy(
         "aggregator.cli.lake:lake",
-        "Where the lake's tables stand, and their upkeep.",
+        "The state of the lake's tables, and their upkeep.",
         ("aggregator lake status", "aggregator lake compact", "aggregator lake vacuum --keep 7d"),
     ),
     "gaps": Lazy(
         "aggregator.cli.gaps:gaps",
-        "What edges lost before it was read, and going on without it.",
+        "What edges lost before it was read; accept it to go on.",
         ("aggregator gaps list", 'aggregator gaps accept --edge eu --topic orders --reason "known outage" --yes'),
     ),
     "backfill": Lazy(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when changes are pending, 0 when none.")
 @output_option
 def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
-    """Show what `run` would create or change: topics, schemas and whether they may follow, lake tables, every field.
+    """Show what `run` would create or change: topics, schemas and their compatibility, lake tables, every field.
 
     Nothing is written. Exit 4 when an edge does not answer, or when a run would hold a flow or refuse a schema.
     """

@@ -51,7 +51,7 @@ def diff(
     """Compare two versions of a policy: each rule, and each field of the given schemas.
 
     A line is looser, stricter, the same, or other: another key, another operator of the same class, a pattern that came
-    or went. What is other counts as looser, because it is not proved that it is not. A later `expires` loosens the days
+    or went. `other` counts as looser, because it is not proved to be as strict. A later `expires` loosens the days
     between. Exit 3 if anything is looser.
     """
     before, after = load_policy(old), load_policy(new)

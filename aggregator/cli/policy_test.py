@@ -1,6 +1,6 @@
 """`aggregator policy test`: the fixtures beside a policy, run through the real strip.
 
-Invariant: a failed expectation is told by its path; values appear only when they are asked for. Exit 1 if one fails.
+Invariant: a failed expectation is reported by its path; values are shown only on request. Exit 1 if one fails.
 """
 
 import json

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_option
-@click.option("--listen", metavar="HOST:PORT", help="Serve it here; a port alone is one of loopback.")
-@click.option("--token", metavar="REFERENCE", help="What a reader has to know, as env:NAME or file:PATH.")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name by which readers reach it.")
+@click.option("--listen", metavar="HOST:PORT", help="Serve it here; a port alone means loopback.")
+@click.option("--token", metavar="REFERENCE", help="The token that readers need, as env:NAME or file:PATH.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Another host name under which readers reach it.")
 def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ...]) -> None:
     """Serve the page: every edge at a glance, what is stripped, the lake, backfills, and what happened.
 

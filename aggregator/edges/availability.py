@@ -1,7 +1,7 @@
 """Availability: the state of one edge from what was observed, with the reason in words, and when it may change.
 
-Invariants: pure. Arrival at central and the watcher's own clock decide, never the edge's clock; the worst finding wins
-and counts at once, because its evidence took its time already; a better one counts after it has lasted.
+Invariants: pure. Arrival at central and the watcher's own clock decide, never the edge's clock. The worst finding
+becomes the state at once, because it took time to become evident. A better one becomes the state after it has lasted.
 """
 
 from collections.abc import Mapping

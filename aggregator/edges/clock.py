@@ -1,7 +1,7 @@
-"""Central's clock as a watcher learns it from the stamps of arrivals.
+"""Central's clock, as a watcher learns it from the timestamps of arriving records.
 
-Invariant: pure. Central's present is what its own stamps said, carried on by a clock that only goes forward; this
-machine's wall clock stands in for it only until central has been heard.
+Invariant: pure. Central's present time is its newest stamp plus what a monotonic clock has counted since. This
+machine's wall clock is used only until the first stamp has arrived.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The one loop around every commit of the lake: from a fresh handle again, as long as other writers come first.
+"""The loop around every commit of the lake: tries again from a fresh handle, as long as other writers are first.
 
-Invariant: what is tried again was refused for certain (`CommitConflict`); whatever has no answer ends the loop, and the
-next cycle looks at the table.
+Invariant: only a commit that was definitely refused (`CommitConflict`) is tried again. One without an answer ends the
+loop, and the next cycle looks at the table.
 """
 
 import logging

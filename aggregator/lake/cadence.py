@@ -1,6 +1,6 @@
 """When the next cycle begins: after the commit interval, or sooner, once enough records wait at central.
 
-Invariant: a stop ends the wait; a central that does not answer only costs the "sooner".
+Invariant: a stop ends the wait. If central does not answer, the next cycle begins after the interval.
 """
 
 import logging

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from aggregator.config.secrets import SecretRef
+from aggregator.lake.store_settings import store_settings
 
 _DISK = "file://"
 _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -38,7 +39,7 @@ class Folder:
     Args:
         root: An absolute path, or an address as `s3://bucket/lake`.
         library: Whose file system reads an address.
-        options: The library's; secrets are references.
+        options: The library's, and the reason of what they open; secrets are references.
     """
 
     root: str
@@ -75,11 +76,9 @@ class Folder:
         """The library's options, with their secrets.
 
         Raises:
-            ConfigError: a secret is not there.
+            ConfigError: a secret is not there, or what is not in the file would open the store.
         """
-        return {
-            name: value.resolve() if isinstance(value, SecretRef) else value for name, value in self.options.items()
-        }
+        return {} if self.on_disk else store_settings(self.options, os.environ)
 
     def make(self) -> None:
         """Make it, on a disk; an object store has no folders.

@@ -1,4 +1,5 @@
-"""Where the lake's tables stand, read from the tables and from central without a session: for `aggregator status`.
+"""The state of the lake's tables, read from the tables and from central without a Spark session: for `aggregator
+status`.
 
 Invariant: reads only; a table that can not be read is reported as such and hides no other.
 """

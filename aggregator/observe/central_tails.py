@@ -1,7 +1,7 @@
 """Everything that a hub keeps at central, followed record by record: positions, requests, telemetry, letters, beats.
 
-Invariant: reads only and never blocks for long; what arrived is folded in at `look`, and what central did not show yet
-comes with a later one. A record that is none of ours is counted and passed over: whoever watches decides nothing.
+Invariant: reads only and never blocks for long. `look` takes in what has arrived; later records come with a later
+`look`. A record that the hub did not write is counted and skipped, because nothing is decided here.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """One flow as status, metrics and the page show it: its newest position, its edge's last end, and what the past says.
 
-Invariant: pure; an end that nobody has asked for, or that the edge has not told for a while, is None, never zero. How
-long the edge still keeps what waits is counted down all the same.
+Invariant: pure. An end that nobody has asked for, or that is too old, is None, never zero. How long the edge still
+keeps what waits is counted down all the same.
 """
 
 from aggregator.coordinates import EdgePartition

@@ -1,6 +1,6 @@
 """The history of states on its way from and to central: spans as rows of JSON, and what is to be written when.
 
-Invariant: pure; a row that is none is time that nobody watched.
+Invariant: pure. A row that is not readable counts as time that nobody watched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,8 +1,8 @@
-"""Watching beside a running hub: its monitor, and whoever asks for what it finds, from the lease to the last word.
+"""Observation beside a running hub: its monitor and the servers of what it finds, from the lease until the end.
 
-Invariants: whatever goes wrong in here begins again and never ends the hub, apart from an address that can not be
-listened on, which is told before the hub leads. A monitor that an error ended is replaced by a new one, which knows
-what central knows; until it has seen something, the last snapshot of the one before it is shown.
+Invariants: an error in here leads to a restart and never ends the hub, except for an address that can not be listened
+on; that one is reported before the hub leads. A monitor that an error ended is replaced by a new one, which reads its
+state from central. Until it has a snapshot, the last one of its predecessor is shown.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """The publisher: writes what the running hub's monitor finds to the topic of edge states.
 
-Invariant: never waits for central; a state is told when it changes and again every few seconds, so that one record that
-got lost is no lie for long. A day of history is one record, written once a minute and at the end.
+Invariant: never waits for central. A state is written when it changes and again every few seconds, so that a lost
+record is soon corrected. A day of history is one record, written once a minute and at the end.
 """
 
 import time

@@ -55,7 +55,7 @@ def previewed(
                 None if index in stripped.rejected else _body(stripped, index, central)
             )
             hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
-            lines.append(list(_hidden(_leaves(hidden, _renamed(body, told)), after)))
+            lines.append(list(_hidden(_leaves(hidden, _renamed(body, told)), after, readable=body != _UNREADABLE)))
         else:
             lines.append(list(_beside(_leaves(record, body), after)))
     return lines
@@ -139,11 +139,15 @@ def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
     yield from _lines(before, after, _json, lambda _path, new: _json(new))
 
 
-def _hidden(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
+def _hidden(before: dict[str, Any], after: dict[str, Any], *, readable: bool) -> Iterator[Line]:
     whole = {_json(value) for value in before.values() if value is not None}
 
     def told(path: str, new: Any) -> str:
-        """Under a name that became another, what is kept is any value from before."""
+        """Under a name that became another, what is kept is any value from before; of bytes that only the strip can
+        read, which passes over what it drops, any may be.
+        """
+        if not readable and path not in before:
+            return kind_of(new)
         is_kept = before[path] == new and new is not None if path in before else _json(new) in whole
         return KEPT if is_kept else _json(new)
 

@@ -1,6 +1,6 @@
 """Which values or keys of a batch carry which schema id.
 
-Invariant: wire format 0 only, exactly as `schema.wire.split` has it; what is not framed so is in no group.
+Invariant: wire format 0 only, exactly as `schema.wire.split` reads it; other values are in no group.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Central and lake, row by row, after kills at every step of the lake's cycle, for both formats."""
 
-import subprocess
-import sys
 from collections import Counter
 
 import duckdb
@@ -9,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from tests.chaos.test_lake_spark_sql import by_spark
-from tests.processes import environment
+from tests.chaos.deaths import die
+from tests.chaos.spark_sql import by_spark
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -32,22 +30,6 @@ def rows(trial, table: str, columns: str) -> list[tuple]:
     with duckdb.connect() as connection:
         query = f"select {columns} from read_parquet({live_files(trial, table)!r}, union_by_name=true)"
         return connection.sql(query).fetchall()
-
-
-def die(trial, step: str, *words: str, times: int = 1) -> None:
-    """Run a command, by default the lake alone, until it is killed at a step."""
-    words = words or ("run", "--only", "lake")
-    command = [sys.executable, "-m", "tests.chaos.dying", step, str(times), *words]
-    done = subprocess.run(
-        [*command, "--config", str(trial.config)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment(),
-        start_new_session=True,
-        check=False,
-    )
-    assert done.returncode == -9, done.stderr[-3000:]
 
 
 def check(trial, table: str) -> None:

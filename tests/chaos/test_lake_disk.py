@@ -7,7 +7,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
-from tests.chaos.test_disk import mounted
+from tests.chaos.mounts import mounted
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, read_ids, staged
 
 SIZE = 2 * 1024 * 1024

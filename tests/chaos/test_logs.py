@@ -1,28 +1,19 @@
 """Edge logs that lose records by themselves: a tail that a power cut took, and what compaction removes."""
 
-import json
 import struct
 import threading
 
 import pytest
-from click.testing import CliRunner
 
-from aggregator.cli.main import main
 from aggregator.errors import Unreachable
 from aggregator.kafka.ends import leader_epoch
+from tests.chaos.log_lines import told
 from tests.trial import read_all, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
 # Base offset and length of a record batch, format v2.
 BATCH = struct.Struct(">qi")
-
-
-def told(trial, *arguments: str, expect: int = 0):
-    """The JSON of a command, about the trial's hub."""
-    done = CliRunner().invoke(main, [*arguments, "-o", "json", "--config", str(trial.config)])
-    assert done.exit_code == expect, done.output
-    return json.loads(done.stdout)
 
 
 def audited(trial) -> None:

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
+from tests.chaos.log_lines import told
+from tests.chaos.rolls import RECOVERY_S, START_S, judged
 from tests.chaos.steady import EDGES, Steady
 from tests.chaos.supervisor import supervised
-from tests.chaos.test_logs import told
-from tests.chaos.test_rolls import RECOVERY_S, START_S, judged
 from tests.trial import Trial, read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]

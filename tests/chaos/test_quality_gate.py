@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gated import TABLE, GatedLake
-from tests.integration.test_quality import library_objects, rule, spark  # noqa: F401 - the session's fixture
+from tests.integration.gate_session import library_objects, rule, spark  # noqa: F401 - the session's fixture
 from tests.trial import wait_for
 
 pytestmark = [

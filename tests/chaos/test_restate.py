@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.chaos.backfilling import audited, backfill, check, listed, rows
-from tests.chaos.test_lake_agreement import die
+from tests.chaos.deaths import die
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]

@@ -2,32 +2,19 @@
 
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
 from aggregator.errors import Unreachable
 from aggregator.kafka.ends import log_end_offsets, stable_end_offsets
+from tests.chaos.rolls import RECOVERY_S, START_S, judged
 from tests.chaos.steady import EDGES, Steady
 from tests.chaos.supervisor import supervised
-from tests.chaos.truth import Truth
 from tests.epochs import Epochs
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
 CALM_S = 8.0
-START_S = 120.0
-RECOVERY_S = 60.0
-
-
-def judged(trial, *, lake: bool = True) -> None:
-    """I1, I2, I4, of all that the edges have: nothing lost, doubled or reordered, at central and in the lake."""
-    truth = Truth(trial)
-    for edge in EDGES:
-        truth.absorb(edge)
-    verdict = truth.judge(set())
-    print(verdict)
-    assert (verdict if lake else replace(verdict, unlike=0)).clean
 
 
 class Watched:

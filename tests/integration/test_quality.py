@@ -1,11 +1,9 @@
 """The quality gate on real Spark, real Parquet and real Delta tables, judged by DuckDB over the live files."""
 
-import gc
 import io
 import json
 import logging
 import math
-import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -13,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 from aggregator.config.expectations import NO_PERSONAL_DATA
-from aggregator.config.model import HubConfig
 from aggregator.config.suites import DIVERTIBLE
-from aggregator.engine.session import open_session
 from aggregator.errors import ConfigError
 from aggregator.lake.quality.held import still_held
 from aggregator.lake.quality.history import read
@@ -24,6 +20,8 @@ from aggregator.report.quality_page import quality_page
 from aggregator.state.releases import Release
 from tests.canary import recognised, text_traces
 from tests.gated import PARTITIONS, TABLE, GatedLake
+from tests.integration import gate_session
+from tests.integration.gate_session import library_objects, rule
 from tests.object_store import BUCKET, ObjectStore
 
 pytestmark = [
@@ -31,6 +29,7 @@ pytestmark = [
     # PySpark's collect() leaves its result socket to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
+spark = gate_session.spark
 COLUMNS = [
     ("id", pa.int64()),
     ("status", pa.string()),
@@ -50,34 +49,6 @@ GOOD = {
     "labels": [("shop", "x")],
 }
 CANARY = "canary-7f3a"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("spark")
-    session = open_session(
-        HubConfig.model_validate(
-            {
-                "hub": "quality",
-                "central": {"bootstrap_servers": "127.0.0.1:1"},
-                "edges": {},
-                "spark": {
-                    "master": "local[2,4]",
-                    "conf": {"spark.local.dir": str(folder), "spark.sql.shuffle.partitions": "2"},
-                },
-            }
-        ),
-        "test-quality",
-    )
-    yield session
-    session.stop()
-
-
-def rule(kind, *, severity="critical", view=None, on_failure=None, name=None, **kwargs):
-    """An expectation as Great Expectations writes it."""
-    said = {"view": view, "on_failure": on_failure, "name": name}
-    said = {key: value for key, value in said.items() if value}
-    return {"type": kind, "kwargs": kwargs, "severity": severity, "meta": {"aggregator": said}}
 
 
 @pytest.fixture
@@ -350,17 +321,6 @@ def test_the_gate_leaves_nothing_behind(gated, spark):
             counts.append(library_objects())
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
     assert counts[0] == counts[1]
-
-
-def library_objects() -> dict[str, int]:
-    """How many of the library's long-lived objects there are."""
-    gc.collect()
-    names = re.compile(
-        "EphemeralDataContext|SparkDatasource|DataFrameAsset|SparkDFExecutionEngine|SparkDFBatchData|Batch"
-    )
-    kinds = [type(one) for one in gc.get_objects()]
-    found = [kind.__name__ for kind in kinds if str(kind.__module__).startswith("great_exp")]
-    return {name: found.count(name) for name in set(found) if names.fullmatch(name)}
 
 
 def test_a_suite_that_the_library_refuses_is_refused_at_the_start(gated):

@@ -25,7 +25,7 @@ from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import TableUnavailable
 from tests.object_store import BUCKET, ObjectStore
 from tests.rest_catalogue import refuse, rest_catalogue
-from tests.unit.backfill.test_replacement import NEW, Restate, origins
+from tests.unit.backfill.restates import NEW, Restate, origins
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
 
 TWO_DAYS_S = 2 * 86_400.0

@@ -55,7 +55,7 @@ def drawn(seed: int, most: int = 12) -> list[str]:
     return ["".join(chance.choice(chance.choice(pieces)) for _ in range(chance.randrange(most))) for _ in range(102)]
 
 
-@pytest.fixture(params=range(6))
+@pytest.fixture(params=[0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def texts(request):
     """Random texts; a failure shows the seed in the test's name."""
     return drawn(request.param)

@@ -1,7 +1,7 @@
 """The staged files of one commit as Spark sees them: records without tombstones, and the views that suites declare.
 
 Invariant: reads the files of this commit and no others, under the table's own columns; nothing is cached. A tombstone
-says that a key is gone and holds no values, so no rule speaks of it.
+says that a key is deleted and holds no values, so no rule applies to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

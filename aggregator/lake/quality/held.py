@@ -1,7 +1,7 @@
-"""What the gate of a table holds now, worked out without a session: for whoever is to let it pass.
+"""What the gate of a table holds now, found without a Spark session, for the person who may release it.
 
-Invariant: reads only. A range is held while the newest verdict about it says so and the table's position is its start;
-what was released already says by whom.
+Invariant: reads only. A range is held while its newest verdict says so and the table's position is its start. A range
+that was already released says by whom.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """The history of verdicts: JSON lines in `<table>__quality/<day>.jsonl` beside the table, appended and never changed.
 
-Invariant: a line is on disk before the commit that it speaks of is made, so no published commit is without its verdict;
-a second line tells the commit. Names, counts and times only. Where somebody died in between, the range is audited
-again, and the verdict without a commit is the one that did not count.
+Invariant: a verdict's line is on disk before its commit is made, so no published commit lacks a verdict. A second line
+records the commit. Names, counts and times only. After a crash between the two the range is audited again, and the
+verdict without a commit did not count.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Rows replaced in real tables of both formats, beside writers that commit in between."""
 
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -8,56 +9,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.backfill import replacement as module
-from aggregator.backfill.affected import Affected
-from aggregator.backfill.plan import PartitionPlan
-from aggregator.backfill.replacement import Come, Everything, Replacement
-from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
+from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
 from aggregator.lake.compaction import compact
 from aggregator.lake.current import CurrentState
-from aggregator.lake.files import Stage
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict
-from tests.unit.lake.tabling import FIRST, NAME, commit, read, rows, staged
+from tests.unit.backfill.restates import FLOW, MARK, NEW, OWN, Restate, origins
+from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
-FLOW = EdgePartition("eu", "orders", 0)
-MARK = CentralPartition("restate-x", "id", 0)
-OWN = CentralPartition("eu.orders.restate-x", "BBB", 0)
-NEW = 1000
 
 
-def origins(*offsets: int, plus: int = 0) -> pa.Table:
-    """Rows of the flow, one per offset, under its first incarnation; `id` is the offset and `plus`."""
-    said = {"_edge": FLOW.edge, "_topic": FLOW.topic, "_partition": 0, "_incarnation": 0, "_deleted": False}
-    kinds = {"_edge": pa.string(), "_topic": pa.string(), "_partition": pa.int32(), "_incarnation": pa.int32(),
-             "_deleted": pa.bool_()}  # fmt: skip
-    fixed = {name: pa.array([value] * len(offsets), kinds[name]) for name, value in said.items()}
-    keys = pa.array([b"k%d" % (offset % 3) for offset in offsets], pa.binary())
-    numbers = pa.array([offset + plus for offset in offsets], pa.int64())
-    return rows(len(offsets), **fixed, _offset=pa.array(offsets, pa.int64()), _key=keys, id=numbers)
-
-
-class Restate:
-    """A replacement of the offsets [start, end) by new rows of some of them."""
-
-    def __init__(self, tables, start: int, end: int, came, *, admission=None):
-        self.tables, self.told = tables, []
-        plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
-        self.admission = admission or Everything()
-        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=MARK, admission=self.admission)
-        self.scratch = tables.folder / ".restate-x"
-        stage = Stage(self.scratch, None, promotes=tables.promotes)
-        stage.add(origins(*came, plus=NEW).cast(tables.narrowed(origins().schema)))
-        outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(came))), len(came)),), stage.close())
-        self.come = Come([outcome], self.scratch, {OWN: len(came)} if came else {}, {"hub.restate": "x"})
-
-    def run(self):
-        return self.replacement.bring(self.come, self.told.append)
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Attempts follow each other ten times as fast."""
+    monkeypatch.setattr(module, "PAUSES", replace(module.PAUSES, first_s=module.PAUSES.first_s / 10))
 
 
 def content(tables) -> dict[int, int]:
@@ -74,6 +44,7 @@ def orphans(tables) -> set[str]:
     return here - {path.rpartition("/")[2] for path in tables.open(NAME).named()}
 
 
+@pytest.mark.slow
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @FORMATS
 @given(

@@ -59,6 +59,7 @@ def test_the_latest_row_of_each_key_without_the_deleted(kind, tmp_path):
     assert current.refresh([FIRST], force=True) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

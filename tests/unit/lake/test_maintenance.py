@@ -69,6 +69,7 @@ def test_small_files_become_one(kind, tmp_path):
     assert read_ids(tables) == [0, 1, 2, 3, 9]
 
 
+@pytest.mark.slow
 @FORMATS
 def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
     """Both go on from a fresh read after a conflict; every row is there once."""

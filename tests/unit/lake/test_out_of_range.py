@@ -218,6 +218,7 @@ def test_they_are_counted_in_a_wide_table(kind, tmp_path):
     assert tables.open(NAME).out_of_range() == 1
 
 
+@pytest.mark.slow
 @FORMATS
 @pytest.mark.parametrize("division", [(), ("_day",), ("day",)], ids=["whole", "by-day", "by-field"])
 def test_a_table_takes_them_and_every_reader_reads_it(kind, division, tmp_path, monkeypatch):

@@ -71,6 +71,7 @@ def test_after_a_conflict_the_overtaken_range_is_dropped_and_another_goes_in(tab
     assert read_ids(tables) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_many_writers_of_one_range_deliver_it_once(tables):
     """Creation, widening and commits race; every range is in the table once."""
 

@@ -10,7 +10,7 @@ from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
-from tests.unit.observe.test_edge_account import CENTRAL_MS, FLOW, Story, moment
+from tests.unit.observe.story import CENTRAL_MS, FLOW, Story, moment
 
 
 def shown(ends: dict, after_s: float, *, arrives=10, trouble="", **seen):

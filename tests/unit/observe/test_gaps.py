@@ -9,7 +9,7 @@ from aggregator.observe.warnings import warnings
 from aggregator.replicate.retention import Margin
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
-from tests.unit.replicate.test_planning import CONFIG, FLOW
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
 HOUR = 3_600_000
 LOST = Gap(GapKind.EXPIRED, 10, 15, 1000)

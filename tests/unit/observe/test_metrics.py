@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -34,6 +33,7 @@ from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
 from aggregator.threads import Condition, Threads, ThreadStatus
+from tests.crowd import crowd
 from tests.growth import cpu_s
 from tests.programs import require
 from tests.unit.observe.hubs import edge, flow, large, snapshot
@@ -317,8 +317,7 @@ def test_silent_sockets_cost_no_threads_and_few_descriptors():
         server.serve(Watched(snapshot()))
         ours = psutil.Process()
         threads = ours.num_threads()
-        for _ in range(1000):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        crowd(stack, ("127.0.0.1", server.port), 1000)
         for _ in range(5):
             with ask() as answer:
                 assert b"aggregator_edge_state" in answer.read()

@@ -1,6 +1,6 @@
 """Every rule that closes something, removed from the real code in turn. The search must find each removal."""
 
-from tests.unit.privacy.mutation import Mutant
+from tests.mutation import Mutant
 
 ALLOWLIST = "aggregator.privacy.json.allowlist"
 COMPILE = "aggregator.privacy.plan.compile"

@@ -205,6 +205,7 @@ def test_every_root_is_named_by_its_policy(schema, expected):
     assert _derived(schema) == expected
 
 
+@pytest.mark.slow
 def test_the_text_is_the_same_in_every_process():
     """Byte-deterministic: hash seeds, set order and the order of the policy change nothing."""
     program = (

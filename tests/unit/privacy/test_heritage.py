@@ -493,7 +493,7 @@ def _value(kind):
 def _drawn(draw, double, subject):
     """Versions of one subject in which fields are renamed and lose their tags; the last schema and its value."""
     fields = {f"f{n}": f"f{n}" for n in range(draw.randint(2, 5))}  # field for ever -> its name now
-    tagged, called = set(), {name: [] for name in fields}
+    tagged, called, before = set(), {name: [] for name in fields}, {}
     nested = draw.random() < 0.5
     for number in range(draw.randint(1, 6)):
         shapes, beside, gone = [], {}, {name for name in fields if number and draw.random() < 0.15}
@@ -518,6 +518,8 @@ def _drawn(draw, double, subject):
         inner = record(*(shape for _, shape in shapes), name="Inner")
         schema = record(field("in", inner), field("kept"), name="Order") if nested else {**inner, "name": "Order"}
         schema_id = double.add(subject, json.dumps(schema), tags=beside)
+        before.setdefault(schema_id, set(tagged))
+    tagged = before[schema_id]  # a text that was there has its id of then, for which later versions change nothing
     value = {shape["name"]: (_value(shape["type"]) if known in tagged else "plain") for known, shape in shapes}
     for known, shape in shapes:
         if known not in tagged:

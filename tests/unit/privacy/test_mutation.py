@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.mutation import without
 from tests.unit.privacy.checks import CHECKS, first_finding
 from tests.unit.privacy.mutants import MUTANTS
-from tests.unit.privacy.mutation import without
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("foreign")]
 

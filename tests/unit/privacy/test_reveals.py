@@ -133,6 +133,15 @@ def test_hiding_hides_what_is_kept_under_another_name():
     assert "(kept)" in {line.after for line in lines}
 
 
+def test_hiding_hides_what_is_kept_of_a_record_that_reads_badly():
+    """A dropped text that is no UTF-8 costs the record nothing, and what is kept beside it is not shown as new."""
+    fields = [{"name": "bad", "type": "string"}, {"name": "kept", "type": "string"}]
+    body = long_bytes(1) + b"\xff" + long_bytes(4) + b"jane"
+    lines, _ = _central({"type": "record", "name": "R", "fields": fields}, body, "{fields: {kept: keep}}")
+    assert "jane" not in str(lines())
+    assert ("value.kept", "(new)", "text of 4") in lines()
+
+
 def test_a_type_without_a_namespace_stays_itself():
     """Named from within a namespace it would be another type of that name, or none."""
     bare = {"type": "record", "name": "T", "fields": [{"name": "bare", "type": "int"}]}

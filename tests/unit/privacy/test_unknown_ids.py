@@ -132,7 +132,7 @@ def test_keys_and_values_wait_at_the_same_time(topic):
     assert PATIENCE_S <= took_s <= 2 * PATIENCE_S
 
 
-@pytest.mark.parametrize("unknown", [600, 10_000])
+@pytest.mark.parametrize("unknown", [600, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_unknown_ids_wait_at_the_same_time(topic, unknown):
     """600 ids at a registry of 20 ms cost one wait and a bounded share of questions, and not one wait each."""
     registry = LateRegistry(0.02)

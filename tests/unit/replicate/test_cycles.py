@@ -14,8 +14,8 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import CENTRAL, SOURCE, deliver
-from tests.unit.replicate.test_planning import CONFIG
-from tests.unit.replicate.test_tombstones import KEY_SCHEMA, SCHEMA, strip_of
+from tests.unit.replicate.key_schemas import KEY_SCHEMA, SCHEMA, strip_of
+from tests.unit.replicate.plan_inputs import CONFIG
 
 KEYS = (b"k" * 32, b"f" * 32)
 SEALED = Cycles("hub", frozenset({SOURCE.topic}), frozenset({CENTRAL}), KEYS)

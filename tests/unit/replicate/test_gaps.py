@@ -14,7 +14,7 @@ from aggregator.replicate.planning import plan_flows
 from aggregator.replicate.retention import Margin, margin
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
-from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
 HOUR = 3_600_000
 EXPIRED = Gap(GapKind.EXPIRED, 10, 15, 1)

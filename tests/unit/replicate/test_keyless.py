@@ -1,68 +1,12 @@
 """Compacted topics take no record without a key: what becomes of those that have none, or that would lose theirs."""
 
-import json
-
 import pytest
 
-from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.kafka.chunk import Chunk
-from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
-from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.wire import frame
-from aggregator.state.ledger import LedgerRecord
-from tests.reference.reference import ReferenceStrip
-from tests.unit.replicate.test_planning import CONFIG, FLOW, SETTINGS, SNAPSHOTS, plan_flows
-
-COMPACTED = FlowPlan(
-    EdgePartition("eu", "orders", 0),
-    LedgerRecord(0, "id", 0, 1, 0),
-    fresh=False,
-    central="eu.orders",
-    by_key=False,
-    limits=Limits(10_000, keyed=True),
-)
-POLICY = "policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {key: keep, fields: {'**': keep}}}\n"
-
-
-class _Log:
-    """A transaction in memory."""
-
-    def __init__(self):
-        self.keys, self.reasons = [], []
-
-    def produce_all(self, _topic, _partition, records):
-        """Whole records."""
-        self.keys += [key for key, *_ in records]
-
-    def produce(self, _topic, _key, value, **_more):
-        """One dead letter."""
-        self.reasons.append(json.loads(value)["reason"])
-
-
-def _delivered(plan, tags, keys, times=None):
-    """Deliver tombstones with these keys, numbers framed under a schema with these tags."""
-    edge, central = MemoryRegistry(), MemoryRegistry()
-    schema_id = edge.register("orders-key", json.dumps({"type": "int", "confluent:tags": tags}))
-    contents = [None if key is None else frame(schema_id, bytes([2 * key])) for key in keys]
-    strip = ReferenceStrip(
-        policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
-        edge_registry=edge, central_registry=central, keys={},
-    )  # fmt: skip
-    size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
-    chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))
-    try:
-        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
-            log, flow, chunk, lambda: begun.append(True), now_ms=1_700_000_000_000
-        )
-    except HoldError:
-        assert not begun
-        raise
-    return log, flow
+from aggregator.replicate.planning import plan_flows
+from tests.unit.replicate.compaction import COMPACTED, _delivered
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW, SETTINGS, SNAPSHOTS
 
 
 def test_a_record_that_came_without_a_key_is_a_dead_letter():

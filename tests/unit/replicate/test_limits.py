@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aggregator.replicate.limits import Limits
-from tests.unit.replicate.test_keyless import COMPACTED, _delivered
+from tests.unit.replicate.compaction import COMPACTED, _delivered
 
 NOW_MS = 1_700_000_000_000
 

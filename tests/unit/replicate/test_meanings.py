@@ -23,7 +23,7 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord, decode
-from tests.unit.replicate.test_planning import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 from tests.unit.schema.double import RegistryDouble
 
 SOURCE = EdgePartition("eu", "orders", 0)

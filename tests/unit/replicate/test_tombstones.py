@@ -17,17 +17,7 @@ from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import FIRST, SOURCE, deliver
-
-SCHEMA = '{"type":"record","name":"R","fields":[{"name":"id","type":"long"}]}'
-KEY_SCHEMA = '{"type":"record","name":"K","fields":[{"name":"id","type":"string"}]}'
-POLICY = """
-policy: p
-version: 1
-topics:
-  orders:
-    key: {pseudonymize: {key: customer, domain: customer, encode: %s}}%s
-    fields: {id: keep}
-"""
+from tests.unit.replicate.key_schemas import KEY_SCHEMA, SCHEMA, strip_of
 
 
 @pytest.fixture
@@ -40,18 +30,6 @@ def rings(monkeypatch):
         return {"customer": KeyRing(current, tuple((n, SecretRef("env", f"KEY_{n}")) for n in range(1, versions + 1)))}
 
     return make
-
-
-def strip_of(keys, encode="hex", form=""):
-    """A strip whose keys are tokens, and the ids of a value's and a key's schema."""
-    edge, central = MemoryRegistry(), MemoryRegistry()
-    ids = edge.register("orders-value", SCHEMA), edge.register("orders-key", KEY_SCHEMA)
-    policy = parse_policy(POLICY % (encode, f"\n    format: {form}" if form else ""))
-    made = ReferenceStrip(
-        policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=edge, central_registry=central,
-        keys=keys,
-    )  # fmt: skip
-    return made, *ids
 
 
 def origins(produced) -> list[str]:

@@ -13,6 +13,7 @@ from aggregator.errors import HoldError, Reason, RetryError
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.confluent import ConfluentRegistry
+from aggregator.schema.patience import Patience
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame, split
 from tests.reference.reference import ReferenceStrip
@@ -71,10 +72,12 @@ def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
     doubles = {"edge": new_double(), "central": new_double()}
     doubles["edge"].add("orders-value", PLAIN)
     second = doubles["edge"].add("orders-value", writer(("x", "int", 0), ("name", "string")))
-    registries = {name: ConfluentRegistry(double.address, {}, wait_s=1.0) for name, double in doubles.items()}
+    registries = {name: ConfluentRegistry(double.address, {}, wait_s=20.0) for name, double in doubles.items()}
     stripped = strip(KEEP_X, **registries)
     known, new = (frame(number, body(PLAIN, {"x": 1, "name": "Jane"})) for number in (1, second))
     assert stripped.strip(batch(known)).rejected == {}
+    for registry in registries.values():
+        registry._patience = Patience(0.2)
     doubles[at].fault = fault
     for _ in range(2):
         with pytest.raises(RetryError):

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 
-import psutil
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
@@ -15,6 +14,8 @@ from starlette.routing import Route
 
 from aggregator.web.doors import Limits
 from aggregator.web.server import WebServer, listening
+from tests.crowd import crowd
+from tests.unit.web.asking import asked, held, is_over
 
 SILENT = 1000
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -73,38 +74,11 @@ def served():
     server.close()
 
 
-def asked(one: socket.socket, request=REQUEST) -> bytes:
-    """The head of an answer and five bytes of its body; less where the connection was ended."""
-    said = b""
-    with contextlib.suppress(OSError):
-        one.sendall(request)
-        while len(said.partition(b"\r\n\r\n")[2]) < len(b"hello") and (piece := one.recv(4096)):
-            said += piece
-    return said
-
-
-def is_over(one: socket.socket, within_s=5.0) -> bool:
-    """Whether the other end has gone."""
-    one.settimeout(within_s)
-    try:
-        return one.recv(1) == b""
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
-
-
-def held(port: int) -> int:
-    """Connections that the server holds open."""
-    found = psutil.Process().net_connections("tcp")
-    return sum(one.laddr.port == port and one.status == psutil.CONN_ESTABLISHED for one in found)
-
-
 @pytest.mark.parametrize("said", [b"", b"G", REQUEST[:-2], b"GET / HTTP/1.1\r\nX: " + b"a" * 9000])
 def test_a_thousand_who_finish_no_head_keep_nobody_out(served, said):
     """Silent, or with a piece of a head: the server holds a few of them, every request is answered at once."""
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(served.connect()) for _ in range(SILENT)]
+        others = crowd(stack, served.address, SILENT)
         for one in others:
             with contextlib.suppress(OSError):
                 one.sendall(said)
@@ -112,7 +86,7 @@ def test_a_thousand_who_finish_no_head_keep_nobody_out(served, said):
         for _ in range(20):
             began = time.monotonic()
             with served.connect() as mine:
-                assert b"hello" in asked(mine)
+                assert b"hello" in asked(mine, REQUEST)
             took.append(time.monotonic() - began)
         assert max(took) < 2.0, took
         assert held(served.address[1]) <= LIMITS.waiting_each + 2
@@ -150,8 +124,7 @@ def test_a_stream_is_not_ended(served):
     """What is being answered has no deadline of the doors, also while others come and go."""
     with served.connect() as one, contextlib.ExitStack() as stack:
         assert b"200 OK" in asked(one, REQUEST.replace(b"/ ", b"/stream ", 1))
-        for _ in range(100):
-            stack.enter_context(served.connect())
+        crowd(stack, served.address, 100)
         assert not is_over(one, within_s=LIMITS.head_s + 1)
 
 
@@ -161,7 +134,7 @@ def test_too_many_answers_at_once_are_refused_and_forgotten(served):
     for one in streams:
         assert b"200 OK" in asked(one, REQUEST.replace(b"/ ", b"/stream ", 1))
     with served.connect() as more:
-        answer = asked(more)
+        answer = asked(more, REQUEST)
         assert b"503" in answer
         assert b"Retry-After: 1".lower() in answer.lower()
     for one in streams:
@@ -169,7 +142,7 @@ def test_too_many_answers_at_once_are_refused_and_forgotten(served):
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         with served.connect() as more:
-            if b"hello" in asked(more):
+            if b"hello" in asked(more, REQUEST):
                 return
         time.sleep(0.1)
     pytest.fail("nobody forgot the streams that ended")
@@ -179,7 +152,7 @@ def test_requests_one_after_another_keep_their_connection(served):
     """An honest client with a connection of its own, and one that sends the next request before the answer."""
     with served.connect() as one:
         for _ in range(5):
-            assert b"hello" in asked(one)
+            assert b"hello" in asked(one, REQUEST)
             time.sleep(0.1)
         one.sendall(REQUEST * 3)
         said = b""
@@ -190,8 +163,7 @@ def test_requests_one_after_another_keep_their_connection(served):
 def test_the_loop_turns_meanwhile(served):
     """Its pulse comes while a thousand wait: nothing blocks it."""
     with contextlib.ExitStack() as stack:
-        for _ in range(SILENT):
-            stack.enter_context(served.connect())
+        crowd(stack, served.address, SILENT)
         before = served.turns
         time.sleep(2.5)
         assert served.turns > before

@@ -7,7 +7,7 @@ from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.state.releases import Release
 from tests.gated import PARTITIONS, TABLE, GatedLake
-from tests.unit.lake.quality.test_history import audit
+from tests.unit.lake.quality.audits import audit
 
 PARTITION = CentralPartition("eu.t", "AAA", 0)
 

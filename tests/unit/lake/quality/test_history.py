@@ -8,7 +8,6 @@ import pytest
 from aggregator.config.suites import Rule
 from aggregator.lake.folder import Folder
 from aggregator.lake.quality.history import (
-    Audit,
     RuleCount,
     append_audit,
     append_commit,
@@ -18,19 +17,7 @@ from aggregator.lake.quality.history import (
     unsaid,
 )
 from aggregator.lake.quality.verdicts import Finding, Verdict
-
-RULE = Rule(
-    "s/status is known", "expect_column_values_to_be_in_set", {"column": "status", "value_set": ["A"]}, "divert"
-)
-DAY_MS = 86_400_000
-
-
-def audit(number, verdict=Verdict.PUBLISH, **changes):
-    """One audit of ten offsets."""
-    ranges = (("eu.t", 0, number * 10, number * 10 + 10),)
-    rules = (RuleCount.of(Finding(RULE, passed=verdict is Verdict.PUBLISH, evaluated=10, unexpected=2)),)
-    made = Audit(f"id{number}", number * DAY_MS, "t", verdict, 10, 0, ranges, {"s": "abc"}, rules, 0.5)
-    return replace(made, **changes)
+from tests.unit.lake.quality.audits import DAY_MS, audit
 
 
 def test_what_is_appended_is_read(tmp_path):

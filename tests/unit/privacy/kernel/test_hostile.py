@@ -116,6 +116,7 @@ def test_every_cut_and_every_changed_byte(topic):
     assert set(reasons[1 : len(cuts) + 257]) == {Reason.UNDECODABLE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int", "long"])
 def test_numbers_have_a_longest_form(kind):
     """Five bytes for 32 bits and ten for 64, none of them overflowing; shorter than needed is another number."""

@@ -1,18 +1,10 @@
 """What a reader sees as one sign."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.privacy.graphemes import grapheme_starts
-
-
-def graphemes(text):
-    """The signs of a text."""
-    return [text[start:end] for start, end in pairwise([*grapheme_starts(text), len(text)])]
-
+from tests.unit.privacy.operators.grapheme_cut import graphemes
 
 # After GraphemeBreakTest.txt of Unicode, for what the approximation covers.
 SIGNS = ["a", "é", "e\u0301", "ñ\u0323\u0302", "🇩🇪",

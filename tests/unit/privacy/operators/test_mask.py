@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.unit.privacy.operators.grapheme_cut import graphemes
 from tests.unit.privacy.operators.single import ENUM, LONG, one, rule
-from tests.unit.privacy.operators.test_graphemes import graphemes
 
 
 @pytest.mark.parametrize(

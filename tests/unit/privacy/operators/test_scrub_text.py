@@ -111,6 +111,7 @@ def test_any_text_is_scrubbed(text):
     assert isinstance(one(ALL, text), str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a", "1", "1 ", "a@", "1.", ":", "eyJ.", "DE89 ", "+", "é", "1111 "])
 def test_detectors_take_linear_time(piece):
     """Fifty thousand signs of what each of them looks for."""

@@ -1,0 +1,51 @@
+"""Replacements of rows in real tables, as tests make them."""
+
+import pyarrow as pa
+
+from aggregator.backfill.affected import Affected
+from aggregator.backfill.plan import PartitionPlan
+from aggregator.backfill.replacement import Come, Everything, Replacement
+from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
+from aggregator.lake.files import Stage
+from aggregator.lake.ranges import Outcome, Reached, Span
+from tests.unit.lake.tabling import NAME, rows
+
+FLOW = EdgePartition("eu", "orders", 0)
+
+
+MARK = CentralPartition("restate-x", "id", 0)
+
+
+OWN = CentralPartition("eu.orders.restate-x", "BBB", 0)
+
+
+NEW = 1000
+
+
+def origins(*offsets: int, plus: int = 0) -> pa.Table:
+    """Rows of the flow, one per offset, under its first incarnation; `id` is the offset and `plus`."""
+    said = {"_edge": FLOW.edge, "_topic": FLOW.topic, "_partition": 0, "_incarnation": 0, "_deleted": False}
+    kinds = {"_edge": pa.string(), "_topic": pa.string(), "_partition": pa.int32(), "_incarnation": pa.int32(),
+             "_deleted": pa.bool_()}  # fmt: skip
+    fixed = {name: pa.array([value] * len(offsets), kinds[name]) for name, value in said.items()}
+    keys = pa.array([b"k%d" % (offset % 3) for offset in offsets], pa.binary())
+    numbers = pa.array([offset + plus for offset in offsets], pa.int64())
+    return rows(len(offsets), **fixed, _offset=pa.array(offsets, pa.int64()), _key=keys, id=numbers)
+
+
+class Restate:
+    """A replacement of the offsets [start, end) by new rows of some of them."""
+
+    def __init__(self, tables, start: int, end: int, came, *, admission=None):
+        self.tables, self.told = tables, []
+        plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
+        self.admission = admission or Everything()
+        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=MARK, admission=self.admission)
+        self.scratch = tables.folder / ".restate-x"
+        stage = Stage(self.scratch, None, promotes=tables.promotes)
+        stage.add(origins(*came, plus=NEW).cast(tables.narrowed(origins().schema)))
+        outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(came))), len(came)),), stage.close())
+        self.come = Come([outcome], self.scratch, {OWN: len(came)} if came else {}, {"hub.restate": "x"})
+
+    def run(self):
+        return self.replacement.bring(self.come, self.told.append)

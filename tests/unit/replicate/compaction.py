@@ -1,0 +1,64 @@
+"""A compacted central topic, and what a slot delivers to it."""
+
+import json
+
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import HoldError
+from aggregator.kafka.chunk import Chunk
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.replicate.cycles import Cycles
+from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.limits import Limits
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.wire import frame
+from aggregator.state.ledger import LedgerRecord
+from tests.reference.reference import ReferenceStrip
+
+COMPACTED = FlowPlan(
+    EdgePartition("eu", "orders", 0),
+    LedgerRecord(0, "id", 0, 1, 0),
+    fresh=False,
+    central="eu.orders",
+    by_key=False,
+    limits=Limits(10_000, keyed=True),
+)
+
+
+POLICY = "policy: p\nversion: 1\ntags: {PII: drop}\ntopics: {orders: {key: keep, fields: {'**': keep}}}\n"
+
+
+class _Log:
+    """A transaction in memory."""
+
+    def __init__(self):
+        self.keys, self.reasons = [], []
+
+    def produce_all(self, _topic, _partition, records):
+        """Whole records."""
+        self.keys += [key for key, *_ in records]
+
+    def produce(self, _topic, _key, value, **_more):
+        """One dead letter."""
+        self.reasons.append(json.loads(value)["reason"])
+
+
+def _delivered(plan, tags, keys, times=None):
+    """Deliver tombstones with these keys, numbers framed under a schema with these tags."""
+    edge, central = MemoryRegistry(), MemoryRegistry()
+    schema_id = edge.register("orders-key", json.dumps({"type": "int", "confluent:tags": tags}))
+    contents = [None if key is None else frame(schema_id, bytes([2 * key])) for key in keys]
+    strip = ReferenceStrip(
+        policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
+        edge_registry=edge, central_registry=central, keys={},
+    )  # fmt: skip
+    size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
+    chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))
+    try:
+        Delivery(DeliveryPlan("h", "dead", Cycles("h"), None), lambda _: strip).deliver(
+            log, flow, chunk, lambda: begun.append(True), now_ms=1_700_000_000_000
+        )
+    except HoldError:
+        assert not begun
+        raise
+    return log, flow
