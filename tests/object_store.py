@@ -87,9 +87,10 @@ class ObjectStore:
         """How the library of a format reaches it."""
         if form == "iceberg":
             keys = {"s3.access-key-id": "x", "s3.secret-access-key": "y"}
-            return keys | {"s3.endpoint": self._address, "s3.region": "us-east-1"}
+            return keys | {"s3.endpoint": self._address, "s3.region": "us-east-1", "insecure": "loopback"}
         keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "aws_region": "us-east-1"}
-        return keys | {"aws_endpoint_url": self._address, "aws_allow_http": "true", "max_retries": "1"}
+        where = {"aws_endpoint_url": self._address, "aws_allow_http": "true", "insecure": "loopback"}
+        return keys | where | {"max_retries": "1"}
 
 
 class _Request(BaseHTTPRequestHandler):

@@ -27,17 +27,23 @@ _ERRORS = {CommitFailedException: 409, NoSuchTableError: 404, NoSuchNamespaceErr
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, words: dict[str, Any]) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
+        self.words = words
         self.catalog = SqlCatalog("rest", uri=f"sqlite:///{folder / 'rest.db'}", warehouse=f"file://{folder}")
         self.lock = threading.Lock()
         self.refusals: list[tuple[str, int]] = []
 
 
 @contextmanager
-def rest_catalogue(folder: Path) -> Iterator[str]:
-    """Address of a catalogue that runs and keeps its tables' addresses in a folder."""
-    server = _Server(folder)
+def rest_catalogue(folder: Path, **words: Any) -> Iterator[str]:
+    """Address of a catalogue that runs and keeps its tables' addresses in a folder.
+
+    Args:
+        folder: Where.
+        words: What it tells its clients to use: `defaults`, `overrides`, and of each table its `config`.
+    """
+    server = _Server(folder, words)
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     serving.start()
     try:
@@ -103,7 +109,7 @@ class _Request(BaseHTTPRequestHandler):
         catalog = self.server.catalog
         match place:
             case ["config"]:
-                return {"defaults": {}, "overrides": {}}
+                return {"defaults": {}, "overrides": {}} | self.server.words
             case ["namespaces"]:
                 (name,) = json.loads(body)["namespace"]
                 catalog.create_namespace_if_not_exists(name)
@@ -118,7 +124,7 @@ class _Request(BaseHTTPRequestHandler):
             case ["namespaces", name, "tables", table] if self.command == "POST":
                 return self._committed((name, table), CommitTableRequest.model_validate_json(body))
             case ["namespaces", name, "tables", table]:
-                return _answer(catalog.load_table((name, table)))
+                return self._answer(catalog.load_table((name, table)))
         raise AssertionError(f"{self.command} {self.path}")
 
     def _staged(self, namespace: str, asked: CreateTableRequest) -> dict[str, Any]:
@@ -126,7 +132,10 @@ class _Request(BaseHTTPRequestHandler):
         staged = self.server.catalog.create_table_transaction(
             (namespace, asked.name), asked.table_schema, asked.location, properties=asked.properties
         )
-        return {"metadata": json.loads(staged.table_metadata.model_dump_json()), "config": {}}
+        return {"metadata": json.loads(staged.table_metadata.model_dump_json()), "config": self._config()}
+
+    def _config(self) -> dict[str, Any]:
+        return self.server.words.get("config", {})
 
     def _committed(self, name: tuple[str, str], asked: CommitTableRequest) -> dict[str, Any]:
         catalog = self.server.catalog
@@ -135,9 +144,8 @@ class _Request(BaseHTTPRequestHandler):
         except NoSuchTableError:
             table = Table(name, None, "", None, catalog)  # type: ignore[arg-type] - as for a table that is made
         catalog.commit_table(table, asked.requirements, asked.updates)
-        return _answer(catalog.load_table(name))
+        return self._answer(catalog.load_table(name))
 
-
-def _answer(table: Table) -> dict[str, Any]:
-    told = json.loads(table.metadata.model_dump_json())
-    return {"metadata-location": table.metadata_location, "metadata": told, "config": {}}
+    def _answer(self, table: Table) -> dict[str, Any]:
+        told = json.loads(table.metadata.model_dump_json())
+        return {"metadata-location": table.metadata_location, "metadata": told, "config": self._config()}

@@ -84,7 +84,7 @@ Examples:
   aggregator audit --decisions
 
 \b
-Exit codes: 0 all that was compared is explained, and all was that ever can be; 5 something is missing;
+Exit codes: 0 everything that can be compared was compared and is explained; 5 something is missing;
 1 something is doubled or unexplained; 4 something was not compared: a table lacks what central has,
 a flow is held, an edge did not answer."""
 )
@@ -111,7 +111,7 @@ a flow is held, an edge did not answer."""
     "--head",
     metavar="NUMBER:HASH",
     default="",
-    help="With --decisions: the last link that a former audit told, which must still be there.",
+    help="With --decisions: the head that an earlier audit printed, which must still be there.",
 )
 @output_option
 def audit(
@@ -148,6 +148,11 @@ def audit(
     raise SystemExit(answer.exit_code)
 
 
+_ABOUT_NAMES = (
+    "principal: as whom the client signed in, by its own configuration; Kafka tells no client the broker's name"
+)
+
+
 def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     """Check the chain of decisions; the exit code is the verdict."""
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
@@ -182,12 +187,12 @@ def _chain(answer: "ChainAudit") -> Iterator[str]:
             one.kind.value,
             one.about,
             one.by,
-            one.principal or None,
+            one.principal or "not known",
             one.reason,
         )
         for one in answer.links
     ]
-    yield from table(columns, rows) if rows else ["no decisions"]
+    yield from [*table(columns, rows), _ABOUT_NAMES] if rows else ["no decisions"]
     for fault in answer.faults:
         yield f"{fault.kind}: offset {fault.offset}: {fault.note}"
     yield f"head: {answer.head}"

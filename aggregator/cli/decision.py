@@ -1,6 +1,7 @@
-"""Deciding: what a person asks for goes on record before it takes effect, with the name that he claims.
+"""Decisions: what a person asks for is recorded before it takes effect, with the name that the person claims.
 
-Invariant: nothing is asked of a hub that is not in its decisions topic first; without it, nothing is decided.
+Invariant: a request goes to a hub only after its decision is in the decisions topic. If that can not be written,
+nothing is decided.
 """
 
 import getpass

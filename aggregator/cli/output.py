@@ -1,8 +1,8 @@
-"""What every command shares towards its reader: `--config`, `-o text|json|yaml`, tables, and how an error reads.
+"""What the output of all commands has in common: `--config`, `-o text|json|yaml`, tables, and how an error reads.
 
 Invariant: stdout is data, stderr is everything else; the JSON and the YAML of a command hold the same answer. All
-that a command says goes through here, and no terminal obeys a character of it. Colour is left to click, which drops it
-off a terminal.
+output of a command goes through here, and no character in it controls a terminal. click drops colour where there is no
+terminal.
 """
 
 import json

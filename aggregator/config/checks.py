@@ -1,6 +1,6 @@
 """Checks across fields, on those parts of a configuration that are valid in themselves.
 
-Invariant: a fault elsewhere in the file does not keep these from being told, so that one run names everything.
+Invariant: these checks run although other parts of the file have faults, so that one run names everything.
 """
 
 import re

@@ -17,6 +17,7 @@ from aggregator.config.document import Document, Fault, Place, read_document, sh
 from aggregator.config.interpolation import interpolate
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.stores import environment_openings
 from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError
 
@@ -41,7 +42,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
 
     Args:
         path: The YAML file; relative paths in it are relative to its folder.
-        environ: Where `${NAME}` is looked up.
+        environ: Where `${NAME}` is looked up, and what a store's client would ask.
 
     Raises:
         ConfigError: the file can not be read, or the list of all its faults.
@@ -59,9 +60,20 @@ def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
     except ValidationError as error:
         faults += _unseen(faults, (_fault(details, filled) for details in error.errors()), filled)
     faults += _unseen(faults, cross_faults(Parts.of(filled), folder), filled)
+    faults += _outside(filled.get("lake"), environ)
     if faults:
         raise _error(path, document, faults)
     return _anchored(config, folder)
+
+
+def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
+    """What the clients of a store or a catalogue would ask the environment for, and may not."""
+    catalog = lake.get("catalog") if isinstance(lake, dict) else None
+    has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
+    if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
+        for one in environment_openings(environ):
+            told = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
+            yield Fault(("lake",), told)
 
 
 def _text(path: Path) -> str:

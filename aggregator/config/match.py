@@ -1,5 +1,5 @@
-"""Which topic rule speaks of an edge topic: the first that matches the whole name, does not exclude it, and whose edges
-hold it; none of a topic that the hub excludes.
+"""Which topic rule applies to an edge topic: the first that matches the whole name, does not exclude it, and is for
+this edge. No rule applies to a topic that the hub excludes.
 
 Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic without a rule is not replicated.
 """

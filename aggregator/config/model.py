@@ -10,16 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from aggregator.budgets import LATE_SECONDS
-from aggregator.config.client import (
-    ClientOption,
-    catalog_openings,
-    catalog_refusal,
-    checked,
-    refusal,
-    registry_refusal,
-    storage_openings,
-    storage_refusal,
-)
+from aggregator.config.client import ClientOption, checked, refusal, registry_refusal
 from aggregator.config.fields import (
     AUTHENTICATE,
     broker_count,
@@ -38,6 +29,7 @@ from aggregator.config.fields import (
     topic_pattern,
 )
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
+from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
 from aggregator.config.suites import Action
 from aggregator.config.transport import client_openings
 from aggregator.config.units import duration, moment, size_bytes, start_position

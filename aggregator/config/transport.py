@@ -1,8 +1,8 @@
-"""What leaves a connection open to others, and the reason that somebody gave for it.
+"""Settings that leave a connection open to others, and the reason that the configuration gives for them.
 
 Invariant: closed by default. A password in clear, a certificate or a host that nobody checks, and credentials that are
-never used need `insecure: "<reason>"` beside them; where a server stands, also on loopback or in a private network,
-changes nothing. A reason where nothing is open is refused: it would be there when something is.
+never used need `insecure: "<reason>"` beside them. This also holds on loopback and in a private network. A reason
+without an open setting is refused, because it would excuse one that is added later.
 """
 
 from collections.abc import Iterator, Mapping

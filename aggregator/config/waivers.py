@@ -1,13 +1,13 @@
 """Connections of a hub that are open, each with the reason that the configuration gives.
 
-Invariant: pure; every opening of every connection is told, so that nobody has to read the file to know of one.
+Invariant: pure. Every open setting of every connection is listed, so that nobody has to read the file to find one.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from aggregator.config.client import catalog_openings, storage_openings
 from aggregator.config.model import HubConfig
+from aggregator.config.stores import catalog_openings, storage_openings
 from aggregator.config.transport import INSECURE, Opening, Options, client_openings, registry_openings
 
 

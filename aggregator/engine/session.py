@@ -6,8 +6,6 @@ and never run speculatively; cores stay free for the lake beside the slots.
 """
 
 import os
-import re
-import secrets
 import sys
 import time
 
@@ -19,16 +17,15 @@ from aggregator.config.model import HubConfig
 from aggregator.engine import driver_jvm
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.environment import without_secrets
+from aggregator.engine.ports import LOCAL_CLUSTER, check_ports, port_secret, port_settings
 from aggregator.errors import ConfigError
 
 TASK_ATTEMPTS = 4
 _SPARE_CORES = 2
-_ENCRYPT = "spark.network.crypto.enabled"
 _EXECUTORS_S = 60.0
 _PRELOAD = "spark.executorEnv.LD_PRELOAD"
 # Set by spark-submit, whose --master then holds.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 
 def master_url(master: str, slots: int) -> str:
@@ -39,7 +36,7 @@ def master_url(master: str, slots: int) -> str:
     """
     if master == "local":
         return f"local[{slots + _SPARE_CORES},{TASK_ATTEMPTS}]"
-    cluster = _LOCAL_CLUSTER.fullmatch(master)
+    cluster = LOCAL_CLUSTER.fullmatch(master)
     if cluster and int(cluster[1]) * int(cluster[2]) <= slots:
         raise ConfigError(
             f"spark.master {master} has no core beside {slots} slots, and the lake would wait for ever",
@@ -68,6 +65,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     settings |= {"spark.speculation": "false", "spark.task.maxFailures": str(TASK_ATTEMPTS)}
     builder = SparkSession.builder.appName(app)
     url = config.spark.master
+    secret = None
     if _SUBMITTED not in os.environ:
         url = master_url(config.spark.master, config.replication.slots)
         builder = builder.master(url)
@@ -77,66 +75,22 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
             settings = ({_PRELOAD: malloc} if malloc else {}) | settings
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    settings = _ports(config, url) | settings
+        settings |= port_settings(config.spark, url)
+        secret = port_secret(config.spark, url)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    secret = _secret(config, url)
     with without_secrets(config):
         if secret is not None:  # by itself, and behind Spark's start: its settings are in its command line
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))  # noqa: SLF001 - the only way in between
             builder = builder.config(f"{AUTHENTICATE}.secret", secret)
         session = builder.getOrCreate()
-    _refuse_open_ports(session, config)
+    try:
+        check_ports(dict(session.sparkContext.getConf().getAll()), config.spark, str(session.sparkContext.master))
+    except ConfigError:
+        session.stop()
+        raise
     _await_cores(session, config.replication.slots)
     return session
-
-
-def _is_alone(url: str) -> bool:
-    """Whether everything runs in one JVM, which nobody reaches over a network."""
-    return url == "local" or url.startswith("local[")
-
-
-def _ports(config: HubConfig, url: str) -> dict[str, str]:
-    """Settings of Spark's own connections: whoever reaches a port of an executor could run code in it, and read.
-
-    Under spark-submit they have to be there before; `_refuse_open_ports` looks.
-    """
-    if _is_alone(url) or _SUBMITTED in os.environ:
-        return {}
-    is_closed = config.spark.conf.get(AUTHENTICATE, "true")
-    return {AUTHENTICATE: is_closed, _ENCRYPT: is_closed, "spark.network.crypto.authEngineVersion": "2"}
-
-
-def _secret(config: HubConfig, url: str) -> str | None:
-    """What Spark's processes know each other by, where Spark does not draw it itself (as on YARN and Kubernetes).
-
-    Raises:
-        ConfigError: it is missing, or can not be read.
-    """
-    if _is_alone(url) or _SUBMITTED in os.environ or config.spark.conf.get(AUTHENTICATE, "true") != "true":
-        return None
-    if _LOCAL_CLUSTER.fullmatch(url):
-        return secrets.token_hex(32)
-    if config.spark.secret is None and url.startswith("spark://"):
-        raise ConfigError(
-            f"spark.master {url} asks for the secret of its cluster",
-            hint=f"`spark: {{secret: file:…}}` refers to the cluster's {AUTHENTICATE}.secret",
-        )
-    return config.spark.secret.resolve() if config.spark.secret else None
-
-
-def _refuse_open_ports(session: SparkSession, config: HubConfig) -> None:
-    """Under spark-submit, where its settings are not ours."""
-    known = session.sparkContext.getConf()
-    is_closed = known.get(AUTHENTICATE, "false") == known.get(_ENCRYPT, "false") == "true"
-    if is_closed or _is_alone(str(session.sparkContext.master)) or config.spark.conf.get(AUTHENTICATE) == "false":
-        return
-    session.stop()
-    raise ConfigError(
-        "Spark's processes would take each other's word, and everybody else's, over the network",
-        hint=f"spark-submit --conf {AUTHENTICATE}=true --conf {_ENCRYPT}=true …, or say `{AUTHENTICATE}: false` in "
-        "`spark.conf` of the configuration, on a network of their own",
-    )
 
 
 def _await_cores(session: SparkSession, slots: int) -> None:

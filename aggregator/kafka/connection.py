@@ -1,7 +1,7 @@
 """A client that is kept for hours, and replaced by another when it is lost (librdkafka issue 5301).
 
-Invariant: the holder alone makes and leaves clients, so who uses one asks the holder for it each time. What the lost
-one had been assigned, its user assigns to the next one.
+Invariant: only the holder creates and abandons clients, so its user asks for the client each time. The user assigns to
+the new client what the lost one had been assigned.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The file systems through which the table libraries themselves reach an object store, as pyarrow's.
 
-Invariant: a store is reached with the library's own options and by its own client, so that what a commit can name is
-what was staged. Refuses an address or options that the library makes nothing of; its texts quote them and stay here.
+Invariant: a store is reached by the library's own client with its own options, so that a commit names exactly what was
+staged. Refuses an address or options that the library does not understand. Its error texts quote them and stay here.
 """
 
 from functools import lru_cache

@@ -4,29 +4,28 @@
 
 Invariant: the topic is only ever appended to, and one transactional id writes it: a link is made when all before it are
 known, and two that decide at once follow each other. What is decided is written here before it takes effect anywhere.
-`by` is what somebody said of himself; `principal` is whom the cluster let in, as far as the connection shows it.
+`by` is what somebody said of himself; `principal` is as whom his client signed in, by its own configuration.
 """
 
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from cryptography import x509
 from msgspec import Struct, structs
 
 from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.config.secrets import SecretRef
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.escapes import recordable
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.principal import principal_of
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.state.names import HubNames
@@ -152,7 +151,7 @@ def behind(records: Sequence[LogRecord], decided: Iterable[Decided], principal: 
     Args:
         records: Of the topic, in its order, written by anybody.
         decided: What is to be there.
-        principal: As whom the cluster lets us in.
+        principal: As whom this client signs in.
     """
     known = {(one.kind, one.about, one.by, one.at_ms): one for one in map(decode, records) if one is not None}
     wanted = {(one.kind, one.about, one.by, one.at_ms): one for one in map(_recordable, decided)}
@@ -216,24 +215,3 @@ def _append(
             writer.produce(names.decisions, link.kind.value, link.encode(), partition=0)
         writer.commit()
     return [*there, *made]
-
-
-def principal_of(cluster: ClusterConfig) -> str:
-    """As whom the cluster lets us in: the SASL user, or the subject of the client's certificate; empty: as anybody.
-
-    A broker does not say it to its clients; what it lets in under this name is what it authenticated.
-    """
-    client: Mapping[str, Any] = cluster.client
-    protocol = str(client.get("security.protocol", "")).upper()
-    if protocol.startswith("SASL"):
-        user = client.get("sasl.username") or client.get("sasl.kerberos.principal") or ""
-        name = user.resolve() if isinstance(user, SecretRef) else str(user)
-        return f"User:{name}" if name else ""
-    certificate = client.get("ssl.certificate.location") if protocol == "SSL" else None
-    if certificate is None:
-        return ""
-    try:
-        with open(str(certificate), "rb") as file:  # noqa: PTH123 - a path as librdkafka takes it
-            return f"User:{x509.load_pem_x509_certificate(file.read()).subject.rfc4514_string()}"
-    except (OSError, ValueError):
-        return ""

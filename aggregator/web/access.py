@@ -1,6 +1,6 @@
-"""Who may read what the hub serves: by which names it answers, and the word that lets a reader in.
+"""Who may read what the hub serves: the host names that it answers to, and the token that admits a reader.
 
-Invariants: words are compared in constant time; the word itself is in no cookie, and in nothing that is logged. A
+Invariants: tokens are compared in constant time; the token itself is in no cookie, and in nothing that is logged. A
 session ends with the process, or after half a day.
 """
 

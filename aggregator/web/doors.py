@@ -1,9 +1,9 @@
 """Who may hold a connection: a deadline for the head of every request, and bounds per address and in all.
 
-Invariants: a connection that asks for nothing costs one descriptor for some seconds, and never keeps somebody else out:
-where too many wait, the one that has waited longest goes, of the same address first. What is being answered is bounded,
-too, and whoever comes then is told so. uvicorn has a deadline between two requests and none for a head, and its own
-bound counts the silent ones against those who ask.
+Invariants: a connection that asks for nothing costs one descriptor for some seconds, and never keeps others out. When
+too many wait, the one that has waited longest is closed, of the same address first. The number of requests that are
+answered at once is bounded, too; beyond it a client gets an answer that says so. uvicorn has a deadline between two
+requests but none for a head, and its own bound counts silent connections like others.
 """
 
 import asyncio

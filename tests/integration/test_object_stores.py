@@ -15,7 +15,7 @@ from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
 from tests.object_store import BUCKET, ObjectStore
-from tests.unit.lake.quality.test_history import audit
+from tests.unit.lake.quality.audits import audit
 from tests.unit.lake.tabling import FIRST, NAME, commit, ids, staged
 
 DAY_S = 86_400.0

@@ -8,6 +8,7 @@ from aggregator.config.model import HubConfig, SparkConfig
 from aggregator.engine.session import open_session
 from aggregator.errors import ConfigError
 
+FALLBACK, VERSION = "spark.network.crypto.saslFallback", "spark.network.crypto.authEngineVersion"
 HUB = {"hub": "h", "central": {"bootstrap_servers": "127.0.0.1:1"}, "edges": {}}
 
 
@@ -21,9 +22,13 @@ def session(tmp_path, **spark):
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_executors_know_their_driver_by_a_secret_that_nobody_sees(tmp_path):
-    """On a local cluster: asked and encrypted, work is done, and no user who lists processes sees the secret."""
-    spark = session(tmp_path, master="local-cluster[1,2,1024]")
+    """On a local cluster: asked and encrypted, work is done, and no user who lists processes sees the secret. What the
+    configuration says beside loosens nothing.
+    """
+    spark = session(tmp_path, master="local-cluster[1,2,1024]", conf={FALLBACK: "true", VERSION: "1"})
     try:
+        known = dict(spark.sparkContext.getConf().getAll())
+        assert (known[FALLBACK], known[VERSION]) == ("false", "2")
         manager = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().securityManager()
         assert manager.isAuthenticationEnabled()
         assert manager.isEncryptionEnabled()

@@ -1,7 +1,7 @@
 """Errors of delta-rs and the storage below it, in the hub's own words.
 
-Invariant: its texts name files and system errors, never rows, which do not pass through it here; they are coloured, and
-below its first line a store's may quote an address that is signed.
+Invariant: the texts name files and system errors, never rows, which do not pass through delta-rs here. Texts are
+coloured, and after its first line a store's text may quote a signed address.
 """
 
 import re

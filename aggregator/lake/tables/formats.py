@@ -1,10 +1,6 @@
 """The table format that a configuration names. Refuses a hub without a lake."""
 
-from dataclasses import replace
-
-from aggregator.config.client import allows_http
 from aggregator.config.model import HubConfig, LakeConfig, TableConfig
-from aggregator.config.transport import INSECURE, properties
 from aggregator.errors import ConfigError
 from aggregator.lake.columns import DAY_COLUMN
 from aggregator.lake.folder import Folder
@@ -30,13 +26,7 @@ def lake_folder(config: HubConfig) -> Folder:
         ConfigError: the hub has no lake.
     """
     lake = lake_config(config)
-    folder = Folder(lake.path, lake.format, properties(lake.storage))
-    if lake.format == "iceberg" or folder.on_disk or INSECURE in lake.storage:
-        return folder
-    # Else AWS_ALLOW_HTTP or AZURE_STORAGE_USE_EMULATOR in the environment would open what the file leaves closed.
-    said = {name: value for name, value in folder.options.items() if not allows_http(name)}
-    pins = {"allow_http": "false"} | ({} if folder.root.startswith(("s3", "gs")) else {"use_emulator": "false"})
-    return replace(folder, options=said | pins)
+    return Folder(lake.path, lake.format, lake.storage)
 
 
 def open_tables(config: HubConfig) -> Tables:

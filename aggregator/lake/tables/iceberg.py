@@ -1,29 +1,28 @@
 """Iceberg tables through pyiceberg, and the catalogue in which they are registered.
 
-Invariant: a table is created once, by whoever the catalogue lets; whoever only looks makes nothing. Refuses to begin a
-table again whose folder holds versions that the catalogue does not know.
+Invariant: a table is created once, by the writer that the catalogue admits; a reader creates nothing. Refuses to create
+a table whose folder holds versions that the catalogue does not know.
 """
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.utils.config import Config
 
-from aggregator.config.client import catalog_openings
 from aggregator.config.model import CatalogConfig
-from aggregator.config.secrets import SecretRef
-from aggregator.config.transport import INSECURE, properties
+from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError, HoldError
 from aggregator.lake.columns import fits
 from aggregator.lake.folder import Folder
+from aggregator.lake.store_settings import catalog_settings
+from aggregator.lake.tables.iceberg_catalog import connected
 from aggregator.lake.tables.iceberg_errors import told
-from aggregator.lake.tables.iceberg_files import IMPLEMENTATION
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
 from aggregator.lake.tables.port import CommitConflict, check_division
 
@@ -133,16 +132,7 @@ class IcebergTables:
         return not self.catalog.options and not Path(self.folder / _CATALOG_FILE).exists()
 
     def _connected(self) -> Catalog:
-        options = {
-            key: value.resolve() if isinstance(value, SecretRef) else value
-            for key, value in properties(self.catalog.options).items()
-        }
-        if INSECURE not in self.catalog.options:
-            for opening in catalog_openings(options):  # an address by reference is known only here
-                raise ConfigError(
-                    f"lake.catalog.options.{opening.setting} {opening.what}",
-                    hint=f"{opening.instead}; one that is open stands in the file itself, with its reason beside it",
-                )
+        options = catalog_settings(self.catalog.options, os.environ) if self.catalog.options else {}
         if said := sorted(Config().get_catalog_config(self.catalog.name) or {}):
             raise ConfigError(
                 f"lake.catalog: pyiceberg has settings of its own for a catalogue named {self.catalog.name}"
@@ -152,22 +142,7 @@ class IcebergTables:
         if not options:
             self.folder.make()
             options = {"type": "sql", "uri": f"sqlite:///{Path(self.folder / _CATALOG_FILE)}"}
-        options = self.folder.resolved() | options | {"py-io-impl": IMPLEMENTATION}
+        options = self.folder.resolved() | options
+        excused = INSECURE in self.catalog.options
         with _CONNECTING:
-            return _catalog(self.catalog.name, tuple(sorted(options.items())))
-
-
-@lru_cache(maxsize=4)
-def _catalog(name: str, options: tuple[tuple[str, str], ...]) -> Catalog:
-    """One client per catalogue and process: it holds connections.
-
-    Raises:
-        ConfigError: pyiceberg can not make one of these options.
-    """
-    try:
-        return load_catalog(name, **dict(options))
-    except (ValueError, NotInstalledError) as error:
-        raise ConfigError(
-            f"lake.catalog: pyiceberg makes no catalogue of these options ({type(error).__name__})",
-            hint="see pyiceberg's catalogue options: at least `type` and `uri`",
-        ) from None
+            return connected(self.catalog.name, tuple(sorted(options.items())), excused=excused)

@@ -1,7 +1,7 @@
 """Errors of pyiceberg, SQLAlchemy and the storage below them, in the hub's own words.
 
-Invariant: their texts stay here: they may quote an address with a password, or a value. What may have happened although
-it failed is never told as a conflict.
+Invariant: their texts stay here, because they may quote an address with a password, or a value. A failure whose commit
+may have happened is never reported as a conflict.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The files that pyiceberg writes beside a table's data: by the client that stages the data, and kept.
 
-Invariant: what a refused commit wrote stays for the sweep. pyiceberg takes a conflict for proof that nothing was
-applied, and removes the manifests; behind a gateway that sends a commit twice, those are the newest version's own.
+Invariant: what a refused commit wrote stays for the sweep. pyiceberg takes a conflict as proof that nothing was
+applied, and removes the manifests. Behind a gateway that sends a commit twice, these belong to the newest version.
 """
 
 from pyiceberg.io import InputFile, OutputFile

@@ -2,9 +2,9 @@
 
 Invariant (protocol, rule G): every commit of the hub makes a snapshot, also one that only moves positions or adds
 columns, so that the format's own requirement "the branch is where I saw it" guards all of them; it is tried once, from
-the handle whose positions were read; positions only grow. By its mark a commit that was applied and refused is known
-again. Refuses a table whose positions and snapshots were parted by
-hand: a rolled-back table would lose rows, one without positions would get them twice.
+the handle whose positions were read; positions only grow. A commit that was applied and refused is recognised by its
+mark. Refuses a table whose positions and snapshots were separated by hand: a rolled-back table would lose rows, one
+without positions would get them twice.
 """
 
 import uuid

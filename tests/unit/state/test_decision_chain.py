@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from aggregator.audit.decisions import audit_decisions
-from aggregator.config.model import ClusterConfig
 from aggregator.kafka.log_record import LogRecord
-from aggregator.state.decisions import BEGINNING, Decided, Kind, Link, behind, decode, links, principal_of
+from aggregator.state.decisions import BEGINNING, Decided, Kind, Link, behind, decode, links
 
 
 def chain(length: int) -> list[LogRecord]:
@@ -124,18 +123,3 @@ def test_what_somebody_planted_keeps_nobody_from_deciding(planted, told, length)
         records.append(LogRecord(0, 2 * len(records), "pause", link.encode(), 0))
     assert kinds(records) == [(told, 2 * length)]
     assert audit_decisions(records).links[-1].number == length + 3
-
-
-@pytest.mark.parametrize(
-    ("client", "principal"),
-    [
-        ({}, ""),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "jane",
-          "sasl.password": "env:PW"}, "User:jane"),
-        ({"security.protocol": "SSL", "ssl.certificate.location": "/nowhere/c.pem"}, ""),
-    ],
-)  # fmt: skip
-def test_the_principal_is_that_of_the_connection(client, principal):
-    """Nothing where a cluster asks nobody who he is."""
-    made = ClusterConfig.model_construct(bootstrap_servers="c:1", client=client)
-    assert principal_of(made) == principal

@@ -1,0 +1,67 @@
+"""As whom the hub signs in to a cluster, as its own configuration has it.
+
+Invariant: a claim of this side and no proof. No client API of Kafka tells the principal that a broker authenticated
+(KIP-1329, which would, is a draft), and one that maps names (`ssl.principal.mapping.rules`) has another.
+Empty where only the token, or a file that can not be read, would tell it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from aggregator.config.model import ClusterConfig
+from aggregator.config.secrets import SecretRef
+from aggregator.errors import ConfigError
+
+ANONYMOUS = "User:ANONYMOUS"
+_Options = Mapping[str, str | SecretRef]
+
+
+def principal_of(cluster: ClusterConfig) -> str:
+    """The SASL user, or the subject of the client's certificate; `User:ANONYMOUS` where nobody signs in."""
+    client: _Options = cluster.client
+    protocol = str(client.get("security.protocol", "plaintext")).lower()
+    if protocol.startswith("sasl"):
+        return _named(_user(client))
+    if protocol != "ssl" or not any(name in client for name in _CERTIFICATES):
+        return ANONYMOUS
+    try:
+        return _named(_subject(client))
+    except (OSError, ValueError, ConfigError):
+        return ""
+
+
+_CERTIFICATES = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
+
+
+def _named(name: str) -> str:
+    return f"User:{name}" if name else ""
+
+
+def _user(client: _Options) -> str:
+    mechanism = str(client.get("sasl.mechanism") or client.get("sasl.mechanisms") or "GSSAPI").upper()
+    if mechanism == "OAUTHBEARER":
+        return ""
+    if mechanism == "GSSAPI":
+        return str(client.get("sasl.kerberos.principal", "kafkaclient"))
+    try:
+        return _text(client.get("sasl.username", ""))
+    except ConfigError:
+        return ""
+
+
+def _subject(client: _Options) -> str:
+    keystore = client.get("ssl.keystore.location")
+    if keystore is not None:
+        password = _text(client.get("ssl.keystore.password", "")).encode() or None
+        _, certificate, _ = pkcs12.load_key_and_certificates(Path(_text(keystore)).read_bytes(), password)
+        return certificate.subject.rfc4514_string() if certificate else ""
+    place = client.get("ssl.certificate.location")
+    text = _text(client["ssl.certificate.pem"]).encode() if place is None else Path(_text(place)).read_bytes()
+    return x509.load_pem_x509_certificate(text).subject.rfc4514_string()
+
+
+def _text(value: str | SecretRef) -> str:
+    return value.resolve() if isinstance(value, SecretRef) else value

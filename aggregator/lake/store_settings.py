@@ -1,0 +1,107 @@
+"""Settings of a store or a catalogue as its client gets them, and what that client hears beside them.
+
+Invariant: nothing opens a store that the file leaves closed: no secret's content, no variable of the environment, no
+profile that a client reads by itself. Refuses by name, before anything is connected; no text holds a value.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from aggregator.config.secrets import SecretRef
+from aggregator.config.stores import catalog_openings, environment_openings, profile_openings, storage_openings
+from aggregator.config.transport import INSECURE, Opening, properties
+from aggregator.errors import ConfigError
+
+_BYTES = 1 << 20
+# What AWS's and Google's clients read without being asked, and the variables that say another place.
+_PROFILES = {
+    "AWS_CONFIG_FILE": "~/.aws/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+    "GOOGLE_APPLICATION_CREDENTIALS": "~/.config/gcloud/application_default_credentials.json",
+}
+_GOOGLE = ("service_account", "service_account_path", "application_credentials")
+
+
+def store_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
+    """The options of a store's client, with their secrets and without our reason.
+
+    Args:
+        options: As `lake.storage` has them.
+        environ: What the client would ask beside them.
+
+    Raises:
+        ConfigError: a secret is not there, or something that is not in the file opens the store.
+    """
+    found = resolved(options)
+    _check("lake.storage", options, storage_openings(found))
+    named = [value for name, value in found.items() if name.lower().removeprefix("google_") in _GOOGLE]
+    check_outside(environ, named)
+    return found
+
+
+def catalog_settings(options: Mapping[str, str | SecretRef], environ: Mapping[str, str]) -> dict[str, str]:
+    """The options of a catalogue's client, with their secrets and without our reason.
+
+    Args:
+        options: As `lake.catalog.options` has them.
+        environ: What the client would ask beside them.
+
+    Raises:
+        ConfigError: a secret is not there, or something that is not in the file opens the catalogue or the store.
+    """
+    found = resolved(options)
+    _check("lake.catalog.options", options, catalog_openings(found))
+    check_outside(environ)
+    return found
+
+
+def resolved(options: Mapping[str, str | SecretRef]) -> dict[str, str]:
+    """Options with their secrets, and without our reason.
+
+    Raises:
+        ConfigError: a secret is not there.
+    """
+    return {
+        name: value.resolve() if isinstance(value, SecretRef) else value for name, value in properties(options).items()
+    }
+
+
+def check_outside(environ: Mapping[str, str], files: list[str] | None = None) -> None:
+    """Refuse what the environment, or a file that clients read by themselves, would open.
+
+    Args:
+        environ: The environment.
+        files: Further ones that options name.
+
+    Raises:
+        ConfigError: the list of it.
+    """
+    said = [f"the environment's {one.setting} {one.what}" for one in environment_openings(environ)]
+    said += [f"{one.setting} {one.what}" for one in _profiled(environ, files or [])]
+    if said:
+        raise ConfigError(
+            said,
+            hint="take it out there; what is meant stands in `lake.storage` or `lake.catalog.options`, and what is open"
+            " has its reason beside it",
+        )
+
+
+def _check(block: str, options: Mapping[str, str | SecretRef], openings: tuple[Opening, ...]) -> None:
+    for one in openings:
+        if not one.instead or INSECURE not in options:
+            raise ConfigError(
+                f"{block}.{one.setting} {one.what}",
+                hint=f"{one.instead or 'take it out'}; what is open stands in the file, with its reason beside it",
+            )
+
+
+def _profiled(environ: Mapping[str, str], files: list[str]) -> Iterator[Opening]:
+    named = [environ.get(variable) or place for variable, place in _PROFILES.items()]
+    for path in (os.path.expanduser(name) for name in [*named, *files]):  # noqa: PTH111 - a user may have no home
+        try:
+            with Path(path).open("rb") as content:
+                text = content.read(_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue  # the client finds nothing there either, and says so
+        yield from profile_openings(path, text)
