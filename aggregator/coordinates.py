@@ -99,6 +99,13 @@ class Origin(NamedTuple):
         return cls(hub, edge, topic, partition, offset, incarnation, tombstone)
 
 
+class Copy(NamedTuple):
+    """One writing of an edge's record, or of the word about it: where it came from, and which backfill wrote it."""
+
+    origin: Origin
+    backfill: str = ""
+
+
 Partition = tuple[str, int]
 
 

@@ -18,7 +18,7 @@ from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts, internal_topics
 from aggregator.replicate.key_checks import unrecorded
-from aggregator.replicate.planning import central_topics, plan_flows
+from aggregator.replicate.planning import central_topics, plan_flows, targets
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan
@@ -85,6 +85,7 @@ class Epochs:
             driver="test",
             places=[*topics.partitions(counts), (self.names.dead_letters, 0)],
             whose=Whose.live(self.names),
+            targets=targets(self.config, shown),
         )
         decisions = (central or self.central).requests().decisions
         flows = plan_flows(

@@ -23,10 +23,11 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
+from aggregator.backfill.settling import backfills_central, places_of_backfills
 from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.tail import LogTail
@@ -55,7 +56,7 @@ from aggregator.state.pauses import paused_edges
 from aggregator.state.request_log import read_requests
 from aggregator.threads import Threads
 
-_TICK_S = 0.1
+_TICK_S, _AGAIN_S = 0.1, 1.0
 # Short transactions: readers of a live topic wait behind an open one.
 _CADENCE = Cadence(interval_s=0.1, limit_bytes=4 * 1024 * 1024)
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Outcome:
         lost: Offsets of the plan that could not be read any more, by flow.
         holds: Flows that stand still, with reasons.
         silent: Edges that did not answer, or are paused.
+        invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
     """
 
     finished: bool = False
@@ -78,6 +80,7 @@ class Outcome:
     lost: Mapping[EdgePartition, tuple[OffsetRange, ...]] | None = None
     holds: tuple[Hold, ...] = ()
     silent: tuple[str, ...] = ()
+    invisible: tuple[Partition, ...] = ()
 
 
 class BackfillDriver:
@@ -132,7 +135,7 @@ class BackfillDriver:
         """
         specs = internal_topics(self._names, self._config.replication.slots)
         topics.ensure(self._config.central, specs, replication_factor=self._config.replication_factor)
-        central = KafkaDriverCentral(self._config, self._names, backfill=self._plan.id)
+        central = backfills_central(self._config, self._plan.id)
         requests = LogTail(self._config.central, self._names.requests)
         try:
             await_turn(central, "another backfill", standby=True, stop=self._stop, hint="")
@@ -154,6 +157,7 @@ class BackfillDriver:
 
     def _epochs(self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail) -> Outcome:
         self._await_edges()
+        deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
 
         def run() -> _Epoch:
             return self._epoch(central, renewal, requests)
@@ -162,12 +166,16 @@ class BackfillDriver:
             return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
 
         def over(epoch: _Epoch) -> bool:
-            return self._cancelled or all(outcome.result is SlotResult.DRAINED for outcome in epoch.outcomes)
+            if self._cancelled:
+                return True
+            if epoch.invisible and time.monotonic() < deadline and not self._stop.wait(_AGAIN_S):
+                return False  # another epoch settles what this one left undecided
+            return bool(epoch.invisible) or all(one.result is SlotResult.DRAINED for one in epoch.outcomes)
 
         last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
             return Outcome(cancelled=self._cancelled)
-        return self._ended(last.plan, last.outcomes)
+        return self._ended(last)
 
     def _await_edges(self) -> None:
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
@@ -201,16 +209,17 @@ class BackfillDriver:
         counts = topics.ensure(cluster, specs, replication_factor=self._config.replication_factor)
         settings = topics.settings(cluster, [spec.name for spec in specs])
         slots = self._config.replication.slots
-        epoch, entries, undecided = open_epoch(
+        own = {*topics.partitions(counts), (self._letters(), 0)}
+        epoch, entries, held = open_epoch(
             central,
             slots=slots,
             driver=self._identity,
-            places=[*topics.partitions(counts), (self._letters(), 0)],
-            whose=Whose(self._hub.hub, self._plan.id),
+            places=own.union(places_of_backfills(self._config, central)),
+            whose=Whose.late(HubNames(self._hub.hub)),
         )
         self._newest = epoch.epoch
-        if undecided:
-            raise Unreachable("; ".join(undecided.values()), hint="start it again when these are decided")
+        if undecided := [reason for at, reason in sorted(held.items()) if at in own]:
+            raise Unreachable("; ".join(undecided), hint="start it again when these are decided")
         # Read now, when no other backfill can write any more.
         known = read_central(self._hub)
         for sentence in worn(self._config.keys, [*known.ledger.values(), *entries.values()]):
@@ -290,7 +299,8 @@ class BackfillDriver:
                 self._cancelled = record.value is not None
         return self._cancelled
 
-    def _ended(self, plan: EpochPlan, outcomes: tuple[SlotOutcome, ...]) -> Outcome:
+    def _ended(self, epoch: "_Epoch") -> Outcome:
+        plan, outcomes, invisible = epoch.plan, epoch.outcomes, epoch.invisible
         holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
         silent = self._silent(self._shown()) | {source.edge for outcome in outcomes for source in outcome.undrained}
         now = read_backfills(self._config.central, HubNames(self._hub.hub))[self._plan.id]
@@ -299,7 +309,8 @@ class BackfillDriver:
             for one in self._plan.writes
             if (found := union((*plan.lost.get(one.source, ()), *now.lost(one))))
         }
-        return Outcome(finished=not silent and not holds, lost=lost, holds=holds, silent=tuple(sorted(silent)))
+        finished = not silent and not holds and not invisible
+        return Outcome(finished, lost=lost, holds=holds, silent=tuple(sorted(silent)), invisible=invisible)
 
 
 class _Epoch(NamedTuple):
@@ -307,6 +318,11 @@ class _Epoch(NamedTuple):
 
     plan: EpochPlan
     outcomes: tuple[SlotOutcome, ...] = ()
+
+    @property
+    def invisible(self) -> tuple[Partition, ...]:
+        """Partitions of central in which its slots left something undecided."""
+        return tuple(sorted({at for outcome in self.outcomes for at in outcome.closed}))
 
 
 class _Pacing:

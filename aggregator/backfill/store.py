@@ -21,7 +21,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Amount, Count, Moment, TypedDecoder
-from aggregator.kafka.log import read_to_end
+from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.log_record import LogRecord
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import ledger_log
@@ -265,6 +265,21 @@ def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int =
     known.take_requests(read_to_end(cluster, own.requests, [0]), own.requests)
     known.take_positions(ledger_log(cluster, own, partitions=partitions), own.ledger)
     return known.backfills()
+
+
+def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
+    """Plans of every backfill by id, the oldest first, whatever became of them.
+
+    Raises:
+        Failed: a record is damaged, or an end stays stuck.
+        Unreachable: central does not answer.
+    """
+    own = names.backfills()
+    if not topics.partition_count(cluster, own.requests):
+        return {}
+    known = Told()
+    known.take_requests(read_visible(cluster, own.requests, [0]), own.requests)
+    return {id_: plan for id_, (plan, *_) in known.plans.items()}
 
 
 def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> Ranges:

@@ -1,1 +1,1 @@
-"""The command line: one module per command group, and what they share towards their reader."""
+"""The command line: one module per command group, and what their output has in common."""

@@ -1,7 +1,7 @@
 """`aggregator backfill plan|run|list|show|resume|cancel`: a past window of an edge once more, planned before it runs.
 
 Invariant: nothing is written that was not shown before; without a terminal nothing runs unless `--yes` says so. All
-state is at central: whoever stops, is killed or starts the same again goes on with the same backfill.
+state is at central: after a stop or a kill, the next start goes on with the same backfill.
 """
 
 import json
@@ -147,8 +147,10 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     """
     from aggregator.backfill.plan import Plan  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.backfill.submission import start  # noqa: PLC0415
+    from aggregator.cli.backfill_settle import unstuck  # noqa: PLC0415
     from aggregator.state.decisions import Kind  # noqa: PLC0415
 
+    unstuck(hub)
     exact = isinstance(wanted, Plan)
     if not isinstance(wanted, Plan):
         joined = _joined(hub, wanted)
@@ -204,9 +206,11 @@ def show(config: Path, id_: str, output: str) -> None:
 def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
     from aggregator.backfill.submission import known_backfill, revived  # noqa: PLC0415 - as above
+    from aggregator.cli.backfill_settle import unstuck  # noqa: PLC0415
     from aggregator.state.decisions import Kind  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
+    unstuck(hub)
     found = known_backfill(hub, id_)
     decide(hub, Kind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
     raise SystemExit(carry_out(hub, revived(hub, found), master))
@@ -230,6 +234,26 @@ def cancel(config: Path, id_: str) -> None:
     decide(hub, Kind.CANCEL, [found.plan.id], by=claimed())
     ask_to_stop(hub.central, HubNames(hub.hub), found.plan.id, _signed())
     progress(f"backfill {found.plan.id} is cancelled; aggregator backfill resume {found.plan.id} takes that back")
+
+
+@backfill.command(
+    epilog="""\b
+Example:
+  aggregator backfill settle
+
+\b
+Exit codes: 0 nothing of a backfill is undecided; 4 something is, and is named; 6 a backfill runs: it does the same."""
+)
+@config_option
+def settle(config: Path) -> None:
+    """End transactions that Kafka left undecided in a backfill, whichever it was.
+
+    What had been committed becomes visible, once; what had been aborted does not. `run` and `resume` do the same where
+    it keeps them from beginning.
+    """
+    from aggregator.cli.backfill_settle import settled  # noqa: PLC0415 - as above
+
+    raise SystemExit(settled(load_config(config, os.environ)))
 
 
 def carry_out(hub: HubConfig, found: "Backfill", master: str | None) -> int:

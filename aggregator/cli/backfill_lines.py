@@ -1,6 +1,6 @@
 """Plans and backfills as lines for people.
 
-Invariant: the same answer as `-o json`, ranges with their last offset, long lists cut short and said to be.
+Invariant: the same answer as `-o json`. Ranges show their last offset; a long list is cut short and says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

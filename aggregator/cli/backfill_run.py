@@ -25,6 +25,7 @@ from aggregator.cli.run import (
 from aggregator.config.model import HubConfig
 from aggregator.engine.session import open_session
 from aggregator.errors import AggregatorError, ExitCode
+from aggregator.replicate.cursor import HoldReason
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 
@@ -40,8 +41,8 @@ def run_backfill(config: HubConfig, backfill: Backfill) -> int:
     """Carry a backfill out.
 
     Returns:
-        The exit code: 0 finished, 1 cancelled or stopped before its end, 4 flows held or edges silent, 5 planned
-        records could not be read any more.
+        The exit code: 0 finished, 1 cancelled or stopped before its end, 4 flows held, edges silent or something
+        undecided at central, 5 planned records could not be read any more.
 
     Raises:
         AggregatorError: with the exit code of its class.
@@ -71,9 +72,9 @@ def ended(backfill: Backfill) -> int:
 
 def exit_code(outcome: Outcome) -> ExitCode:
     """What a scheduler should know of an end."""
-    if outcome.lost or any(hold.reason == "gap" for hold in outcome.holds):
+    if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
         return ExitCode.DATA_LOSS
-    if outcome.holds or outcome.silent:
+    if outcome.holds or outcome.silent or outcome.invisible:
         return ExitCode.HELD
     return ExitCode.DONE if outcome.finished else ExitCode.FAILED
 
@@ -84,6 +85,8 @@ def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
         yield f"lost: {source}: offsets {told} could not be read any more"
     for hold in outcome.holds:
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
+    for topic, partition in outcome.invisible:
+        yield f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader"
     for edge in outcome.silent:
         yield f"edge {edge} did not answer, or is paused; resume when it is back"
     counts = read_backfills(config.central, HubNames(config.hub))[id_].counts()

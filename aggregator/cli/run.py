@@ -57,19 +57,19 @@ class RunOptions:
 @click.command()
 @config_option
 @click.option("--drain", is_flag=True, help="Stop when everything that exists now is at central and in the lake.")
-@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly this long after it leads, as 60s or 5m.")
+@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly after leading for this long, as 60s or 5m.")
 @click.option("--only", type=click.Choice(["replicate", "lake"]), help="Run one half alone.")
 @click.option("--master", help="Spark master, instead of the configuration's.")
 @click.option("--standby", is_flag=True, help="Wait for a running hub of this name to stop, then start.")
-@click.option("--take-over", is_flag=True, help="Replace a running hub of this name; it ends with code 6.")
+@click.option("--take-over", is_flag=True, help="Replace a running hub of this name; that one ends with exit code 6.")
 @click.option(
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep report.json and report.html of this run here.",
 )
-@click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here; a port alone is one of loopback.")
-@click.option("--ui", is_flag=True, help="Serve the page, where the configuration's `ui.listen` says (127.0.0.1:9465).")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here; a port alone means loopback.")
+@click.option("--ui", is_flag=True, help="Serve the page at the configuration's `ui.listen` (127.0.0.1:9465).")
 def run(
     config: Path,
     *,
@@ -239,9 +239,11 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
 
 def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
-    if any(hold.reason == "gap" for hold in report.holds):
+    from aggregator.replicate.cursor import HoldReason  # noqa: PLC0415 - as above
+
+    if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS
-    stands = report.holds or report.undrained or report.silent or lake_held
+    stands = report.holds or report.undrained or report.silent or report.invisible or lake_held
     return ExitCode.HELD if stands else ExitCode.DONE
 
 
@@ -264,8 +266,14 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
     if any(hold.gap for hold in report.holds):
         yield "gaps hold their flow until somebody accepts them: aggregator gaps list, aggregator gaps accept"
+    why = "central has not decided what was written" if report.invisible else "its edge fell silent"
     for flow in report.undrained:
-        yield f"not drained: {flow}: its edge fell silent; run again when it answers"
+        yield f"not drained: {flow}: {why}; run again when it answers"
+    for topic, partition in report.invisible:
+        yield (
+            f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader; "
+            "run again when that is over"
+        )
     for flow, offsets in report.undecided.items():
         yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
     for edge in report.silent:

@@ -1,7 +1,7 @@
-"""Where a log can be read on behind a batch that can not be read.
+"""Where a log is readable again, after a batch that can not be read.
 
-Invariant: nothing is passed over here. A broker hands out the whole batch in which an offset lies, so every offset of a
-damaged one fails alike, and what answers differently lies behind it.
+Invariant: nothing is skipped here. A broker returns the whole batch in which an offset lies. So every offset of a
+damaged batch fails in the same way, and the first offset with another answer lies behind it.
 """
 
 import time

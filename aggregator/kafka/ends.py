@@ -1,7 +1,7 @@
 """Ends and starts of partitions, asked through the admin client and never guessed from what a consumer has seen.
 
-Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. Whoever gives
-`refused` gets what is answered, and there the partitions that nobody answers for; else one of these is an error.
+Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. With `refused`,
+a caller gets all answers, and in `refused` the partitions without one. Without it, a missing answer is an error.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The writer of beats near an edge: one record at a time, each acknowledged.
 
-Invariant: a beat that the edge refuses for good raises; one that it does not take in time is missing, which is the
-signal.
+Invariant: a beat that the edge refuses for good raises an error. One that it does not take in time is dropped: its
+absence is the signal.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The outlet for what may be missing: telemetry and heartbeats, without a transaction and without waiting.
+"""A producer for records that may be lost: telemetry and heartbeats, without a transaction and without waiting.
 
 Invariant: never blocks and never raises for a cluster that does not answer; what it can not deliver is dropped.
 """

@@ -5,14 +5,13 @@ Invariant: a record is kept whole, with time and headers, and nothing is read pa
 
 import time
 from collections.abc import Callable, Collection
-from operator import attrgetter
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition, OffsetRange, Origin, Partition
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, Copy, OffsetRange, Origin, Partition, Position
 from aggregator.errors import Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka import clients, ends
@@ -20,7 +19,8 @@ from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.polls import poll_batch
 
 _BOUND_S = 30.0
-_WINDOW = 2_000
+# What is read at once is kept in memory, and has to be read in time.
+_WINDOW, _WINDOW_MOST = 2_000, 50_000
 
 
 class CentralRecord(NamedTuple):
@@ -32,55 +32,42 @@ class CentralRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property
-    def origin(self) -> Origin | None:
-        """Where it came from, if it says so."""
+    def copy(self) -> Copy | None:
+        """Of which record, and by whom, if it says so."""
+        told = dict(self.headers)
         try:
-            return Origin.decode(dict(self.headers).get(ORIGIN_HEADER) or b"")
+            origin = Origin.decode(told.get(ORIGIN_HEADER) or b"")
         except ValueError:
             return None
-
-    @property
-    def backfill(self) -> str:
-        """The backfill that brought it, if one did."""
-        return (dict(self.headers).get(BACKFILL_HEADER) or b"").decode(errors="replace")
+        return Copy(origin, (told.get(BACKFILL_HEADER) or b"").decode(errors="replace"))
 
 
-def live_origin(record: CentralRecord) -> Origin | None:
-    """Where a record came from that no backfill brought."""
-    return None if record.backfill else record.origin
-
-
-def newest_origin(
+def newest_position(
     cluster: ClusterConfig,
     places: Collection[Partition],
-    hub: str,
-    source: EdgePartition,
-    origin_of: Callable[[CentralRecord], Origin | None] = live_origin,
-) -> Origin | None:
-    """The visible record of a flow that is newest by incarnation and offset; searched from the end on.
+    position_of: Callable[[Partition, CentralRecord], Position | None],
+) -> Position | None:
+    """The highest position of a visible record; each partition is searched from its end on, as far as one counts.
 
     Args:
         cluster: Central.
-        places: Partitions that the flow's records go to.
-        hub: In `hub.origin`.
-        source: The flow.
-        origin_of: Where a record of these partitions came from; None for one that does not count.
+        places: Where to look.
+        position_of: That of a record; None for one that does not count.
 
     Raises:
         Unreachable: central does not answer.
     """
-    found: list[Origin] = []
+    found: list[Position] = []
     for at, log in ends.readable_ranges(cluster, places).items():
         size, upto = _WINDOW, log.end
         while upto > log.start:
             window = OffsetRange(max(log.start, upto - size), upto)
-            told = map(origin_of, read_range(cluster, at, window, committed=True))
-            own = [origin for origin in told if origin is not None and origin[:4] == (hub, *source)]
-            if own:
+            told = [position_of(at, record) for record in read_range(cluster, at, window, committed=True)]
+            if own := [position for position in told if position is not None]:
                 found += own
                 break
-            size, upto = size * 4, window.start
-    return max(found, key=attrgetter("incarnation", "offset"), default=None)
+            size, upto = min(_WINDOW_MOST, size * 4), window.start
+    return max(found, default=None)
 
 
 def rows(records: Collection[CentralRecord]) -> Rows:

@@ -1,6 +1,6 @@
 """Peeking: the timestamp of the first record at or after an offset, for lag in time; and the newest stamped record.
 
-Invariant: bounded in time, and missing is an answer.
+Invariant: bounded in time. A record that is not there is a valid answer.
 """
 
 import time

@@ -1,7 +1,8 @@
 """What central refuses for good: topic, partition and code, out of delivery reports or by asking central.
 
-Invariant: a refusal names a topic that central itself refused; what may go well the next time is none. A transaction to
-which central adds no partition any more says only why, not for which topic: then central is asked about each.
+Invariant: a refusal names a topic that central itself refused; an error that may not come again is no refusal. When
+central adds no partition to a transaction, the error says why but not for which topic: then central is asked about
+each.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,7 @@
 """A sample: the newest committed records of a topic, for a person who asks what is in it.
 
-Invariant: bounded in records and in time; reads as everything else does, read_committed and without a group. Fewer
-records than asked for are an answer: markers and aborted records take offsets too.
+Invariant: bounded in records and in time; reads read_committed and without a group, as everywhere. There may be fewer
+records than asked for, because markers and aborted records take offsets too.
 """
 
 import time

@@ -1,7 +1,7 @@
 """What librdkafka says of itself: the few numbers that operators watch, and whether a client is lost.
 
-Invariant: no cost per record: the library hands its statistics over every ten seconds, within a poll; a text that is
-none changes nothing.
+Invariant: no cost per record. The library delivers its statistics every ten seconds, within a poll. A text that is not
+a statistic is ignored.
 """
 
 import json

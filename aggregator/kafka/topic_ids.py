@@ -1,7 +1,7 @@
 """Questions for topic ids to the brokers of one edge, asked beside its reader.
 
-Invariant: thin; nobody waits longer than he says. A client that brokers do not answer is replaced, because one that
-has heard of no brokers never connects again (see `clients.renew_admin`).
+Invariant: thin; no caller waits longer than it says. A client without answers is replaced, because one that knows no
+brokers never connects again (see `clients.renew_admin`).
 """
 
 import time

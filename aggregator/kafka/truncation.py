@@ -1,7 +1,8 @@
 """Where an edge's log was cut: the end of the records that were there when we read them.
 
-Invariant: Kafka never lets a leader epoch fall along a log, and counts it up before anything is written to a log that
-may have lost its end; so what carries a higher epoch than the last record that we had read was written after the cut.
+Invariant: along a log, Kafka's leader epochs never decrease, and the epoch is raised before anything is written to a
+log that may have lost its end. So records with a higher epoch than the last record that was read were written after the
+cut.
 """
 
 import time

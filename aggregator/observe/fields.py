@@ -1,7 +1,7 @@
-"""What the slots have told of fields, summed: the newest word of every slot's life, over all lives.
+"""Counts per field that the slots reported, summed: the newest report of every slot process, over all processes.
 
-Invariants: pure; a record that is none of ours, or half of one, changes nothing, and the former is counted. Counters of
-one life are cumulative and replace each other; those of different lives add up.
+Invariants: pure. A record that the hub did not write, or half of a report, changes nothing; the former is counted.
+Counters of one process are cumulative and replace each other; those of different processes add up.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The application: addresses, what answers each, and the stream of what changed.
 
-Invariants: only GET, but for the word at the door; a name in an address is looked up and never shown as markup. No
-answer holds anything of a record.
+Invariants: only GET, except for signing in with the token; a name in an address is looked up and never shown as markup.
+No answer holds anything of a record.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What needs somebody, the worst first, each with what to do next.
 
-Invariant: pure; says what is in the snapshot and nothing that is not: where nothing needs anybody, nothing is told.
+Invariant: pure. It says only what is in the snapshot; when nobody is needed, the list is empty.
 """
 
 from collections import defaultdict

@@ -3,8 +3,8 @@
     the page  ─ number of the snapshot that it has ─▶  the hub        eight bytes, several times a second
     the page  ◀─ a newer one, or nothing ───────────  the hub        its length, and the snapshot
 
-Invariant: of the page's process the hub takes numbers and nothing else, so that nobody who gets into it gets out of it
-this way. Each wait has an end: the hub never stands for a page that does.
+Invariant: the hub accepts only numbers from the page's process, so that whoever takes over that process can not reach
+the hub this way. Each wait is bounded: a page that hangs never stops the hub.
 """
 
 import pickle

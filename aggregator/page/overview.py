@@ -1,6 +1,6 @@
 """The start page: how the hub stands, edge by edge, what is stripped, the lake, backfills, and what happened.
 
-Invariant: pure; every number is the snapshot's own. Lists end where a page would grow without bound, and say so.
+Invariant: pure; every number is the snapshot's own. Long lists are cut, and say so.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""The places of the page: what each is made of, as parts that change on their own.
+"""The views of the page: each is made of parts that change independently.
 
-Invariant: pure; a part is a template, and what it is to know. Its id is the same as long as the place is open.
+Invariant: pure. A part is a template with its data. Its id stays the same while the view is open.
 """
 
 from collections.abc import Mapping

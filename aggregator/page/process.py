@@ -1,7 +1,7 @@
 """The page's own process: answers readers from the last snapshot that the hub gave it, and ends with the hub.
 
-Invariant: nothing in here can hold up the hub, take its descriptors, or see its keys; it says that it lives for as long
-as its server's loop turns, and is begun again otherwise.
+Invariant: nothing in here can delay the hub, use up its descriptors, or see its keys. It gives a sign of life while its
+server's loop runs, and is restarted otherwise.
 """
 
 import logging

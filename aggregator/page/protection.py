@@ -1,7 +1,7 @@
 """What every answer of the page carries, and who gets one.
 
-Invariants: no script, style, picture or connection but the page's own; nothing is kept by a browser or shown inside
-another page; whoever has to know the word and does not is shown the door, and nothing else.
+Invariants: no script, style, picture or connection but the page's own; no browser stores an answer or shows it inside
+another page; where a token is needed, a reader without it gets the sign-in page and nothing else.
 """
 
 import time

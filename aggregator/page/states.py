@@ -1,4 +1,4 @@
-"""How a state looks: a word, a sign and a tone, so that none is told by colour alone.
+"""How a state looks: a word, a sign and a tone, so that no state is shown by colour alone.
 
 Invariant: every state of `edges.availability` has its own sign; the signs are symbols of `templates/signs.svg`.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cursor import Hold, HoldReason
@@ -50,12 +50,14 @@ class Report:
         undrained: Flows whose edge stayed silent during `--drain`.
         silent: Edges that never answered, with the reason.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
+        invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
     """
 
     holds: tuple[Hold, ...] = ()
     undrained: tuple[EdgePartition, ...] = ()
     silent: tuple[str, ...] = ()
     undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
+    invisible: tuple[Partition, ...] = ()
 
 
 class Driver:
@@ -162,7 +164,8 @@ class Driver:
         finally:
             emitter.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
-        return Report(result.holds, undrained, tuple(self._unseen()), self._undecided() if self._drain else {})
+        open_at_edges = self._undecided() if self._drain else {}
+        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, tuple(sorted(result.undecided)))
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
@@ -179,18 +182,24 @@ class Driver:
         self._warming.wait(self._stop)
 
         def over(result: EpochResult) -> bool:
-            done = self._drain and result.all(SlotResult.DRAINED)
-            return done and not self._waits_for_central(result, began) and self._waited_for_edges(began)
+            return self._is_over(result, began)
 
         found = run_epochs(
             runner.run, renewal, self._stop, trouble=EpochResult.trouble, over=over, hint="mend it, start again"
         )
         return found or EpochResult((), ())
 
+    def _is_over(self, result: EpochResult, began: float) -> bool:
+        """With `--drain`: whether this epoch was the last. What central does not decide ends it, too, after a while."""
+        if not self._drain or self._waits_for_central(result, began):
+            return False
+        done = result.all(SlotResult.DRAINED) or bool(result.undecided)
+        return done and self._waited_for_edges(began)
+
     def _waits_for_central(self, result: EpochResult, began: float) -> bool:
         """With `--drain`: whether another epoch is to try what central had not decided, within the patience."""
         patience_s = self._config.replication.drain_patience.total_seconds()
-        if not any(hold.reason is HoldReason.UNDECIDED for hold in result.refused):
+        if not result.undecided and all(hold.reason is not HoldReason.UNDECIDED for hold in result.refused):
             return False
         return time.monotonic() - began < patience_s and not self._stop.wait(_AGAIN_S)
 

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.planning import Snapshots, central_topics, plan_flows
+from aggregator.replicate.planning import Snapshots, central_topics, plan_flows, targets, undecided_beside
 from aggregator.replicate.settlement import Unsettled, Whose
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
@@ -49,15 +50,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """How an epoch's slots ended, and which flows were refused before they started."""
+    """How an epoch's slots ended, which flows were refused before they started, and what of central was held."""
 
     outcomes: tuple[SlotOutcome, ...]
     refused: tuple[Hold, ...]
+    held: frozenset[Partition] = frozenset()
 
     @property
     def holds(self) -> tuple[Hold, ...]:
         """Every flow that stood still."""
         return self.refused + tuple(hold for outcome in self.outcomes for hold in outcome.holds)
+
+    @property
+    def undecided(self) -> frozenset[Partition]:
+        """Partitions of central in which something is undecided still: nobody sees it yet."""
+        return self.held.union(*(outcome.closed for outcome in self.outcomes))
 
     def trouble(self) -> str:
         """What went wrong, slot by slot, in one line; empty where every slot ended by the protocol."""
@@ -107,7 +114,8 @@ class EpochRunner:
         self._paused: frozenset[str] = frozenset()
         self._outdated = False
         self.opened: Epoch | None = None
-        self._named: set[Partition] = set()
+        self._named: set[Partition] = set()  # what held something undecided when it was looked at last
+        self._written: set[Partition] = set()  # by this driver's slots, or by those of others before it
 
     def run(self) -> EpochResult:
         """Open one epoch and watch it to its end.
@@ -122,7 +130,7 @@ class EpochRunner:
         snapshots = {edge: one.topics for edge, one in shown.items()}
         settings, places = self._prepared(snapshots)
         count = self._config.replication.slots
-        epoch, ledger, undecided = self._opened(count, places)
+        epoch, ledger, undecided = self._opened(count, places, snapshots)
         for sentence in worn(self._config.keys, ledger.values()):
             log.warning("%s", sentence)
         unsettled = Unsettled(self._central, undecided)
@@ -143,6 +151,7 @@ class EpochRunner:
                 decisions=requests.decisions,
                 refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
                 undecided=undecided,
+                beside=self._beside(snapshots, undecided),
             )
         holds = (*flows.holds, *unanswered(shown))
         for hold in holds:
@@ -155,9 +164,7 @@ class EpochRunner:
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):
             log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
-        shapes = _shapes(snapshots)
-
-        opened_s = time.monotonic()
+        shapes, opened_s = _shapes(snapshots), time.monotonic()
 
         def due() -> bool:
             self._pulse()
@@ -165,24 +172,39 @@ class EpochRunner:
             changed = self._changed(shapes) or self._asked() or unsettled.moved()
             return self._stop.is_set() or old or changed
 
-        threads = self._threads
-        outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=threads, due=due)
+        outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
         self._named |= {at for outcome in outcomes for at in outcome.closed}
-        return EpochResult(tuple(outcomes), holds)
+        return EpochResult(tuple(outcomes), holds, frozenset(undecided))
 
-    def _opened(self, slots: int, places: Collection[Partition]) -> Opened:
+    def _opened(self, slots: int, places: Collection[Partition], snapshots: Snapshots) -> Opened:
         """Open an epoch that writes these partitions of central, and say which of them it may not.
 
-        Of very many only those that slots named are asked about: a slot writes none without a look of its own.
+        A driver's first epoch asks about all that was ever written, by rules of yesterday too. Of very many its later
+        ones ask about those that slots named: a slot looks before it writes, and says at its end what is left.
         """
-        places, whose = [*places, (self._names.dead_letters, 0)], Whose.live(self._names)
-        if len(places) > _ASKED_MOST:
-            places = sorted(self._named & set(places))
-        opened = open_epoch(self._central, slots=slots, driver=self._identity, places=places, whose=whose)
+        now = {*places, (self._names.dead_letters, 0)}
+        if self.opened is None:
+            self._written |= {*self._central.partitions({one.central for one in self._central.control().targets})}
+        self._written |= now
+        opened = open_epoch(
+            self._central,
+            slots=slots,
+            driver=self._identity,
+            places=self._written,
+            whose=Whose.live(self._names),
+            targets=targets(self._config, snapshots),
+            asked=asked_about(now, self._named, is_first=self.opened is None),
+        )
         self.opened, self._named = opened.epoch, set(opened.held)
         for reason in opened.held.values():
             log.warning("%s", reason)
         return opened
+
+    def _beside(self, snapshots: Snapshots, undecided: Mapping[Partition, str]) -> dict[tuple[str, str], str]:
+        if not undecided:
+            return {}
+        told = self._central.control().targets
+        return undecided_beside(targets(self._config, snapshots), told, undecided, self._names.dead_letters)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
@@ -225,6 +247,21 @@ class EpochRunner:
             log.warning("%s goes on without the gap %s, by %s: %s", one.source, one.gap, one.by, one.reason)
         self._outdated |= any(not one.automatic for one in fresh)
         return self._outdated
+
+
+def asked_about(
+    now: AbstractSet[Partition], named: AbstractSet[Partition], *, is_first: bool
+) -> AbstractSet[Partition] | None:
+    """Which partitions of central are asked whether something is undecided there when an epoch opens; None: all.
+
+    Args:
+        now: What the epoch is about to write.
+        named: What held something undecided when it was looked at last.
+        is_first: It is the driver's first: nobody has told it anything.
+    """
+    if is_first:
+        return None
+    return named if len(now) > _ASKED_MOST else named | now
 
 
 def is_old(age_s: float, *, refused: bool) -> bool:

@@ -26,6 +26,8 @@ _AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
 _REST = 10
 # So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
 STUCK_S = 5.0
+# Longer than a deposed leader mostly takes to hear of it: then somebody made the topic anew.
+BEHIND_S = 15.0
 
 
 class Ends(Protocol):
@@ -73,6 +75,7 @@ class Gate:
         self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
         self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
         self._silent: set[Partition] = set()  # of those, what did not answer when it was asked last
+        self._behind: set[Partition] = set()  # of those, what told an end that lacks what was acknowledged
         self._again_at = 0.0
 
     def over(self, touched: Iterable[Partition]) -> None:
@@ -103,18 +106,23 @@ class Gate:
         refused = self._refused.of(closed[0], self._world.now())
         if refused is not None:
             return refused.detail
-        silent = closed in self._silent
-        why = "does not answer: is it there, has it a leader?" if silent else "holds an undecided transaction"
+        if closed in self._silent:
+            why = "does not answer: is it there, has it a leader?"
+        elif closed in self._behind:
+            why = "lacks records that it had acknowledged: was its topic made anew, or its leader deposed?"
+        else:
+            why = "holds an undecided transaction"
         return f"{closed[0]}-{closed[1]} at central {why}"
 
     def _each(self, topic: str, partition: int) -> list[Partition]:
         """The partition, or all of a topic whose partitioner chooses."""
         return [(topic, one) for one in ([partition] if partition >= 0 else range(self._world.partitions(topic)))]
 
-    @property
-    def given_up(self) -> tuple[Partition, ...]:
-        """Partitions that are closed beyond patience."""
-        return tuple(sorted(self._closed))
+    def left(self) -> tuple[Partition, ...]:
+        """Partitions in which something may be undecided now that the slot writes no more; they are asked once more."""
+        if self._ends:
+            self._ask()
+        return tuple(sorted(self._ends))
 
     def stuck(self) -> bool:
         """Whether a partition has stayed closed for so long that only another epoch helps."""
@@ -124,8 +132,12 @@ class Gate:
 
     def _is_overdue(self) -> bool:
         """Of those that answer; one without a leader is no matter of an epoch."""
-        since = [since for place, since in self._closed.items() if place not in self._silent]
-        return bool(since) and self._world.now() - min(since) > STUCK_S
+        now = self._world.now()
+        return any(
+            now - since > (BEHIND_S if place in self._behind else STUCK_S)
+            for place, since in self._closed.items()
+            if place not in self._silent
+        )
 
     def _ask(self) -> None:
         fresh = self._ends.keys() - self._closed.keys()
@@ -160,6 +172,7 @@ class Gate:
         now = self._world.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()
+        self._behind &= self._closed.keys()
         if unexplained := [place for place in sorted(self._silent) if self._refused.of(place[0], now) is None]:
             self._refused.hold(self._world.unwritable(unexplained), now)
 
@@ -168,7 +181,8 @@ class Gate:
         found = {place: offsets for place, offsets in told.items() if self._has_ours(place, offsets.end)}
         if len(found) < len(told):
             self._world.lead_anew()
-        self._silent = (self._silent | set(places)) - found.keys()
+        self._silent = (self._silent | set(places)) - told.keys()
+        self._behind = (self._behind - set(places)) | (told.keys() - found.keys())
         for place, (stable, end) in found.items():
             target = self._ends[place]
             self._ends[place] = target = end if target is None else target

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.lossy_producer import Outlet
-from aggregator.kafka.open_range import CentralRecord, live_origin, newest_origin, read_range, rows
+from aggregator.kafka.open_range import CentralRecord, newest_position, read_range, rows
 from aggregator.kafka.reader import EdgeReader
 from aggregator.kafka.refusals import Refusal, unwritable
 from aggregator.kafka.statistics import ClientStatistics
@@ -28,10 +28,10 @@ from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.planning import target
+from aggregator.replicate.settlement import after_a_moment
 from aggregator.state import edge_status
-from aggregator.state.control import ControlState, Epoch, KeyCheck, Lease, Pace, Undecided, encode
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided, encode
 from aggregator.state.control_log import ControlWatch, read_control
-from aggregator.state.dead_letters import letter_origin
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -44,6 +44,8 @@ _SOON_S = 1.0
 # Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:
 # an epoch and a note are read back before anything follows from them, and a note not taken back is settled again.
 _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
+# Its marker may be lost, too.
+_LEFTOVER_TRIES = 5
 # In telemetry, the writer's client; a reader's is named after its edge.
 CENTRAL = "central"
 
@@ -63,7 +65,11 @@ def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
 
 
 def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, CentralRecord]) -> None:
-    """One record for each partition, so that the abort's marker goes there; none that the broker takes is kept."""
+    """One record for each partition, so that the abort's marker goes there; none that the broker takes is kept.
+
+    One that is refused may keep the client from sending the others: those that did not arrive are sent alone.
+    """
+    known = {at: writer.acknowledged(at) for at in records}
     try:
         writer.begin()
         for at, record in records.items():
@@ -72,6 +78,10 @@ def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, Ce
     except TransactionAborted:
         pass  # a partition that refuses it stays undecided, and is named
     writer.abort()
+    if len(records) > 1:
+        for at, record in records.items():
+            if writer.acknowledged(at) == known[at]:
+                _write_and_abort(writer, {at: record})
 
 
 class KafkaSlotPorts:
@@ -177,12 +187,27 @@ class KafkaSlotPorts:
 
 
 class KafkaDriverCentral:
-    """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time."""
+    """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time.
 
-    def __init__(self, config: HubConfig, names: HubNames, *, backfill: str = "") -> None:
+    Args:
+        config: The hub.
+        names: Of the protocol's instance.
+        backfill: Whose driver this is; empty for that of the live flows.
+        written: Central topics that a backfill's flow was written to; live flows have theirs in the control topic.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        names: HubNames,
+        *,
+        backfill: str = "",
+        written: Callable[[EdgePartition, str], Collection[str]] | None = None,
+    ) -> None:
         self._config = config
         self._names = names
         self._backfill = backfill
+        self._written = written or self._told
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._lock = threading.Lock()
         self._ids = 0
@@ -199,26 +224,30 @@ class KafkaDriverCentral:
         self._writer.open()
         at = (self._names.control, 0)
         # Its leader is waited for: the next commit decides what is undecided there, whoever asked in vain.
-        if ends.stable_end_offsets(self._config.central, [at]) != ends.log_end_offsets(self._config.central, [at]):
+        ends.stable_end_offsets(self._config.central, [at])
+        for _ in range(_LEFTOVER_TRIES):
+            found = self.undecided([at])
+            if at in found and not after_a_moment(self, found):
+                return
             _write_and_abort(self._writer, {at: _LEFTOVER})
-            self.control()  # to its end: the next commit would decide what the abort did not
+        self.control()  # to its end, or an error
 
     def control(self) -> ControlState:
         """The control topic, read to its end."""
         return read_control(self._config.central, self._names)
 
-    def publish(self, entry: Epoch | Lease | Pace | KeyCheck | Undecided | int) -> None:
-        """Commit one control record.
+    def publish(self, *entries: ControlEntry) -> None:
+        """Commit control records, all of them or none.
 
         Raises:
             Fenced: another driver took the id.
             TransactionAborted: refused definitely, and aborted here.
             OutcomeUnknown: no definite answer; the process must end.
         """
-        if isinstance(entry, Epoch):
-            self._ids = entry.ids
+        self._ids = max([self._ids, *(entry.ids for entry in entries if isinstance(entry, Epoch))])
         with self._transaction() as writer:
-            writer.produce(self._names.control, *encode(entry), partition=0)
+            for entry in entries:
+                writer.produce(self._names.control, *encode(entry), partition=0)
 
     @contextlib.contextmanager
     def _transaction(self, noted: Undecided | None = None) -> Iterator[TransactionalWriter]:
@@ -325,28 +354,32 @@ class KafkaDriverCentral:
         """The same, of one backfill."""
         return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=backfill)
 
-    def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
-        """Winning records as far as they are visible; waits for nothing."""
+    def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records of one backfill, or of the live flows, as far as they are visible; waits for nothing."""
         records = read_visible(self._config.central, self._names.ledger, range(self._ids))
-        return winners(records, self._names.ledger, backfill=self._backfill)
+        return winners(records, self._names.ledger, backfill=backfill)
 
-    def newest(self, source: EdgePartition, *, letters: bool) -> Position | None:
-        """The newest record or dead letter of a live flow that is visible: incarnation and offset at its edge."""
-        found = [self._newest(source, self._names.dead_letters, self._letter)] if letters else []
-        with contextlib.suppress(KeyError):  # no rule of today's wants it
-            found.append(self._newest(source, target(self._config, source.edge, source.topic), live_origin))
-        return max((one for one in found if one is not None), default=None)
+    def destinations(self, source: EdgePartition, backfill: str) -> Collection[Partition]:
+        """Partitions of central that records of this flow may be in, its letters apart."""
+        return self.partitions(self._written(source, backfill))
 
-    def _letter(self, record: CentralRecord) -> Origin | None:
-        return letter_origin(self._config.hub, record.key, record.value)
+    def partitions(self, names: Collection[str]) -> list[Partition]:
+        """Partitions of topics, of those that exist."""
+        counts = topics.topic_names(self._config.central) if names else {}
+        return topics.partitions({name: counts[name] for name in sorted(names) if name in counts})
 
-    def _newest(
-        self, source: EdgePartition, topic: str, origin_of: Callable[[CentralRecord], Origin | None]
+    def newest(
+        self, places: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
     ) -> Position | None:
-        count = topics.partition_count(self._config.central, topic)
-        places = [(topic, partition) for partition in range(count)]
-        origin = newest_origin(self._config.central, places, self._config.hub, source, origin_of)
-        return Position(origin.incarnation, origin.offset) if origin else None
+        """The highest position of a visible record in these partitions."""
+        return newest_position(self._config.central, places, position_of)
+
+    def _told(self, source: EdgePartition, _: str) -> set[str]:
+        """Where slots were ever told to write a live flow."""
+        known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
+        with contextlib.suppress(KeyError):  # no rule of today's wants it
+            known.add(target(self._config, source.edge, source.topic))
+        return known
 
     def requests(self) -> Requests:
         """What was decided about gaps and which edges are paused, the requests topic read to its end."""

@@ -29,6 +29,7 @@ from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, sk
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import meant
 from aggregator.replicate.retention import refusal
+from aggregator.state.control import Target, former
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_heartbeats, central_topic
@@ -78,6 +79,24 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
             known = specs.get(name)
             specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings)
     return list(specs.values())
+
+
+def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
+    """Where each edge topic is written."""
+    return {Target(edge, name, target(config, edge, name)) for edge, shown in snapshots.items() for name in shown}
+
+
+def undecided_beside(
+    now: Collection[Target], told: Collection[Target], undecided: Mapping[Partition, str], letters: str
+) -> dict[tuple[str, str], str]:
+    """What is undecided where flows do not write now, but did, and where all of them write dead letters.
+
+    A flow that went on would pass it, and what lies below its position counts as committed when it is settled.
+    """
+    held = {topic: why for (topic, _), why in sorted(undecided.items())}
+    went = former(now, told)
+    places = {(one.edge, one.topic): (letters, *sorted(went.get((one.edge, one.topic), ()))) for one in now}
+    return {flow: held[topic] for flow, topics in places.items() for topic in topics if topic in held}
 
 
 def skips_gaps(config: HubConfig, edge: str, topic: str) -> bool:
@@ -137,9 +156,12 @@ class _Rules:
     settings: Mapping[str, str]
     refused: str | None
     undecided: Mapping[int, str]
+    beside: str
 
     def why_not(self, partition: int) -> str:
-        """What is undecided where a partition's records go, if anything is."""
+        """What is undecided where a partition's records go, or went, if anything is."""
+        if self.beside:
+            return self.beside
         if self.terms.by_key:
             return next(iter(self.undecided.values()), "")
         return self.undecided.get(partition, "")
@@ -149,11 +171,11 @@ class _Rules:
         cls,
         config: HubConfig,
         central: Mapping[str, Mapping[str, str]],
-        barred: tuple[Mapping[tuple[str, str], str], Mapping[Partition, str]],
+        barred: tuple[Mapping[tuple[str, str], str], Mapping[Partition, str], Mapping[tuple[str, str], str]],
         edge: str,
         topic: str,
     ) -> Self:
-        refused, undecided = barred
+        refused, undecided, beside = barred
         name = target(config, edge, topic)
         rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
         settings = central.get(name, {})
@@ -164,7 +186,7 @@ class _Rules:
             skips=skips_gaps(config, edge, topic),
         )
         held = {partition: why for (topic, partition), why in undecided.items() if topic == name}
-        return cls(terms, settings, refused.get((edge, topic)), held)
+        return cls(terms, settings, refused.get((edge, topic)), held, beside.get((edge, topic), ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +268,7 @@ def plan_flows(
     decisions: Collection[Decision] = (),
     refused: Mapping[tuple[str, str], str] = {},
     undecided: Mapping[Partition, str] = {},
+    beside: Mapping[tuple[str, str], str] = {},
 ) -> EpochFlows:
     """Decide every flow of an epoch.
 
@@ -260,11 +283,12 @@ def plan_flows(
         decisions: What was decided about gaps.
         refused: Edge and topic of flows that must not run, with the reason.
         undecided: Partitions of central that must not be written, with the reason.
+        beside: Edge and topic of flows of which something may be undecided elsewhere, with the reason.
 
     Returns:
         Plans per slot, and the flows that are refused with their reasons.
     """
-    rules = cache(partial(_Rules.of, config, central, (refused, undecided)))
+    rules = cache(partial(_Rules.of, config, central, (refused, undecided, beside)))
     decided = by_flow(decisions)
     starts, holds = _Starts(), list[Hold]()
     for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
@@ -296,7 +320,7 @@ def _of_topic(
     life = topic.topic_id
     going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
-    barred = rules.refused or rules.undecided
+    barred = rules.refused or rules.undecided or rules.beside
     if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
         starts.extend(sources, going_on, topic.ends, terms)
         return []

@@ -4,19 +4,20 @@ A marker that Kafka dropped (KAFKA-20734) leaves records open in a partition, an
 decides them too. After fencing nothing of the hub is under way, so what is open of it is such a leftover. Whether its
 transaction had committed stands in the ledger: below the flow's position it had, at or above it had not.
 
-Invariant: what is open is noted in `H.control` before it is ended, by an abort under every id of the hub; then every
-record below its flow's position that is not visible in the noted range is written again from central's own log, in one
-transaction of the driver that also takes the note back. A partition that is not decided then is held, and named.
+Invariant: what is open is noted in `H.control` before it is ended, by an abort under every id of the hub; only then is
+anything judged by what is visible, since what is open hides whatever was committed behind it. Every record below its
+flow's position that is not visible in the noted range is written again from central's own log, in one transaction of
+the driver that also takes the note back. A partition that is not decided then is held, and named.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, Self
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Partition, Position
-from aggregator.errors import Fenced
+from aggregator.coordinates import Copy, EdgePartition, OffsetRange, Partition, Position
+from aggregator.errors import Fenced, TransactionAborted
 from aggregator.kafka.open_range import CentralRecord
-from aggregator.state.control import ControlState, Epoch, Undecided
-from aggregator.state.dead_letters import letter_origin
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided
+from aggregator.state.dead_letters import letter_copy
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
@@ -24,22 +25,23 @@ _PATIENCE_S = 1.0
 _STEP_S = 0.01
 # A partition of another producer's long transactions is not worth an epoch every second.
 _AGAIN_S = 10.0
+_Ranges = Mapping[Partition, OffsetRange]
 
 
 class SettlingCentral(Protocol):
     """Central, as settling sees it."""
 
-    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+    def undecided(self, places: Collection[Partition]) -> _Ranges:
         """From the last stable offset to the high watermark of each partition that answers."""
 
     def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         """What lies in a range, or what is visible of it."""
 
     def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
-        """Winning records of one backfill, from every ledger partition read to its end."""
+        """Winning records of one backfill, or of the live flows, from every ledger partition read to its end."""
 
-    def publish(self, entry: Undecided) -> None:
-        """Commit a note about a range to the control topic."""
+    def publish(self, *entries: ControlEntry) -> None:
+        """Commit records to the control topic, all of them or none."""
 
     def end_undecided(
         self,
@@ -71,72 +73,95 @@ class Whose(NamedTuple):
 
     Attributes:
         hub: In `hub.origin`.
-        backfill: Who settles; the live flows have none. All backfills share their ids, so each settles for all.
-        letters: The hub's dead letters, where live flows write them.
-        ledger: The live flows' ledger.
+        ledger: Where the flows stand.
         requests: Where slots write what a rule decided.
+        letters: Where slots write dead letters, and resolutions.
+        backfills: Whether these are all backfills of the hub, which share their ids; else the live flows.
     """
 
     hub: str
-    backfill: str = ""
-    letters: str = ""
-    ledger: str = ""
-    requests: str = ""
+    ledger: str
+    requests: str
+    letters: tuple[str, ...]
+    backfills: bool = False
 
     @classmethod
     def live(cls, names: HubNames) -> Self:
         """Of the live flows of a hub."""
-        return cls(names.hub, letters=names.dead_letters, ledger=names.ledger, requests=names.requests)
+        return cls(names.hub, names.ledger, names.requests, (names.dead_letters,))
+
+    @classmethod
+    def late(cls, names: HubNames) -> Self:
+        """Of all backfills of a hub; letters of what they bring to a live topic are beside those of the live flows."""
+        own = names.backfills()
+        return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
+
+    def internal(self, epoch: Epoch) -> list[Partition]:
+        """What says where the flows stand: the requests, and a ledger partition for each id."""
+        return [(self.requests, 0), *((self.ledger, slot) for slot in range(epoch.ids))]
+
+    def written(self, at: Partition, record: CentralRecord) -> Copy | None:
+        """What anything of the hub's has written there; a dead letter says it in its key and value."""
+        copy = letter_copy(self.hub, record.key, record.value) if at[0] in self.letters else record.copy
+        return copy if copy is not None and copy.origin.hub == self.hub else None
+
+    def copy(self, at: Partition, record: CentralRecord) -> Copy | None:
+        """The same, of these flows alone; None of anybody else's."""
+        copy = self.written(at, record)
+        return copy if copy is not None and bool(copy.backfill) == self.backfills else None
 
 
-def settle(
+class Leftovers(NamedTuple):
+    """What was open when an epoch was opened.
+
+    Attributes:
+        noted: Ranges of the hub's own, which the control topic knows.
+        left: Partitions in which something is undecided still, or that do not answer, with the reason.
+    """
+
+    noted: _Ranges
+    left: Mapping[Partition, str]
+
+
+def end_leftovers(
     central: SettlingCentral,
     epoch: Epoch,
     places: Collection[Partition],
     *,
-    notes: Mapping[Partition, OffsetRange],
-    ledger: Mapping[EdgePartition, LedgerRecord],
+    notes: _Ranges,
     whose: Whose,
-) -> dict[Partition, str]:
-    """Settle what is undecided in the partitions that an epoch is about to write.
+    ungated: Collection[Partition] = (),
+) -> Leftovers:
+    """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
 
     Args:
         central: The cluster, all ids of the hub fenced.
         epoch: The epoch that was published.
         places: Central's partitions.
         notes: What the control topic says of ranges that were begun and not ended.
-        ledger: Winning records.
         whose: Whose records are the slots' own.
-
-    Returns:
-        Partitions that must not be written in this epoch, with the reason.
+        ungated: Of the places, those that flows of today wrote by former rules: no slot's gate asks about them.
 
     Raises:
         Fenced: another driver took over.
         RetryError: central did not answer in between; what was begun is noted.
     """
-    noted, asked = dict(notes), sorted({*places, *notes})
-    found = central.undecided(asked)
-    # Of the others the slots' own gates take care; a note is to be settled before anything more is written there.
-    held = {at: _silence(at) for at in notes if at not in found}
+    noted, internal = dict(notes), set(whose.internal(epoch))
+    found = central.undecided(sorted({*places, *notes}))
     undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
-    samples = note(central, noted, {at: _own(central, at, one, whose) for at, one in undecided.items()}, undecided)
-    left = end(central, epoch, undecided, samples, noted)
-    held |= {at: _sentence(at, offsets, own=at in noted) for at, offsets in left.items()}
-    for at, offsets in noted.items():
-        if at in held:
-            continue
-        # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
-        end_now = central.undecided([at]).get(at)
-        if end_now is None:
-            held[at] = _silence(at)
-            continue
-        whole = OffsetRange(offsets.start, max(offsets.end, end_now.start))
-        central.write_again(Undecided(*at, *offsets), _missing(central, at, offsets, whole, ledger=ledger, whose=whose))
-    return held
+    seen = {at: central.records(at, offsets, committed=False) for at, offsets in undecided.items()}
+    own = {at: [one for one in seen[at] if at in internal or whose.copy(at, one)] for at in seen}
+    samples = {at: records[0] for at, records in own.items() if records}
+    _note(central, noted, {at: undecided[at] for at in samples})
+    open_still = _ended(central, epoch, undecided, samples, noted)
+    # Of others that do not answer the slots' own gates take care; a note is to be settled before anything is written.
+    left = {at: _silence(at) for at in {*notes, *ungated} if at not in found}
+    for at, offsets in open_still.items():
+        left[at] = _sentence(at, offsets, [whose.written(at, one) for one in seen.get(at, ())], whose, own=at in noted)
+    return Leftovers(noted, left)
 
 
-def after_a_moment(central: SettlingCentral, ranges: Mapping[Partition, OffsetRange]) -> dict[Partition, OffsetRange]:
+def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
     """What is still undecided of these ranges when all that is merely under way had its time."""
     left, deadline = dict(ranges), central.now() + _PATIENCE_S
     while left:
@@ -149,34 +174,29 @@ def after_a_moment(central: SettlingCentral, ranges: Mapping[Partition, OffsetRa
     return left
 
 
-def note(
-    central: SettlingCentral,
-    noted: dict[Partition, OffsetRange],
-    own: Mapping[Partition, Sequence[CentralRecord]],
-    undecided: Mapping[Partition, OffsetRange],
-) -> dict[Partition, CentralRecord]:
-    """Note the ranges that hold records of our own, if they are not noted yet; one record of each."""
-    samples = {at: records[0] for at, records in own.items() if records}
-    for at in samples:
-        offsets = undecided[at]
+def _note(central: SettlingCentral, noted: dict[Partition, OffsetRange], undecided: _Ranges) -> None:
+    """Note ranges that are not noted yet."""
+    fresh = {}
+    for at, offsets in undecided.items():
         before = noted.get(at, offsets)
         grown = OffsetRange(min(before.start, offsets.start), max(before.end, offsets.end))
         if noted.get(at) != grown:
-            central.publish(Undecided(*at, *grown))
-            noted[at] = grown
-    return samples
+            fresh[at] = grown
+    if fresh:
+        central.publish(*(Undecided(*at, *offsets) for at, offsets in fresh.items()))
+        noted |= fresh
 
 
-def end(
+def _ended(
     central: SettlingCentral,
     epoch: Epoch,
-    undecided: Mapping[Partition, OffsetRange],
+    undecided: _Ranges,
     samples: Mapping[Partition, CentralRecord],
-    noted: Mapping[Partition, OffsetRange],
-) -> dict[Partition, OffsetRange]:
+    noted: _Ranges,
+) -> _Ranges:
     """End what is undecided of our own, by aborts; what is undecided then."""
     if not samples:
-        return dict(undecided)
+        return undecided
 
     def allowed(state: ControlState) -> None:
         # No slot of a newer epoch writes there before the note is taken back.
@@ -190,10 +210,104 @@ def end(
     return after_a_moment(central, {**undecided, **found}) | silent
 
 
-def _sentence(at: Partition, undecided: OffsetRange, *, own: bool) -> str:
+def write_missing(
+    central: SettlingCentral,
+    found: Leftovers,
+    notes: _Ranges,
+    *,
+    ledger: Mapping[EdgePartition, LedgerRecord],
+    whose: Whose,
+) -> dict[Partition, str]:
+    """Write again what had been committed in noted ranges of partitions with records of edges.
+
+    Args:
+        central: The cluster.
+        found: What was open, ended where it could be.
+        notes: Of those partitions.
+        ledger: Winning records of the live flows; those of backfills are read when they are needed.
+        whose: Whose records are the slots' own.
+
+    Returns:
+        Partitions that must not be written in this epoch, with the reason.
+
+    Raises:
+        Fenced: another driver took over.
+        RetryError: central did not answer in between; what was begun is noted.
+    """
+    held, judge = {at: found.left[at] for at in notes if at in found.left}, _Judge(central, ledger)
+    written = set()
+    for at, offsets in notes.items():
+        if at in held:
+            continue
+        # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
+        end_now = central.undecided([at]).get(at)
+        if end_now is None:
+            held[at] = _silence(at)
+            continue
+        whole = OffsetRange(offsets.start, max(offsets.end, end_now.start))
+        seen = {whose.copy(at, record) for record in central.records(at, whole, committed=True)}
+        missing: dict[Copy, CentralRecord] = {}
+        for record in central.records(at, offsets, committed=False):
+            copy = whose.copy(at, record)
+            if copy is not None and copy not in seen and judge.passed(copy):
+                missing.setdefault(copy, record)
+        try:
+            central.write_again(Undecided(*at, *offsets), list(missing.values()))
+        except TransactionAborted as error:
+            held[at] = (
+                f"central partition {at[0]}-{at[1]}: what had been committed is refused when it is written again, "
+                f"and the flows to it wait until it is taken: {error.message}"
+            )
+        else:
+            written.add(at)
+    return held | undecided_again(central, written)
+
+
+def undecided_again(central: SettlingCentral, places: Collection[Partition]) -> dict[Partition, str]:
+    """What is undecided, or silent, of partitions that the driver has written: its own markers may be dropped, too."""
+    found = central.undecided(places) if places else {}
+    left = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    silent = {at: _silence(at) for at in places if at not in found}
+    return silent | {
+        at: f"central partition {at[0]}-{at[1]}: what the hub wrote again is undecided, too; the next epoch settles it"
+        for at in left
+    }
+
+
+class _Judge:
+    """Whether the ledger has moved past a record: then its transaction had committed."""
+
+    def __init__(self, central: SettlingCentral, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
+        self._central = central
+        self._ledgers = {"": ledger}
+
+    def passed(self, copy: Copy) -> bool:
+        """Whether this copy lies below its flow's position."""
+        origin, backfill = copy
+        if backfill not in self._ledgers:
+            self._ledgers[backfill] = self._central.ledger_of(backfill)
+        entry = self._ledgers[backfill].get(EdgePartition(origin.edge, origin.topic, origin.partition))
+        if entry is None:
+            return False
+        return standing(Position(origin.incarnation, origin.offset), backfill) < standing(entry.position, backfill)
+
+
+def standing(position: Position, backfill: str) -> Position:
+    """What positions of one flow are compared by: a backfill goes through a log once, whatever its incarnations."""
+    return position._replace(incarnation=0) if backfill else position
+
+
+def _sentence(
+    at: Partition, undecided: OffsetRange, written: Collection[Copy | None], whose: Whose, *, own: bool
+) -> str:
     """Why a partition is not written, and what may be done about it."""
     (topic, partition), start = at, undecided.start
     where = f"central partition {topic}-{partition}: a transaction is undecided from offset {start} on"
+    others = [copy for copy in written if copy is not None and bool(copy.backfill) != whose.backfills]
+    if others and whose.backfills:
+        return f"{where}, of the hub's live flows; the hub settles it: start it, or let it run"
+    if others:
+        return f"{where}, of backfill {others[0].backfill}; `aggregator backfill settle` ends it"
     if not own:
         return f"{where}, of another producer than these slots; it goes on when that one is decided"
     return (
@@ -204,49 +318,10 @@ def _sentence(at: Partition, undecided: OffsetRange, *, own: bool) -> str:
 
 
 def _silence(at: Partition) -> str:
-    return f"{at[0]}-{at[1]} at central does not answer: has it a leader?"
-
-
-def _own(central: SettlingCentral, at: Partition, offsets: OffsetRange, whose: Whose) -> list[CentralRecord]:
-    return [one for one in central.records(at, offsets, committed=False) if _origin(at, one, whose)]
-
-
-def _missing(
-    central: SettlingCentral,
-    at: Partition,
-    offsets: OffsetRange,
-    whole: OffsetRange,
-    *,
-    ledger: Mapping[EdgePartition, LedgerRecord],
-    whose: Whose,
-) -> list[CentralRecord]:
-    """What of a range the ledger has moved past and nobody can see in the whole, once each and in order."""
-    seen = {_origin(at, record, whose) for record in central.records(at, whole, committed=True)}
-    missing: dict[Origin, CentralRecord] = {}
-    ledgers = {whose.backfill: ledger}
-    for record in central.records(at, offsets, committed=False):
-        origin = _origin(at, record, whose)
-        if origin is None:
-            continue
-        if record.backfill not in ledgers:
-            ledgers[record.backfill] = central.ledger_of(record.backfill)
-        if origin not in seen and _passed(ledgers[record.backfill], origin):
-            missing.setdefault(origin, record)
-    return list(missing.values())
-
-
-def _passed(ledger: Mapping[EdgePartition, LedgerRecord], origin: Origin) -> bool:
-    entry = ledger.get(EdgePartition(origin.edge, origin.topic, origin.partition))
-    return entry is not None and Position(origin.incarnation, origin.offset) < entry.position
-
-
-def _origin(at: Partition, record: CentralRecord, whose: Whose) -> Origin | None:
-    """Where a record of our own came from; None of anybody else's. A dead letter says so in its key."""
-    if at[0] == whose.letters:
-        return letter_origin(whose.hub, record.key, record.value)
-    origin = record.origin
-    same = bool(record.backfill) == bool(whose.backfill)
-    return origin if origin and origin.hub == whose.hub and same else None
+    return (
+        f"{at[0]}-{at[1]} at central does not answer: has it a leader? If its topic was deleted, create it again, "
+        "empty: then nothing of it is left to settle"
+    )
 
 
 class Unsettled:

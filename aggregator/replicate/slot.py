@@ -368,7 +368,7 @@ class _Turn:
             result,
             tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
             tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
-            closed=self._gate.given_up,
+            closed=self._gate.left(),
         )
 
     def _tell(self, now: float) -> None:

@@ -64,7 +64,7 @@ class SlotOutcome:
         undrained: Flows of an edge that stayed silent for the patience of `--drain`.
         holds: Flows that stand still, with reasons.
         detail: The error that ended it.
-        closed: Partitions of central that hold something undecided, and that it gave up waiting for.
+        closed: Partitions of central in which something was undecided when it ended, or that did not answer.
     """
 
     slot: int

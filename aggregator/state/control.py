@@ -1,11 +1,12 @@
-"""The control topic: the newest epoch, who holds the lease, whether an epoch is asked to end, which keys are ours.
+"""The control topic: epochs, the lease, check values of keys, what was left undecided, which topics were written.
 
 Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
 damaged record is refused by name; one of a key that nobody knows is passed over.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from msgspec import Struct
@@ -70,6 +71,15 @@ class Undecided:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """Where slots were told to write an edge's topic: the rule may change or go, what it left undecided stays."""
+
+    edge: str
+    topic: str
+    central: str
+
+
+@dataclass(frozen=True, slots=True)
 class ControlState:
     """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values."""
 
@@ -79,6 +89,7 @@ class ControlState:
     pace: Pace | None = None
     keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     undecided: Mapping[Partition, OffsetRange] = field(default_factory=dict)
+    targets: frozenset[Target] = frozenset()
 
     @property
     def newest(self) -> int:
@@ -86,21 +97,33 @@ class ControlState:
         return self.epoch.epoch if self.epoch else -1
 
 
-def encode(entry: Epoch | Lease | Pace | KeyCheck | Undecided | int) -> tuple[str, bytes]:
-    """Key and value of a control record; an int is the epoch that is asked to end."""
+def former(now: Collection[Target], told: Collection[Target]) -> dict[tuple[str, str], set[str]]:
+    """Central topics that edge topics were written to by former rules, of those that are written now."""
+    wanted, found = {(one.edge, one.topic) for one in now}, defaultdict[tuple[str, str], set[str]](set)
+    for one in set(told) - set(now):
+        if (one.edge, one.topic) in wanted:
+            found[one.edge, one.topic].add(one.central)
+    return found
+
+
+# An int is the epoch that is asked to end.
+ControlEntry = Epoch | Lease | Pace | KeyCheck | Undecided | Target | int
+
+
+def encode(entry: ControlEntry) -> tuple[str, bytes]:
+    """Key and value of a control record."""
     match entry:
-        case Epoch():
-            return "epoch", json.dumps(asdict(entry)).encode()
-        case Lease():
-            return "lease", json.dumps(asdict(entry)).encode()
-        case Pace():
-            return "pace", json.dumps(asdict(entry)).encode()
-        case KeyCheck():
-            return f"{_KEY}{entry.name}/{entry.version}", json.dumps(asdict(entry)).encode()
-        case Undecided():
-            return entry.key, json.dumps(asdict(entry)).encode()
         case int():
             return "end", json.dumps({"epoch": entry}).encode()
+        case KeyCheck():
+            key = f"{_KEY}{entry.name}/{entry.version}"
+        case Undecided():
+            key = entry.key
+        case Target():
+            key = f"{_TARGET}{entry.edge}/{entry.topic}/{entry.central}"
+        case _:
+            key = _SINGLE[type(entry)]
+    return key, json.dumps(asdict(entry)).encode()
 
 
 class _End(Struct):
@@ -109,8 +132,9 @@ class _End(Struct):
 
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
 _CHECK = TypedDecoder(KeyCheck)
-_KEY = "key/"
-_NOTE = TypedDecoder(Undecided)
+_KEY, _TARGET = "key/", "target/"
+_SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
+_NOTE, _WRITTEN = TypedDecoder(Undecided), TypedDecoder(Target)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -124,6 +148,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
     Raises:
         Failed: a damaged record; names it.
     """
+    targets: set[Target] = set()
     for record in records:
         try:
             match record.key:
@@ -138,6 +163,8 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                 case key if key.startswith(_KEY):
                     one = _CHECK.decode(record.value)
                     state = replace(state, keys={**state.keys, (one.name, one.version): one.check})
+                case key if key.startswith(_TARGET):
+                    targets.add(_WRITTEN.decode(record.value))
                 case key if key.startswith(_UNDECIDED):
                     state = replace(state, undecided=_noted(state.undecided, record))
         except Damaged:
@@ -145,7 +172,7 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                 f"{topic} offset {record.offset}: the control record {record.key} is damaged",
                 hint="nothing but the hub's driver may write this topic; find out who did, then start the hub again",
             ) from None
-    return state
+    return replace(state, targets=state.targets | targets) if targets - state.targets else state
 
 
 def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Partition, OffsetRange]:

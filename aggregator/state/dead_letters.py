@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, Origin
+from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed, Reason
 from aggregator.kafka import topics
 from aggregator.kafka.committed import read_committed
@@ -70,17 +70,20 @@ def is_key(text: str) -> bool:
     return len(parts) == _KEY_PARTS and all(parts[:2]) and all(part.isdecimal() for part in parts[2:])
 
 
-def letter_origin(hub: str, key: bytes | str | None, value: bytes | None) -> Origin | None:
-    """Of which record of a live flow this is the letter; of none, if it is a backfill's, or no letter of ours."""
+def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy | None:
+    """Of which record this is the letter or the resolution, and by which backfill; None of what is neither."""
     text = key_text(key) if isinstance(key, bytes) else key or ""
     try:
         body = _DECODER.decode(value)
     except Damaged:
         return None
-    if not is_key(text) or body.reason is None or body.resolved_by is not None or body.backfill:
+    if not is_key(text) or (body.reason is None and body.resolved_by is None):
         return None
-    edge, topic, partition, offset, incarnation = text.split("/")
-    return Origin(hub, edge, topic, int(partition), int(offset), int(incarnation))
+    try:
+        origin = Origin.decode(f"{hub}/{text}".encode())
+    except ValueError:  # a number without end
+        return None
+    return Copy(origin, body.backfill if body.resolved_by is None else body.resolved_by)
 
 
 def encode_resolution(

@@ -99,6 +99,12 @@ def flow_key(source: EdgePartition, backfill: str = "") -> str:
     return f"{source}/{backfill}" if backfill else str(source)
 
 
+def backfill_of(key: str) -> str:
+    """The backfill that a key names; empty for a live flow's."""
+    _, _, tail = key.partition("/")
+    return tail.partition("/")[2].partition("/")[2]
+
+
 def winners(records: Iterable[LogRecord], topic: str, *, backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
     """For each flow the record of the highest epoch, last in log order.
 

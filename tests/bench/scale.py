@@ -42,8 +42,9 @@ from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics,
 from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame
-from aggregator.state.control import ControlState, Epoch
+from aggregator.state.control import ControlEntry, ControlState, Epoch, encode, fold
 from aggregator.state.ledger import LedgerRecord, flow_key, winners
+from aggregator.state.names import HubNames
 from tests.bench.slots import Sampler
 from tests.trial import ORDER, Trial
 from tests.unit.privacy.kernel.differential import KEYS
@@ -127,14 +128,17 @@ class Central:
     def control(self) -> ControlState:
         return self._state
 
-    def publish(self, entry: Epoch) -> None:
-        self._state = ControlState(entry)
+    def publish(self, *entries: ControlEntry) -> None:
+        self._state = fold(self._state, [LogRecord(0, at, *encode(one)) for at, one in enumerate(entries)], "h.control")
 
     def fence(self, slots: Iterable[int]) -> None:
         self.fenced = len(list(slots))
 
     def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
         return dict.fromkeys(places, OffsetRange(0, 0))
+
+    def now(self) -> float:
+        return time.monotonic()
 
     def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
         return winners(self._log, "h.ledger")
@@ -151,7 +155,7 @@ def simulate(edges: int, topics: int, partitions: int, slots: int, *, rounds: in
     places = [(spec.name, partition) for spec in world.specs for partition in range(spec.partitions)]
     epoch, ledger, _ = timer.time(
         "open_and_read_ledger",
-        lambda: open_epoch(central, slots=slots, driver="d", places=places, whose=Whose("h")),
+        lambda: open_epoch(central, slots=slots, driver="d", places=places, whose=Whose.live(HubNames("h"))),
     )
     same = timer.time("plan_again", lambda: world.plan(ledger, epoch.epoch, slots))
     less = timer.time("plan_with_a_slot_less", lambda: world.plan(ledger, epoch.epoch, slots - 1))

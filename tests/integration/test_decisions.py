@@ -41,6 +41,8 @@ def test_decisions_are_links_and_a_break_is_named(trial):
     assert audited(trial, "--head", answer["head"], expect=0)["faults"] == []
     said = CliRunner().invoke(main, ["audit", "--decisions", *at]).stdout
     assert "by (claimed)" in said
+    assert {one["principal"] for one in answer["decisions"]} == {"User:ANONYMOUS"}
+    assert "Kafka tells no client the broker's name" in said
     assert "\x1b" not in said
 
     hub = load_config(trial.config, {})

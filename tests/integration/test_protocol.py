@@ -176,7 +176,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 
     central = epochs.driver(Watched)
     old = epochs.producer(epochs.names.slot_id(0))
-    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
+    _, ledger, _ = open_epoch(central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
     assert calls == ["control", "publish", "control", "fence", "ledger"]
     assert ledger[flow].next_offset == 7, "a commit just before the fencing is read"
     with pytest.raises(Fenced):
@@ -186,7 +186,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
     """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have can not commit."""
     epochs = Epochs(trial, slots=3)
-    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=Whose(epochs.names.hub))
+    open_epoch(epochs.central, slots=3, driver="d", places=(), whose=Whose.live(epochs.names))
     zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]
 
     def commit(zombie, slot):
@@ -194,11 +194,11 @@ def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
         zombie.produce(epochs.names.ledger, "eu/t/0", LedgerRecord(0, "id", 9, 0, slot).encode(), partition=slot)
         zombie.commit()
 
-    narrow, *_ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
+    narrow, *_ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
     with pytest.raises(Fenced):
         commit(zombies[0], 1)
     commit(epochs.producer(epochs.names.slot_id(1)), 1)
-    later, ledger, _ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
+    later, ledger, _ = open_epoch(epochs.central, slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
     with pytest.raises(Fenced):
         commit(zombies[1], 2)
     assert (narrow.ids, later.ids) == (3, 3)
@@ -210,15 +210,15 @@ def test_rule_b_an_overtaken_epoch_is_not_opened(epochs):
     """Rule B's read-back: a driver that another one overtakes while it opens an epoch fences nobody."""
 
     class Overtaken(KafkaDriverCentral):
-        def publish(self, entry):
-            super().publish(entry)
-            epochs.driver().publish(Epoch(entry.epoch + 1, 1, 1, "other"))
+        def publish(self, *entries):
+            super().publish(*entries)
+            epochs.driver().publish(Epoch(entries[0].epoch + 1, 1, 1, "other"))
 
         def fence(self, slots):
             raise AssertionError("fenced after it was overtaken")
 
     with pytest.raises(Fenced, match="overtaken"):
-        open_epoch(epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=Whose(epochs.names.hub))
+        open_epoch(epochs.driver(Overtaken), slots=1, driver="d", places=(), whose=Whose.live(epochs.names))
     with pytest.raises(Fenced):
         epochs.central.publish(Epoch(9, 1, 1, "zombie"))
 

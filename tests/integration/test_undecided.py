@@ -3,6 +3,8 @@
 What a dropped marker leaves behind is made here by hand: records under an id's producer, of which no coordinator knows.
 """
 
+import json
+import threading
 import time
 from collections import Counter
 
@@ -10,14 +12,18 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Origin
+from aggregator.backfill.settling import is_stuck, settle_backfills
+from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka import ends, topics
+from aggregator.kafka.log import read_visible
 from aggregator.kafka.open_range import CentralRecord, read_range
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate import gate
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.settlement import Whose
+from aggregator.state.dead_letters import letter_key
+from aggregator.state.ledger import winners
 from tests.epochs import Epochs
 from tests.forged import leave_undecided, without_verification
 from tests.late import Late
@@ -53,8 +59,7 @@ def copies(epochs, at) -> list[CentralRecord]:
 
 def moved(record: CentralRecord, offset: int) -> CentralRecord:
     """The same record, as if it came from another offset."""
-    origin = record.origin._replace(offset=offset)
-    assert isinstance(origin, Origin)
+    origin = record.copy.origin._replace(offset=offset)
     headers = tuple((name, origin.encode() if name == "hub.origin" else value) for name, value in record.headers)
     return record._replace(headers=headers)
 
@@ -221,7 +226,7 @@ def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
     at = (f"eu.{late.trial.topic}", partition)
     backfill = late.start(late.plan(partition=partition))
     assert late.carry(backfill).finished
-    kept = [one for one in copies(epochs, at) if one.backfill]
+    kept = [one for one in copies(epochs, at) if one.copy.backfill]
     assert len(kept) == 10
     settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
     leave_of_backfills(epochs, at, kept)
@@ -230,3 +235,88 @@ def test_what_a_backfill_committed_is_seen_once_whoever_settles_it(late, whose):
     assert late.carry(following).finished
     assert copies_after(epochs, at) == kept, "key, value, time and headers are kept"
     assert not any(map(len, ends.undecided_ranges(epochs.config.central, [at]).values()))
+
+
+def test_what_is_left_where_no_rule_writes_any_more_is_settled(epochs):
+    """A rule went, or sends its topic elsewhere: whoever leads next knows from the control topic where it wrote."""
+    trial, at = epochs.trial, (f"eu.{epochs.trial.topic}", 1)
+    trial.produce("eu", 30)
+    drained(epochs)
+    kept = copies(epochs, at)
+    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    leave(epochs, at, kept)
+    known = epochs.central.control().targets
+    assert {one.central for one in known if one.edge == "eu"} == {at[0]}
+    former = epochs.central.partitions({one.central for one in known})
+    opened = open_epoch(epochs.central, slots=1, driver="d", places=former, whose=Whose.live(epochs.names))
+    assert opened.held == {}
+    assert copies_after(epochs, at) == kept
+
+
+def entries_of(epochs, id_):
+    """What the ledger of the backfills shows of one, without waiting."""
+    names = epochs.names.backfills()
+    count = topics.partition_count(epochs.config.central, names.ledger)
+    return winners(read_visible(epochs.config.central, names.ledger, range(count)), names.ledger, backfill=id_)
+
+
+def undecide_ledger(epochs, id_):
+    """Make the last record of a backfill in the ledger undecided, as if its marker had been dropped."""
+    central, names = epochs.config.central, epochs.names.backfills()
+    at = (names.ledger, 0)
+    known = read_range(central, at, OffsetRange(0, ends.stable_end_offsets(central, [at])[at]), committed=True)
+    last = [one for one in known if one.key.endswith(id_.encode()) and b"/0/" in one.key][-1]
+    epochs.trial.configure("central", at[0], "cleanup.policy", "compact,delete")
+    settle(epochs.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    leave_of_backfills(epochs, at, [last])
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_record_in_the_ledger_of_the_backfills_is_settled_by_what_is_visible(late, committed):
+    """`backfill settle` does it, whichever backfill it was; `list` would wait for it, and fail."""
+    late, epochs = late
+    backfill = late.start(late.plan(partition=0))
+    assert late.carry(backfill).finished
+    id_, central = backfill.plan.id, epochs.config.central
+    undecide_ledger(epochs, id_)
+    at = (f"eu.{late.trial.topic}", 0)
+    if not committed:
+        settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    assert is_stuck(epochs.config)
+    said = late.trial.run("backfill", "settle")
+    assert (said.returncode, said.stderr) == (0, "nothing of a backfill is undecided at central\n")
+    assert not is_stuck(epochs.config)
+    assert len(entries_of(epochs, id_)) == int(committed)
+    assert not any(map(len, ends.undecided_ranges(central, [(epochs.names.backfills().ledger, 0)]).values()))
+
+
+def test_a_letter_of_a_backfill_holds_the_flows_up_by_name_until_it_is_settled(late):
+    """Dead letters of backfills and live flows share a partition: one's leftover is the other's wait."""
+    late, epochs = late
+    backfill = late.start(late.plan(partition=0))
+    assert late.carry(backfill).finished
+    id_, at = backfill.plan.id, (epochs.names.dead_letters, 0)
+    body = {"edge": "eu", "topic": late.trial.topic, "reason": "too_large", "backfill": id_}
+    key = letter_key(EdgePartition("eu", late.trial.topic, 0), 2, 0).encode()
+    leave_of_backfills(epochs, at, [CentralRecord(key, json.dumps(body).encode(), 1, ())])
+    late.trial.produce("eu", 30)
+    (plan,) = epochs.plans()
+    assert f"of backfill {id_}; `aggregator backfill settle` ends it" in epochs.undecided[at]
+    outcome = epochs.run(plan)
+    assert outcome.result == "stopped"
+    assert at in outcome.closed
+    assert settle_backfills(epochs.config, identity="me", stop=threading.Event()) == {}
+    assert drained(epochs) == {}
+
+
+def test_a_backfill_settles_what_keeps_it_from_being_planned(late):
+    """`run` waits for nothing that a former one has left in the ledger of all."""
+    late, epochs = late
+    backfill = late.start(late.plan(partition=0))
+    assert late.carry(backfill).finished
+    undecide_ledger(epochs, backfill.plan.id)
+    said = late.trial.run("backfill", "run", "--edge", "eu", "--topic", late.trial.topic, "--partition", "1", "--yes")
+    assert said.returncode == 0, said.stderr
+    assert "it is settled first" in said.stderr
+    found = Counter(offset for partition, _, offset in late.trial.origins("eu") if partition == 1)
+    assert found == Counter(range(20))

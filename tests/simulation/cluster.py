@@ -23,6 +23,7 @@ Place = tuple[str, int]
 # Of what does not answer.
 _FOR_GOOD = 0.3
 _DEPOSED_MOST_S = 3.0
+TIMEOUT_S = 15.0
 
 
 @dataclass(eq=False)
@@ -39,6 +40,7 @@ class Transaction:
     """One transaction: open, then committing or aborting until its last marker is written or dropped, then over."""
 
     name: str
+    begun_s: float = 0.0
     state: str = "open"
     parts: dict[Place, Part] = field(default_factory=dict)
     pending: list[Place] = field(default_factory=list)
@@ -60,6 +62,10 @@ class Identity:
 
     epoch: int = -1
     current: Transaction | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.current is not None and self.current.state == "open"
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,9 @@ class Central:
     def work(self) -> None:
         """Maybe write one marker, maybe let a lost request arrive."""
         draw = self.scheduler.random
+        for identity in self.ids.values():
+            if identity.is_open and self.scheduler.now - identity.current.begun_s > TIMEOUT_S:
+                self._time_out(identity)
         if self.faults.deposed and draw.random() < self.faults.deposed:
             self._depose()
         if self.undecided and draw.random() < 0.5:
@@ -149,16 +158,18 @@ class Central:
 
     def time_out(self) -> None:
         """The coordinator aborts one open transaction whose producer has been silent, and fences that producer."""
-        open_ones = [one for one in self.ids.values() if one.current and one.current.state == "open"]
+        open_ones = [one for one in self.ids.values() if one.is_open]
         if open_ones:
-            identity = self.scheduler.random.choice(open_ones)
-            identity.epoch += 1
-            self._decide(identity, "aborting")
+            self._time_out(self.scheduler.random.choice(open_ones))
+
+    def _time_out(self, identity: Identity) -> None:
+        identity.epoch += 1
+        self._decide(identity, "aborting")
 
     def settle(self) -> None:
         """Everybody is gone: what is open times out, and every marker is written."""
         for identity in self.ids.values():
-            if identity.current and identity.current.state == "open":
+            if identity.is_open:
                 self._decide(identity, "aborting")
         self.late.clear()
         while self.undecided:
@@ -195,7 +206,7 @@ class Central:
         if identity.epoch != epoch:
             raise Fenced(name)
         if identity.current is None or identity.current.state != "open":
-            identity.current = Transaction(name)
+            identity.current = Transaction(name, self.scheduler.now)
         if place not in identity.current.parts:
             identity.current.parts[place] = Part(name, len(self.logs[place]))
             self.holding[place].append(identity.current.parts[place])

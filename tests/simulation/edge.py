@@ -83,6 +83,7 @@ class Edge:
         self.created_s: list[float] = []
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
+        self.ever: set[bytes] = set()
         self.grown_again: set[bytes] = set()  # at offsets that the log had had before it was cut
         self.recreate()
 
@@ -93,6 +94,8 @@ class Edge:
     def append(self, partition: int, *, marker: bool = False) -> None:
         log, serial = self.log.partitions[partition], self.serials[partition]
         value = None if marker else f"{self.log.topic_id}/{partition}/{serial}/{len(log)}".encode()
+        if value:
+            self.ever.add(value)
         if value and len(log) < self.log.peaks[partition]:
             self.grown_again.add(value)
         log.append(Appended(value, self.log.leader_epochs[partition], serial, self._scheduler.now))

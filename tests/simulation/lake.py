@@ -87,7 +87,7 @@ class LakeCode:
         handle, iceberg = modules
         handle.schema_to_pyarrow = lambda schema, **_: schema
         iceberg.IcebergHandle = handle.IcebergHandle
-        iceberg.load_catalog = lambda *_, **__: SimCatalog(world.storage)
+        iceberg.connected = lambda *_, **__: SimCatalog(world.storage)
         return iceberg.IcebergTables(hub, place, catalog=CatalogConfig(options={"type": "sim"}))
 
 

@@ -13,17 +13,28 @@ from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.log_record import LogRecord
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_plan import Terms
 from aggregator.state.control import Lease
+from aggregator.state.dead_letters import Letter, fold_letters
 from aggregator.state.requests import by_flow
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC
-from tests.simulation.schedule import CADENCE, LEDGERS, NAMES, PLACES, SETTLED, Schedule, Situation, _config
+from tests.simulation.schedule import (
+    CADENCE,
+    DIGEST_KEY,
+    LEDGERS,
+    NAMES,
+    PLACES,
+    SETTLED,
+    KeepMost,
+    Schedule,
+    Situation,
+    _config,
+)
 from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 
 CENTRAL = f"{EDGE}.{TOPIC}"
@@ -31,7 +42,21 @@ SITUATIONS = {
     "late": Situation(start="latest", crash=0.006, second=0.003),
     "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
     "late, markers dropped": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}),
+    "late, internal markers dropped": Situation(
+        start="latest",
+        crash=0.006,
+        second=0.003,
+        dropped={
+            f".{TOPIC}": 0.1,
+            NAMES.dead_letters: 0.1,
+            NAMES.ledger: 0.05,
+            NAMES.backfills().ledger: 0.2,
+            NAMES.backfills().control: 0.1,
+        },
+    ),
 }
+# Of no plan.
+_NOBODY = "nobody"
 
 
 class LateLogs(Logs):
@@ -52,6 +77,8 @@ class LateSchedule(Schedule):
     def __init__(self, seed: int, situation: Situation, protocol, *, forgets: str = "") -> None:
         super().__init__(seed, situation, protocol)
         self.plans: dict[str, Plan] = {}
+        self.rejecting: dict[str, bool] = {}
+        self.whose = protocol.Whose.late(NAMES)
         self.forgets = forgets
 
     def _environment(self) -> None:
@@ -63,7 +90,31 @@ class LateSchedule(Schedule):
     def _start_late(self, *, everything: bool = False):
         self.started += 1
         name = f"late-{self.started}"
-        return self.scheduler.spawn(name, lambda: self._backfill(name, everything=everything))
+
+        def run() -> str:
+            return self._settle(name) if self._is_stuck() else self._backfill(name, everything=everything)
+
+        return self.scheduler.spawn(name, lambda: self._ended(run))
+
+    @staticmethod
+    def _ended(run) -> str:
+        """How a command ends."""
+        try:
+            return run()
+        except Fenced:
+            return "fenced"
+        except OutcomeUnknown:
+            return "unknown"
+        except Failed:
+            return "stuck"
+
+    def _follow_advice(self, last) -> None:
+        """Where flows wait for what a backfill left: `backfill settle`."""
+        if last.result == "held":
+            self.started += 1
+            name = f"late-{self.started}"
+            settling = self.scheduler.spawn(name, lambda: self._ended(lambda: self._settle(name)))
+            self.scheduler.run(lambda: not settling.alive, steps=SETTLED)
 
     def _outlive_zombies(self) -> None:
         """The live flows are drained: everything that is still missing comes now, and zombies do their harm."""
@@ -76,6 +127,7 @@ class LateSchedule(Schedule):
             self.scheduler.run(lambda: not self.central.undecided, steps=SETTLED)
             if last.result == "nothing" and live.result in {"nothing", "drained"}:
                 break
+            self._follow_advice(live)
         assert last.result == "nothing", f"no progress: the last backfill ended {last.result}"
         super()._outlive_zombies()
 
@@ -88,20 +140,37 @@ class LateSchedule(Schedule):
         if not plan.writes:
             return "nothing"
         self.plans[plan.id] = plan
+        self.rejecting.setdefault(plan.id, not everything and draw.random() < 0.3)
         slots = draw.randint(1, LEDGERS)
-        central = SimDriverCentral(LateLogs(self.logs, plan.id), slots)
+        central = SimDriverCentral(LateLogs(self.logs, plan.id), slots, name)
+        central.take_id()
+        beat = 0
+        while True:
+            beat += 1
+            self._publish(central, Lease(name, beat))
+            if self._late_epoch(central, name, plan, slots):
+                return "drained"
+
+    def _is_stuck(self) -> bool:
+        """Whether something stays undecided where backfills say how far they are."""
+        central = SimDriverCentral(LateLogs(self.logs, _NOBODY), 1)
+        places = [
+            *((self.whose.ledger, at) for at in range(LEDGERS)),
+            (self.whose.requests, 0),
+            (NAMES.dead_letters, 0),
+        ]
+        found = {at: offsets for at, offsets in central.undecided(places).items() if len(offsets)}
+        return bool(self.protocol.after_a_moment(central, found))
+
+    def _settle(self, name: str) -> str:
+        """What a person says where the hub asks for it: `backfill settle`."""
+        central = SimDriverCentral(LateLogs(self.logs, _NOBODY), 1, name)
+        central.take_id()
         try:
-            central.take_id()
-            beat = 0
-            while True:
-                beat += 1
-                self._publish(central, Lease(name, beat))
-                if self._late_epoch(central, name, plan, slots):
-                    return "drained"
-        except Fenced:
-            return "fenced"
-        except OutcomeUnknown:
-            return "unknown"
+            opened = self.protocol.open_epoch(central, slots=1, driver=name, places=PLACES, whose=self.whose)
+        except (TransactionAborted, Unreachable):
+            return "refused"
+        return "held" if opened.held else "settled"
 
     def _plan(self, everything: bool) -> Plan:
         draw = self.scheduler.random
@@ -125,6 +194,7 @@ class LateSchedule(Schedule):
         """What central knows, and what backfills have passed; of one of them, nothing."""
         ledger = self.logs.ledger(range(LEDGERS))
         decisions = by_flow(self.logs.decisions())
+        letters = [one for one in self._last_words() if not one.resolved_by]
         others = [one for one in self._backfills() if one.plan.id != without]
         if self.forgets == "other backfills":
             others = []
@@ -134,10 +204,16 @@ class LateSchedule(Schedule):
                 source,
                 entry,
                 decisions.get(source, ()),
+                frozenset((one.incarnation, one.offset) for one in letters if one.source == source),
                 passed=passed_by(others, Mode.MISSING, PartitionPlan(source, life, CENTRAL, (), OffsetRange(0, 0))),
             )
             for source, entry in ledger.items()
         }
+
+    def _last_words(self) -> list[Letter]:
+        """Dead letters with the last word about each."""
+        records = self.logs.read(NAMES.dead_letters, [0])
+        return list(fold_letters(((one.offset, one.key.encode(), one.value) for one in records), NAMES.dead_letters))
 
     def _backfills(self) -> list[Backfill]:
         names = NAMES.backfills()
@@ -153,7 +229,7 @@ class LateSchedule(Schedule):
         early = self._flows_at_central(without=plan.id)
         try:
             epoch, entries, undecided = self.protocol.open_epoch(
-                central, slots=slots, driver=name, places=PLACES, whose=Whose("sim", plan.id)
+                central, slots=slots, driver=name, places=PLACES, whose=self.whose
             )
             if undecided:
                 return False
@@ -173,28 +249,28 @@ class LateSchedule(Schedule):
         attempts = 0
         while any(task.alive for task in tasks):
             self.scheduler.sleep(0.02)
+            central.beat()
             for index, task in enumerate(tasks):
                 if task.crashed and attempts < 4:
                     attempts += 1
                     tasks[index] = self._late_task(name, plans[index], life.topic_id)
-        return all(task.result is not None and task.result.result == "drained" for task in tasks)
+        ended = [task.result for task in tasks if task.result is not None]
+        return len(ended) == len(tasks) and all(one.result == "drained" and not one.closed for one in ended)
 
     def _late_task(self, driver: str, plan, life: str):
         world = SimSlotWorld(LateLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
         terms = plan.terms
         delivery = Delivery(
-            DeliveryPlan("sim", terms.dead_letters, Cycles("sim"), None, terms.backfill),
-            self._strip,
+            DeliveryPlan("sim", terms.dead_letters, Cycles("sim"), DIGEST_KEY, terms.backfill),
+            lambda _: KeepMost(self.scheduler, self.edge, rejects=self.rejecting[terms.backfill]),
         )
-        slot = self.protocol.Slot(plan, world, delivery)
-        actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", slot.run)
-        self.slots_of.setdefault(driver, []).append(actor)
-        return actor
+        return self._spawn(driver, plan, world, delivery)
 
     # --- the invariants
 
     def _check(self) -> None:
-        """Every offset of the log once, but for those that the edge has lost."""
+        """Every offset of the log once, but for those that the edge has lost; no letter speaks of what is there."""
+        words = self._last_words()
         for partition in range(PARTITIONS):
             values = [entry.value for _, entry in self.central.committed((CENTRAL, partition))]
             twice = [value for value, times in Counter(values).items() if times > 1]
@@ -204,3 +280,8 @@ class LateSchedule(Schedule):
             wanted = {at for at, one in enumerate(log.partitions[partition]) if one.value is not None}
             lost = {at for at in wanted - offsets if at >= log.starts[partition]}
             assert not lost, f"lost from {partition}: {sorted(lost)[:5]}"
+            mine = [one for one in words if one.source.partition == partition]
+            dead = {one.offset for one in mine if not one.resolved_by}
+            assert not dead & offsets, f"delivered, and dead: {sorted(dead & offsets)[:5]}"
+            gone = {one.offset for one in mine if one.resolved_by} - offsets
+            assert not gone, f"resolved, and not delivered: {sorted(gone)[:5]}"

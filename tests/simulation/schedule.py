@@ -1,10 +1,14 @@
 """One schedule: drivers, slots and an edge under drawn faults, then healing, a last drain, and the invariants.
 
-Invariants: I1, every record that was promised (`promise.py`) is at central exactly once; I4, in order per edge
-partition; the ledger's counters say what is there; and progress: a last driver without faults reaches the end.
+Invariants: I1, every record that was promised (`promise.py`) is at central exactly once, or has exactly one dead
+letter; I4, in order per edge partition; the ledger's counters say what is there; and progress: a last driver without
+faults reaches the end.
 """
 
+import hashlib
 import heapq
+import hmac
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +17,16 @@ from pathlib import Path
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import Failed, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.log_record import LogRecord
-from aggregator.privacy.strip import PolicyId, Stripped
+from aggregator.privacy.strip import PolicyId, Rejection, Stripped
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cursor import HoldReason
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.settlement import Whose
-from aggregator.state.control import Lease
+from aggregator.state.control import Lease, Target
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
@@ -36,20 +40,29 @@ from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
 NAMES = HubNames("sim")
 LEDGERS = 3
 PLACES = [(f"{EDGE}.{TOPIC}", partition) for partition in range(WIDEST)] + [(NAMES.dead_letters, 0)]
-WHOSE = Whose.live(NAMES)
+TARGET = Target(EDGE, TOPIC, f"{EDGE}.{TOPIC}")
 CADENCE = Cadence(interval_s=0.05, limit_bytes=200, linger_s=0.002, idle_s=0.05)
+DIGEST_KEY = b"of letters"
+# Of a drain, with what central has not decided.
+PATIENCE_S = 8.0
 # Ten times what the slowest of many schedules needed.
-SETTLED = 5_000
+SETTLED = 10_000
 
 
-class KeepAll:
-    """Keeps every value, or says that it can not; what is stripped is not the simulation's question."""
+def is_bad(value: bytes) -> bool:
+    """Whether a record can not be delivered: every seventh that is appended."""
+    return _serial(value) % 7 == 3
+
+
+class KeepMost:
+    """Keeps values whole or rejects them, or says that it can not; the strip is not the simulation's question."""
 
     policy = PolicyId("all", 1, "")
 
-    def __init__(self, scheduler: Scheduler, edge: Edge) -> None:
+    def __init__(self, scheduler: Scheduler, edge: Edge, *, rejects: bool = True) -> None:
         self._draw = scheduler.random
         self._edge = edge
+        self._rejects = rejects
 
     def key_versions(self):
         return {}
@@ -62,7 +75,22 @@ class KeepAll:
             raise Unreachable("the registry does not answer")
         if self._draw.random() < self._edge.faults.refused:
             raise HoldError("the schema is refused")
-        return Stripped(BytesColumn.of(batch.keys), BytesColumn.of(batch.values), HeaderTable.empty(len(batch.keys)))
+        bad = [at for at, value in enumerate(batch.values) if self._rejects and is_bad(value)]
+        rejected = dict.fromkeys(bad, Rejection(Reason.UNDECODABLE))
+        keys, values = BytesColumn.of(batch.keys), BytesColumn.of(batch.values)
+        return Stripped(keys, values, HeaderTable.empty(len(batch.keys)), rejected)
+
+
+@dataclass
+class _Named:
+    """What a driver's later epochs ask about: where it writes very many partitions, those that slots named.
+
+    `waits`: the newest was not opened, or left something undecided, or held a flow for that.
+    """
+
+    few: bool
+    asked: set[tuple[str, int]] | None = None
+    waits: bool = False
 
 
 _NEVER = EdgeFaults()
@@ -122,6 +150,7 @@ SITUATIONS = {
         dropped={f".{TOPIC}": 0.5}, crash=0.02, freeze=0.01, second=0.01, lost=0.05, refused=0.05
     ),
     "markers dropped, gaps skipped": Situation(on_gap="skip", truncate=0.008, refused=0.15, dropped={f".{TOPIC}": 0.3}),
+    "markers of letters dropped": Situation(dropped={NAMES.dead_letters: 0.3}, crash=0.006),
     "markers of decisions dropped": Situation(
         on_gap="skip", cut=0.01, truncate=0.004, refused=0.3, crash=0.004, dropped={NAMES.requests: 0.5}
     ),
@@ -138,6 +167,12 @@ SITUATIONS = {
         freeze=0.01,
         second=0.01,
         refused=0.1,
+    ),
+    "internal markers dropped, shared partitions": Situation(
+        dropped={NAMES.ledger: 0.2, NAMES.dead_letters: 0.2, f".{TOPIC}": 0.2},
+        crash=0.006,
+        refused=0.05,
+        partition_by="key",
     ),
     "internal markers dropped, partitions silent": Situation(
         steps=1500,
@@ -189,17 +224,23 @@ class Schedule:
         limit = self.situation.steps
         self.scheduler.run(lambda: self.scheduler.steps >= limit, steps=limit * 20)
         self.quiet = True
-        self.central.faults, self.edge.faults = Faults(), _NEVER
-        for _ in range(10):
+        self.central.faults, self.edge.faults = Faults(dropped=self.situation.dropped), _NEVER
+        for _ in range(12):
             self._accept_gaps()
             last = self._start(drain=True)
             self.scheduler.run(lambda last=last: not last.alive, steps=SETTLED)
             self.scheduler.run(lambda: not self.central.undecided, steps=SETTLED)
             if last.result == "drained" and not self._open_gaps():
                 break
+            self._follow_advice(last)
+            self.central.faults = Faults()
         assert last.result == "drained", f"no progress: the last driver ended {last.result}"
+        self.central.faults = Faults()
         self._outlive_zombies()
         self._check()
+
+    def _follow_advice(self, last: Actor) -> None:
+        """What a person does about a driver that ended before it was done."""
 
     def _outlive_zombies(self) -> None:
         """Whoever was frozen or late does its harm now, and every driver but the newest must have noticed."""
@@ -277,22 +318,26 @@ class Schedule:
     # --- a driver: the product's rules, in a process without Spark
 
     def _drive(self, name: str, slots: int, *, drain: bool) -> str:
-        central = SimDriverCentral(self.logs, slots)
-        beat, seen = 0, None
+        central, named = SimDriverCentral(self.logs, slots, name), _Named(self.scheduler.random.random() < 0.5)
+        beat, seen, began_s = 0, None, self.scheduler.now
         try:
             central.take_id()
             while True:
                 beat += 1
                 self._publish(central, Lease(name, beat))
                 seen = self._seen(seen)
-                if self._epoch(central, name, seen, slots, drain=drain):
+                if self._epoch(central, name, seen, slots, named, drain=drain):
                     return "drained"
+                if named.waits and drain and self.scheduler.now > began_s + PATIENCE_S:
+                    return "held"
         except Fenced:
             if "init at every epoch" in self.protocol.switches:
                 return self._drive(name, slots, drain=drain)
             return "fenced"
         except OutcomeUnknown:
             return "unknown"
+        except Failed:
+            return "failed"
 
     def _publish(self, central: SimDriverCentral, entry: object) -> None:
         while True:
@@ -306,7 +351,9 @@ class Schedule:
         now = self.promise.sighting(self.situation.start, STARTED_S)
         return before if before is not None and before.shape == now.shape else now
 
-    def _epoch(self, central: SimDriverCentral, name: str, seen: Sighting, slots: int, *, drain: bool) -> bool:
+    def _epoch(
+        self, central: SimDriverCentral, name: str, seen: Sighting, slots: int, named: "_Named", *, drain: bool
+    ) -> bool:
         nobody = (None,) * len(seen.ends)
         epochs = seen.leader_epochs
         shown = EdgeTopic(TOPIC, seen.topic_id, seen.starts, seen.firsts, seen.ends, nobody, leader_epochs=epochs)
@@ -316,10 +363,14 @@ class Schedule:
                 slots=slots,
                 driver=name,
                 places=PLACES,
-                whose=WHOSE,
+                whose=self.protocol.Whose.live(NAMES),
+                targets=[TARGET],
+                asked=named.asked,
             )
         except (TransactionAborted, Unreachable):
+            named.waits = True
             return False
+        named.asked = set(undecided) if named.few else None
         decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
@@ -336,6 +387,7 @@ class Schedule:
         asked, attempts = False, 0
         while any(task.alive for task in tasks):
             self.scheduler.sleep(0.02)
+            central.beat()
             for index, task in enumerate(tasks):
                 if task.crashed and attempts < 4:
                     attempts += 1
@@ -344,19 +396,32 @@ class Schedule:
             if due and not asked:
                 asked = True
                 self._publish(central, epoch.epoch)
-        return all(task.result is not None and task.result.result == "drained" for task in tasks)
+        closed = {at for task in tasks if task.result is not None for at in task.result.closed}
+        if named.few:
+            named.asked |= closed
+        named.waits = bool(closed) or any(hold.reason is HoldReason.UNDECIDED for hold in flows.holds)
+        return not named.waits and all(task.result is not None and task.result.result == "drained" for task in tasks)
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
         world = SimSlotWorld(self.logs, self.edge, life, plan.slot)
-        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), None), self._strip)
-        actor = self.scheduler.spawn(
-            f"slot-{plan.slot} of {driver}", lambda: self.protocol.Slot(plan, world, delivery).run()
-        )
+        delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY), self._strip)
+        return self._spawn(driver, plan, world, delivery)
+
+    def _spawn(self, driver: str, plan: object, world: SimSlotWorld, delivery: Delivery) -> Actor:
+        slot = self.protocol.Slot(plan, world, delivery)
+
+        def run() -> object:
+            try:
+                return slot.run()
+            except Failed:  # a ledger, or the control topic, that a transaction holds for too long
+                return None
+
+        actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", run)
         self.slots_of.setdefault(driver, []).append(actor)
         return actor
 
-    def _strip(self, _source: EdgePartition) -> KeepAll:
-        return KeepAll(self.scheduler, self.edge)
+    def _strip(self, _source: EdgePartition) -> KeepMost:
+        return KeepMost(self.scheduler, self.edge)
 
     # --- the invariants
 
@@ -365,17 +430,29 @@ class Schedule:
         for place in PLACES:
             assert self.central.stable_end(place) == self.central.log_end(place), f"stands still: {place}"
         first = self.promise.first_epochs(entry for p in range(LEDGERS) for entry in self._ledger_log(p))
+        letters = self._letters()
         for partition in range(WIDEST):
-            values = self._delivered(partition)
-            twice = [value for value, times in Counter(values).items() if times > 1]
+            values, dead = self._delivered(partition), letters.get(partition, [])
+            twice = [value for value, times in Counter([*values, *dead]).items() if times > 1]
             assert not twice, f"delivered twice: {twice[:5]}"
-            order = [tuple(map(int, value.split(b"/")[1:])) for value in values]
-            assert order == sorted(order), f"reordered: {values}"
+            for some in (values, dead):
+                order = [tuple(map(int, value.split(b"/")[1:])) for value in some]
+                assert order == sorted(order), f"reordered: {some}"
             excused = self._excused(partition)
             for life in self.edge.lives:
-                self._check_life(life, partition, values, first, excused)
+                self._check_life(life, partition, [*values, *dead], first, excused)
             entry = ledger.get(EdgePartition(EDGE, TOPIC, partition))
-            assert (entry.delivered if entry else 0) == len(values), "the counters differ from what is there"
+            counted = (entry.delivered, entry.dead) if entry else (0, 0)
+            assert counted == (len(values), len(dead)), "the counters differ from what is there"
+
+    def _letters(self) -> dict[int, list[bytes]]:
+        """Values that have a dead letter, by their digest, in order; by partition."""
+        known = {digest(value): value for value in self.edge.ever if is_bad(value)}
+        found: dict[int, list[bytes]] = {}
+        for _, entry in self.central.committed((NAMES.dead_letters, 0)):
+            told = json.loads(entry.value)
+            found.setdefault(told["partition"], []).append(known[told["value_hmac"]])
+        return found
 
     def _ledger_log(self, partition: int) -> list[LogRecord]:
         seen = self.central.committed((NAMES.ledger, partition))
@@ -417,6 +494,11 @@ class Schedule:
 
 def _serial(value: bytes) -> int:
     return int(value.split(b"/")[2])
+
+
+def digest(value: bytes) -> str:
+    """By which a dead letter names its value."""
+    return hmac.new(DIGEST_KEY, value, hashlib.sha256).hexdigest()
 
 
 _CONFIGS: dict[tuple[int, str, str], HubConfig] = {}

@@ -1,7 +1,8 @@
 """The ports of slots and drivers on the simulated clusters. The protocol code above them is the product's own."""
 
+import contextlib
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
@@ -9,7 +10,7 @@ from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.limits import Limits
-from aggregator.state.control import ControlState, Epoch, Lease, Undecided, encode, fold
+from aggregator.state.control import ControlEntry, ControlState, Lease, Undecided, encode, fold
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
@@ -19,7 +20,10 @@ from tests.simulation.cluster import Central, Entry, Part, Place
 from tests.simulation.edge import EDGE, TOPIC, WIDEST, Edge, SimReader, SimTopicIds
 from tests.simulation.protocol import Protocol
 
-BOUND_S = 1000.0
+# Less than the product waits: whoever fails comes again.
+BOUND_S = 5.0
+# How often a beat of the lease comes between two steps of its driver.
+_BEATS, _BEAT_S = 0.3, 2.0
 
 
 class SimWriter:
@@ -88,19 +92,26 @@ class Logs:
         self.ledgers = ledgers
         self.protocol = protocol
 
-    def read(self, topic: str, partitions: Iterable[int]) -> list[LogRecord]:
+    def read(
+        self, topic: str, partitions: Iterable[int], meanwhile: Callable[[], None] = lambda: None
+    ) -> list[LogRecord]:
+        """Records up to the end; `meanwhile` comes between two looks."""
         places = [(topic, partition) for partition in partitions]
 
         def ends(of):
             self.central.scheduler.pause()
             return {place: of(place) for place in places}
 
+        def sleep(seconds: float) -> None:
+            meanwhile()
+            self.central.scheduler.sleep(seconds)
+
         upto = self.protocol.stable_ends(
             lambda: ends(self.central.log_end),
             lambda: ends(self.central.stable_end),
             bound_s=BOUND_S,
             now=lambda: self.central.scheduler.now,
-            sleep=self.central.scheduler.sleep,
+            sleep=sleep,
         )
         return [
             LogRecord(place[1], offset, entry.key, entry.value)
@@ -114,8 +125,8 @@ class Logs:
         self.central.scheduler.pause()
         return {place: self.central.ends(place, known_s) for place in places}
 
-    def control(self) -> ControlState:
-        return fold(ControlState(), self.read(self.names.control, [0]), self.names.control)
+    def control(self, meanwhile: Callable[[], None] = lambda: None) -> ControlState:
+        return fold(ControlState(), self.read(self.names.control, [0], meanwhile), self.names.control)
 
     def ledger(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
         return self.protocol.winners(self.read(self.names.ledger, partitions), self.names.ledger)
@@ -129,14 +140,14 @@ class Logs:
             Entry(Part("a person", 0, "committed"), *encode_decision(decision))
         )
 
-    def ledger_now(self, partitions: Iterable[int]) -> dict[EdgePartition, LedgerRecord]:
+    def ledger_now(self, partitions: Iterable[int], backfill: str = "") -> dict[EdgePartition, LedgerRecord]:
         """The ledger as far as it is stable, by the real rule: for the check, and for who forgets to wait."""
         records = [
             LogRecord(partition, offset, entry.key, entry.value)
             for partition in partitions
             for offset, entry in self.central.committed((self.names.ledger, partition))
         ]
-        return winners(records, self.names.ledger)
+        return winners(records, self.names.ledger, backfill=backfill)
 
 
 class SimSlotWorld:
@@ -208,11 +219,13 @@ class SimSlotWorld:
 
 
 class SimDriverCentral:
-    """DriverCentral of one driver process."""
+    """DriverCentral of one driver process; its lease beats whenever it reads the control topic."""
 
-    def __init__(self, logs: Logs, slots: int) -> None:
+    def __init__(self, logs: Logs, slots: int, name: str = "") -> None:
         self._logs = logs
         self._slots = slots
+        self._name = name
+        self._beat, self._beaten_s = 0, 0.0
         self._writer = SimWriter(logs.central, logs.names.driver_id)
         self._began_s = logs.central.scheduler.now
 
@@ -220,19 +233,33 @@ class SimDriverCentral:
         self._writer.open()
         at, switches = (self._logs.names.control, 0), self._logs.protocol.switches
         asked = self.undecided if "control silent" in switches else self._logs.undecided  # it waits for an answer
-        if any(map(len, asked([at]).values())) and "control left undecided" not in switches:
+        for _ in range(5):
+            left = {place: offsets for place, offsets in asked([at]).items() if len(offsets)}
+            if "control left undecided" in switches or not self._logs.protocol.after_a_moment(self, left):
+                return
             self._writer.begin()
             self._writer.produce(at[0], "leftover", b"{}", partition=0)
             self._writer.abort()
-            self.control()
+        self._logs.control()
 
     def control(self) -> ControlState:
-        return self._logs.control()
+        if self._logs.central.scheduler.random.random() < _BEATS:
+            self.beat(after_s=0.0)
+        return self._logs.control(meanwhile=self.beat)
 
-    def publish(self, entry: Epoch | Lease | Undecided | int) -> None:
-        key, value = encode(entry)
+    def beat(self, *, after_s: float = _BEAT_S) -> None:
+        """What a thread of the driver does while another one waits: its commit decides what was left in the topic."""
+        now = self._logs.central.scheduler.now
+        if now - self._beaten_s > after_s:
+            self._beat, self._beaten_s = self._beat + 1, now
+            with contextlib.suppress(TransactionAborted):
+                self.publish(Lease(self._name, self._beat))
+
+    def publish(self, *entries: ControlEntry) -> None:
         self._writer.begin()
-        self._writer.produce(self._logs.names.control, key, value, partition=0)
+        for entry in entries:
+            key, value = encode(entry)
+            self._writer.produce(self._logs.names.control, key, value, partition=0)
         try:
             self._writer.commit()
         except TransactionAborted:
@@ -247,19 +274,28 @@ class SimDriverCentral:
         known_s = self._began_s if "leaders of before, drivers" in self._logs.protocol.switches else None
         return self._logs.undecided([place for place in places if self._logs.central.answers(place)], known_s=known_s)
 
-    def visible_ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+    def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
         self._logs.central.scheduler.pause()
-        return self._logs.ledger_now(range(self._logs.ledgers))
+        return self._logs.ledger_now(range(self._logs.ledgers), backfill)
 
-    def newest(self, source: EdgePartition, *, letters: bool) -> Position | None:
+    def destinations(self, source: EdgePartition, backfill: str) -> Collection[Place]:
+        if backfill:
+            return self.partitions([f"{EDGE}.{TOPIC}"])
+        return self.partitions({one.central for one in self._logs.control().targets})
+
+    def partitions(self, topics: Collection[str]) -> list[Place]:
+        return [(topic, at) for topic in sorted(topics) for at in range(WIDEST if topic.startswith(EDGE) else 1)]
+
+    def newest(
+        self, places: Collection[Place], position_of: Callable[[Place, CentralRecord], Position | None]
+    ) -> Position | None:
         self._logs.central.scheduler.pause()
         seen = [
-            CentralRecord(None, None, 0, entry.headers)
-            for partition in range(WIDEST)
-            for _, entry in self._logs.central.committed((f"{EDGE}.{TOPIC}", partition))
+            position_of(place, CentralRecord(entry.key.encode(), entry.value, 0, entry.headers))
+            for place in places
+            for _, entry in self._logs.central.committed(place)
         ]
-        own = [one.origin for one in seen if one.origin[1:4] == source and not one.backfill]
-        return max((Position(one.incarnation, one.offset) for one in own), default=None)
+        return max((one for one in seen if one is not None), default=None)
 
     def records(self, at: Place, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
         self._logs.central.scheduler.pause()

@@ -1,11 +1,16 @@
 """What the documents say is so: commands exist with these options, included files are there, links lead somewhere."""
 
+import inspect
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from aggregator import errors
+from aggregator.cli.survey import leaves
 from aggregator.errors import AnotherHub, ConfigError, ExitCode
+from aggregator.schema.avro import parse
 from tests.shown import check_command, shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,3 +72,39 @@ def test_the_exit_codes_that_are_told_are_those_of_the_errors():
     table = [int(code) for code in re.findall(r"^\| (\d+) \|", OPERATE, re.MULTILINE)]
     assert table == sorted(set(ExitCode) - {ExitCode.INTERRUPTED})
     assert (AnotherHub.exit_code, ConfigError.exit_code) == (6, 78)
+
+
+def test_the_tree_of_errors_is_the_tree():
+    """Every error is in the docstring, below the family that it is of; the exit codes there are theirs."""
+    shown, path = {}, []
+    for line in (errors.__doc__ or "").splitlines():
+        if found := re.fullmatch(r"    ((?:[│ ]   )*)(?:[├└]── )?(\w+)(?: +(.*))?", line):
+            indent, name, told = found.groups()
+            depth = len(indent) // 4 + ("── " in line)
+            path[depth:] = [name]
+            shown[name] = path[depth - 1] if depth else "Exception"
+            if code := re.match(r"(\d+):", told or ""):
+                assert getattr(errors, name).exit_code == int(code[1]), name
+    classes = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, Exception)]
+    assert shown == {one.__name__: one.__base__.__name__ for one in classes}
+
+
+def test_the_accounts_that_the_readme_shows_add_up():
+    """Produced is at central or a dead letter, the lake holds what central holds, and `all` is the sum."""
+    block = README.split("<!-- demo -->")[1].split("<!-- /demo -->")[0]
+    rows = {
+        name: [int(number.replace(",", "")) for number in numbers.split()]
+        for name, numbers in re.findall(r"^(\w{3}) +([\d, ]+)$", block, re.MULTILINE)
+    }
+    assert list(rows) == ["ewr", "jfk", "lga", "all"]
+    for produced, central, lake, _stripped, dead in rows.values():
+        assert produced == central + dead
+        assert lake == central
+    assert rows.pop("all") == [sum(column) for column in zip(*rows.values(), strict=True)]
+
+
+def test_the_booking_that_the_readme_shows_has_the_fields_of_the_schema():
+    """All of them, in their order; one that was added to the demo's schema is missing there otherwise."""
+    schema = json.loads((ROOT / "schemas" / "bookings-value" / "1-2.avsc").read_text(encoding="utf-8"))
+    shown = [path.replace("[0]", "[]") for path in re.findall(r"^value\.(\S+)", README, re.MULTILINE)]
+    assert shown == [leaf.path for leaf in leaves(parse(json.dumps(schema)))]

@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,17 +66,41 @@ FUNCTION_LINES = 60
 
 MODULES = sorted([*(ROOT / "aggregator").rglob("*.py"), *(ROOT / "jobs").rglob("*.py")])
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
-every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
-    """The syntax of a module."""
+    """The syntax of a module, read once for all rules."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def nodes(module: ast.Module) -> list[ast.AST]:
+    """All of a module's syntax; a walk for each rule took longer than the rules."""
+    return list(ast.walk(module))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten():
+    """Millions of nodes of syntax leave with this module's tests; every later collection of garbage would walk them."""
+    yield
+    tree.cache_clear()
+    nodes.cache_clear()
+
+
+def offenders(paths: Iterable[Path], found: Callable[[Path], object]) -> dict[str, object]:
+    """What is wrong, by the file that it is in. One test asks of all files."""
+    return {str(path.relative_to(ROOT)): wrong for path in paths if (wrong := found(path))}
+
+
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a module, methods and inner ones too."""
+    return [node for node in nodes(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def imported(module: ast.Module, package: list[str]) -> Iterator[str]:
     """Dotted names of everything that a module imports, at its top or within a function."""
-    for node in ast.walk(module):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -112,35 +137,67 @@ def strangers(path: Path, module: ast.Module) -> list[str]:
     return found
 
 
-@every_module
-def test_a_room_imports_only_rooms_above_it(path):
+def test_every_room_has_a_rank():
+    """A new room gets a rank here and a row in ARCHITECTURE.md."""
+    assert {room for room in map(room_of, MODULES) if room is not None} <= set(RANK)
+
+
+def test_a_room_imports_only_rooms_above_it():
     """The order of the rooms is the order of the data flow; lazy imports count like any other."""
-    room = room_of(path)
-    assert room is None or room in RANK, f"{room} is no room; give it a rank here and in ARCHITECTURE.md"
-    assert upward(path, tree(path)) == []
+    assert offenders(MODULES, lambda path: upward(path, tree(path))) == {}
 
 
-@every_module
-def test_a_foreign_package_stays_in_its_room(path):
+def rooms_shown() -> dict[str, int]:
+    """Every room of ARCHITECTURE's table, with the row that it is in."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text[text.index("| room |") :].partition("\n\n")[0].splitlines()[2:]
+    cells = [row.split(" | ")[0] for row in table if not row.startswith("| ↳")]
+    return {name: row for row, cell in enumerate(cells) for name in re.findall(r"`(\w+)(?:\.py|/)`", cell)}
+
+
+def test_the_table_has_every_room_once_and_each_imports_from_above():
+    """`cli/` is in the last row; a room imports what its own row or a row above it holds."""
+    shown = rooms_shown()
+    assert shown.keys() == RANK.keys()
+    below = set()
+    for path in MODULES:
+        room = room_of(path)
+        package = list(path.relative_to(ROOT).parent.parts)
+        for name in imported(tree(path), package):
+            other = name.split(".")[1] if name.startswith("aggregator.") else None
+            if room in shown and other in shown and shown[other] > shown[room]:
+                below.add((room, other))
+    assert below == set()
+
+
+def test_a_foreign_package_stays_in_its_room():
     """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
-    assert strangers(path, tree(path)) == []
+    assert offenders(MODULES, lambda path: strangers(path, tree(path))) == {}
 
 
-@every_module
-def test_one_module_writes_to_the_terminal(path):
+def test_one_module_writes_to_the_terminal():
     """`cli/output.py` shows what came from elsewhere as it may be shown; nothing else prints."""
-    calls = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
-    said = [ast.unparse(one) for one in calls]
-    writers = ("print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write")
-    assert [one for one in said if one in writers] == [] or path.parts[-2:] == ("cli", "output.py")
+    writers = {"print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write"}
+
+    def said(path: Path) -> list[str]:
+        return [name for node in nodes(tree(path)) if (name := called(node)) in writers]
+
+    assert list(offenders(MODULES, said)) == ["aggregator/cli/output.py"]
+
+
+def called(node: ast.AST) -> str:
+    """The dotted name that a call calls; empty for anything else."""
+    return (
+        ast.unparse(node.func) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) else ""
+    )
 
 
 def exit_numbers(module: ast.Module) -> list[int]:
     """Lines that end a process, or name its end, by a number."""
     found = []
-    for node in ast.walk(module):
+    for node in nodes(module):
         values: list[ast.expr] = []
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {"SystemExit", "exit", "_exit"}:
+        if isinstance(node, ast.Call) and called(node).rpartition(".")[2] in {"SystemExit", "exit", "_exit"}:
             values = node.args
         elif isinstance(node, ast.Assign) and "exit" in ast.unparse(node.targets[0]).lower():
             values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -153,10 +210,9 @@ def exit_numbers(module: ast.Module) -> list[int]:
     return found
 
 
-@every_module
-def test_exit_codes_stand_in_one_table(path):
+def test_exit_codes_stand_in_one_table():
     """`ExitCode` alone gives them numbers."""
-    assert exit_numbers(tree(path)) == []
+    assert offenders(MODULES, lambda path: exit_numbers(tree(path))) == {}
 
 
 NUMBERS = ["raise SystemExit(4)", "ctx.exit(1)", "os._exit(5)", "EXIT_LOST, EXIT_WRONG = 5, 1", "exit_code = 78"]
@@ -169,39 +225,59 @@ def test_the_search_for_exit_codes_finds_what_it_looks_for(text):
     assert exit_numbers(ast.parse("raise SystemExit(ExitCode.HELD)\nexit_code = ExitCode.FAILED")) == []
 
 
-@every_module
-def test_a_module_says_what_it_is(path):
+def test_a_module_says_what_it_is():
     """Every module opens with a docstring; a package's empty `__init__` may hold nothing else."""
-    assert (ast.get_docstring(tree(path)) or "").strip()
+    assert offenders(MODULES, lambda path: not (ast.get_docstring(tree(path)) or "").strip()) == {}
 
 
-@every_module
-def test_modules_and_functions_stay_short(path):
+def test_modules_and_functions_stay_short():
     """A module has 400 lines at most, a function 60; past that a noun is missing."""
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= MODULE_LINES
-    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    assert [n.name for n in functions if (n.end_lineno or n.lineno) - n.lineno + 1 > FUNCTION_LINES] == []
+
+    def long(path: Path) -> list[str]:
+        return [n.name for n in functions(path) if (n.end_lineno or n.lineno) - n.lineno + 1 > FUNCTION_LINES]
+
+    assert offenders(MODULES, lambda path: path.read_text(encoding="utf-8").count("\n") > MODULE_LINES) == {}
+    assert offenders(MODULES, long) == {}
 
 
-@every_module
-def test_there_are_no_drawers(path):
+def test_there_are_no_drawers():
     """A name says what is inside; `utils` and its like say nothing."""
-    words = {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
-    assert words & DRAWERS == set()
+
+    def words(path: Path) -> set[str]:
+        return {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
+
+    assert offenders(MODULES, lambda path: words(path) & DRAWERS) == {}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "jobs").glob("*.py")), ids=lambda path: path.name)
-def test_jobs_are_thin(path):
+def test_jobs_are_thin():
     """An entry point for spark-submit holds no logic: under 40 lines."""
-    assert path.read_text(encoding="utf-8").count("\n") < 40
+    jobs = (ROOT / "jobs").glob("*.py")
+    assert offenders(jobs, lambda path: path.read_text(encoding="utf-8").count("\n") >= 40) == {}
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_test_states_its_rule(path):
+def test_every_test_states_its_rule():
     """The docstring of a test is the rule that it proves."""
-    functions = [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    assert [n.name for n in functions if n.name.startswith("test_") and not ast.get_docstring(n)] == []
+
+    def bare(path: Path) -> list[str]:
+        return [n.name for n in functions(path) if n.name.startswith("test_") and not ast.get_docstring(n)]
+
+    assert offenders(TESTS, bare) == {}
+
+
+def test_no_test_imports_from_another():
+    """What several tests need has a module of its own, beside them; so each can be changed alone."""
+
+    def borrowed(path: Path) -> list[str]:
+        found = imported(tree(path), list(path.relative_to(ROOT).parent.parts))
+        return [name for name in found if name.startswith("tests.") and ".test_" in name]
+
+    assert offenders((ROOT / "tests").rglob("*.py"), borrowed) == {}
+
+
+def test_the_files_are_there():
+    """A rule that looks at no file holds nothing."""
+    assert len(MODULES) > 300
+    assert len(TESTS) > 200
 
 
 BAD = [
@@ -268,17 +344,18 @@ def test_what_decides_reaches_no_client_no_clock_and_no_chance(name):
     assert sorted(reached(name)) == []
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_test_draws_when_it_runs_and_not_when_it_is_collected(path):
+def test_a_test_draws_when_it_runs_and_not_when_it_is_collected():
     """Workers that collect other test ids than each other run none."""
-    drawn = [
-        node.lineno
-        for function in ast.walk(tree(path))
-        if isinstance(function, ast.FunctionDef)
-        for decorator in function.decorator_list
-        for node in ast.walk(decorator)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in {"random", "secrets"}
-    ]
-    assert drawn == []
+
+    def drawn(path: Path) -> list[int]:
+        return [
+            node.lineno
+            for function in functions(path)
+            for decorator in function.decorator_list
+            for node in ast.walk(decorator)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in {"random", "secrets"}
+        ]
+
+    assert offenders(TESTS, drawn) == {}

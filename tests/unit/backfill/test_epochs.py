@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from aggregator.backfill.flows import Scene, plan_epoch
-from aggregator.backfill.plan import PartitionPlan, Plan
+from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
@@ -18,17 +18,12 @@ from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.gaps import grown
 from aggregator.state.dead_letters import encode_resolution, is_key
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
-from tests.unit.replicate.test_planning import CONFIG, FLOW
+from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW
 
-PART = PartitionPlan(
-    FLOW, "id-1", "eu.orders", (OffsetRange(0, 40),), OffsetRange(0, 90), segments=(Segment(0, OffsetRange(0, 40)),)
-)
-PLAN = Plan("h", {}, "d", Mode.MISSING, "", (PART,))
-TOPIC = EdgeTopic("orders", "id-1", (0, 0), (80, 70), (90, 70), (None, None))
 LIVE = LedgerRecord(0, "id-1", 80, 1, 0, unread=(Segment(0, OffsetRange(0, 80)),))
 SCENE = Scene(CONFIG, {("eu", "orders"): TOPIC}, frozenset(), {"eu.orders": {"max.message.bytes": "1000"}}, {})
 

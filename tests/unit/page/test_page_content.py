@@ -114,7 +114,7 @@ def test_gaps_are_told_with_who_let_them_pass():
 
 def test_a_topic_is_explained_though_nobody_answers(monkeypatch):
     """An internal one, one that no rule wants, one of other edges: why not; an edge's silence is part of the answer."""
-    monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.1)
     assert "Not replicated : internal topics" in read("/edges/eu/topics/__consumer_offsets").words
     assert "no rule's `match` is its whole name" in read("/edges/eu/topics/crew").words
     assert "one does on eu, us" in read("/edges/ap/topics/orders").words
@@ -208,8 +208,9 @@ async def _sent(app, count: int, then) -> list[str]:
     return found
 
 
-def test_the_stream_sends_what_changed_and_nothing_else():
+def test_the_stream_sends_what_changed_and_nothing_else(monkeypatch):
     """All parts at first, then those that look different; a sign of life where none does."""
+    monkeypatch.setattr("aggregator.page.frames._TELL_S", 0.1)
     calm = troubled()
     stuck = edge("eu", since_ms=AT_MS - 5 * MINUTE_MS, state="STALLED", reason="stuck")
     status = replace(calm.status, edges=(stuck, *calm.status.edges[1:]))

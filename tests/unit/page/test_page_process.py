@@ -19,6 +19,7 @@ import pytest
 from aggregator.page import server as server_module
 from aggregator.page.server import PageServer
 from aggregator.threads import Condition, Threads
+from tests.crowd import crowd
 from tests.trial import wait_for
 from tests.unit.page.showing import WORD, Watched, config, troubled, wide
 
@@ -82,8 +83,7 @@ def test_a_thousand_silent_sockets_take_nothing_of_the_hub(served):
     hub = psutil.Process()
     before, threads_before = hub.num_fds(), hub.num_threads()
     with contextlib.ExitStack() as stack:
-        for _ in range(SILENT):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+        crowd(stack, (host, int(port)), SILENT)
         took = []
         for _ in range(10):
             began = time.monotonic()
@@ -112,7 +112,7 @@ def test_words_that_never_come_keep_no_reader_out(served):
     host, port = server.address.removeprefix("http://").rstrip("/").split(":")
     owed = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ntoken="
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(socket.create_connection((host, int(port)), timeout=20)) for _ in range(100)]
+        others = crowd(stack, (host, int(port)), 100)
         for one in others:
             one.sendall(owed)
         began = time.monotonic()

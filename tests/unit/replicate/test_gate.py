@@ -7,7 +7,7 @@ from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.gate import STUCK_S, Gate
+from aggregator.replicate.gate import BEHIND_S, STUCK_S, Gate
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotPlan
@@ -187,8 +187,29 @@ def test_an_end_that_lacks_what_was_acknowledged_is_no_answer(world, gate):
     world.acknowledged[LEDGER] = 4
     world.stable = world.end = 4
     gate.over([LEDGER])
-    assert "hub.ledger-0 at central does not answer" in gate.closed([])
+    assert "hub.ledger-0 at central lacks records that it had acknowledged" in gate.closed([])
     assert world.learned > 0
     world.stable = world.end = 5
     world.time_s += 1
     assert gate.closed([]) == ""
+
+
+def test_a_partition_that_lacks_what_was_acknowledged_for_long_ends_the_epoch(world, gate):
+    """Somebody made its topic anew: no leader will ever tell an end with those records."""
+    world.acknowledged[LEDGER] = 4
+    world.stable = world.end = 1
+    gate.over([LEDGER])
+    gate.closed([])
+    world.time_s += STUCK_S + 1
+    assert not gate.stuck()
+    world.time_s += BEHIND_S
+    assert gate.stuck()
+
+
+def test_what_is_undecided_when_a_slot_ends_is_named(world, gate):
+    """Nobody asks about it before the next epoch, and nobody else knows of it."""
+    world.stable, world.end = 3, 5
+    gate.over([LEDGER])
+    assert gate.left() == (LEDGER,)
+    world.stable, world.time_s = 5, world.time_s + 1
+    assert gate.left() == ()

@@ -8,11 +8,14 @@ import pytest
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, Unreachable
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.driver import Driver
-from aggregator.replicate.epochs import EpochResult, is_old
+from aggregator.replicate.epochs import EpochResult, asked_about, is_old
 from aggregator.replicate.leadership import await_turn, run_epochs
+from aggregator.replicate.slot_plan import SlotOutcome, SlotResult
 from aggregator.state.control import ControlState, Lease
 from aggregator.threads import Threads
-from tests.unit.replicate.test_planning import CONFIG, FLOW
+from tests.unit.replicate.plan_inputs import CONFIG, FLOW
+
+AT = ("eu.orders", 0)
 
 
 class Renewal:
@@ -123,6 +126,33 @@ def test_a_drain_tries_again_what_central_had_not_decided():
     assert driver._waits_for_central(undecided, now_s)
     assert not driver._waits_for_central(undecided, now_s - patience_s)
     assert not driver._waits_for_central(other, now_s)
+
+
+@pytest.mark.parametrize(
+    ("result", "closed", "first", "later"),
+    [
+        (SlotResult.DRAINED, (), True, True),
+        (SlotResult.DRAINED, (AT,), False, True),
+        (SlotResult.STOPPED, (AT,), False, True),
+        (SlotResult.STOPPED, (), False, False),
+    ],
+)
+def test_a_drain_ends_when_all_is_visible_or_its_patience_is_over(result, closed, first, later):
+    """Another epoch settles what the slots left undecided; where none can, the drain ends and says so."""
+    stop, edgeless = threading.Event(), CONFIG.model_copy(update={"edges": {}})
+    driver = Driver(edgeless, None, {}, identity="me", drain=True, stop=stop, threads=Threads())
+    ended = EpochResult((SlotOutcome(0, result, closed=closed),), ())
+    now_s, patience_s = time.monotonic(), edgeless.replication.drain_patience.total_seconds()
+    assert ended.undecided == frozenset(closed)
+    assert [driver._is_over(ended, now_s), driver._is_over(ended, now_s - patience_s)] == [first, later]
+
+
+def test_of_very_many_partitions_later_epochs_ask_about_those_that_were_named():
+    """A driver's first epoch asks about all, because nobody has told it anything."""
+    few, many = {("t", 1)}, {("t", partition) for partition in range(501)}
+    assert asked_about(few, {AT}, is_first=True) is asked_about(many, {AT}, is_first=True) is None
+    assert asked_about(few, {AT}, is_first=False) == {AT, *few}
+    assert asked_about(many, {AT}, is_first=False) == {AT}
 
 
 class Central:

@@ -1,17 +1,21 @@
 """What is undecided in the ledger and the requests is settled by what is visible of the same transaction."""
 
+import json
+import re
 import threading
 
 import pytest
 from msgspec import structs
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
-from aggregator.errors import OutcomeUnknown, TransactionAborted
+from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
+from aggregator.errors import Failed, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.open_range import CentralRecord
+from aggregator.replicate.epoch import open_epoch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.ledger_settlement import settle_ledger
-from aggregator.replicate.settlement import Whose
-from aggregator.state.control import ControlState, Epoch, Lease, Undecided
+from aggregator.replicate.settlement import Leftovers, Whose, end_leftovers, write_missing
+from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided
+from aggregator.state.dead_letters import encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.names import HubNames
@@ -21,41 +25,58 @@ NAMES = HubNames("h")
 FLOW = EdgePartition("eu", "orders", 0)
 BEFORE = LedgerRecord(0, "id", 10, 3, 0, delivered=10)
 AFTER = structs.replace(BEFORE, next_offset=15, dead=5)
-WHOSE = Whose("h", "", NAMES.dead_letters, NAMES.ledger, NAMES.requests)
+WHOSE, LATE = Whose.live(NAMES), Whose.late(NAMES)
+ORDERS, OTHERS, LETTERS = ("eu.orders", 0), ("eu.others", 0), (NAMES.dead_letters, 0)
 EPOCH = Epoch(4, 1, 1, "me")
 LEDGER, REQUESTS = (NAMES.ledger, 0), (NAMES.requests, 0)
 DECISION = Decision(FLOW, Position(0, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "the rule", 9, "r", automatic=True)
 
 
 class Central:
-    """A cluster in which each partition given is undecided, with these records, and visible is what else is said."""
+    """A cluster in which each partition given is undecided, with this record, and visible is what else is said.
 
-    def __init__(self, undecided, *, ledger=BEFORE, letter=None, record=None):
-        self.left, self.ledger, self.letter, self.record = dict(undecided), ledger, letter, record
+    Args:
+        undecided: Partitions in which a record is open.
+        ledger: What the ledger shows.
+        visible: Records that central shows, by partition.
+        stuck: Partitions that no abort of the hub decides.
+    """
+
+    def __init__(self, undecided, *, ledger=BEFORE, visible=None, stuck=()):
+        self.left, self.shown, self.visible, self.stuck = dict(undecided), ledger, visible or {}, set(stuck)
         self.notes, self.written, self.now_s = {}, {}, 0.0
 
     def undecided(self, places):
-        return {at: OffsetRange(5, 5 + bool(at in self.left and self.left[at][1])) for at in places}
+        still = {at for at, (_, is_open) in self.left.items() if is_open} | self.stuck
+        return {at: OffsetRange(5, 6 if at in still else 5) for at in places}
 
     def records(self, at, _offsets, *, committed):
-        return [] if committed else [self.left[at][0]]
+        return [] if committed or at not in self.left else [self.left[at][0]]
 
     def end_undecided(self, records, _slots, *, allowed):
         allowed(self.control())
         self.left |= {at: (self.left[at][0], False) for at in records}
 
-    def publish(self, entry):
-        self.notes[entry.topic, entry.partition] = OffsetRange(entry.start, entry.end)
+    def publish(self, *entries):
+        self.notes |= {(one.topic, one.partition): OffsetRange(one.start, one.end) for one in entries}
 
     def control(self):
         return ControlState(epoch=EPOCH, undecided=self.notes)
 
-    def visible_ledger(self):
-        moved = [one for one in self.written.get(LEDGER, ()) if one.key == flow_key(FLOW).encode()]
-        return {FLOW: AFTER if moved else self.ledger}
+    def visible_ledger(self, backfill):
+        key = flow_key(FLOW, backfill).encode()
+        moved = [one for at, some in self.written.items() if at[0].endswith("ledger") for one in some if one.key == key]
+        return {FLOW: AFTER if moved else self.shown} if self.shown or moved else {}
 
-    def newest(self, _source, *, letters):
-        return max((one for one in (self.record, self.letter if letters else None) if one), default=None)
+    def destinations(self, source, _backfill):
+        return [ORDERS] if source == FLOW else []
+
+    def partitions(self, topics):
+        return [(topic, 0) for topic in topics]
+
+    def newest(self, places, position_of):
+        told = [position_of(at, one) for at in places for one in self.visible.get(at, ())]
+        return max((one for one in told if one), default=None)
 
     def write_again(self, noted, records):
         self.written[noted.topic, noted.partition] = list(records)
@@ -67,49 +88,225 @@ class Central:
         self.now_s += seconds
 
 
-def record(key, value):
-    return CentralRecord(key.encode(), value, 0, ())
+def record(key, value, headers=()):
+    return CentralRecord(key.encode(), value, 0, tuple(headers))
 
 
-def settled(central):
-    settle_ledger(central, EPOCH, {}, WHOSE)
+def delivered(offset, backfill="", hub="h"):
+    """A record of the flow, as central has it."""
+    brought = [("hub.backfill", backfill.encode())] if backfill else []
+    return record("k", b"v", [("hub.origin", Origin(hub, *FLOW, offset, 0).encode()), *brought])
+
+
+def letter(offset, backfill=""):
+    """A dead letter of the flow."""
+    body = {"edge": "eu", "topic": "orders", "reason": "too_large"} | ({"backfill": backfill} if backfill else {})
+    return record(letter_key(FLOW, offset, 0), json.dumps(body).encode())
+
+
+def settled(central, whose=WHOSE, places=()):
+    found = end_leftovers(central, EPOCH, {*whose.internal(EPOCH), *places}, notes={}, whose=whose)
+    settle_ledger(central, found, EPOCH, whose)
     return {at: bool(records) for at, records in central.written.items()}
+
+
+def of_ledger(entry, backfill="", whose=WHOSE):
+    """An undecided record of the ledger."""
+    return {(whose.ledger, 0): (record(flow_key(FLOW, backfill), entry.encode()), True)}
 
 
 @pytest.mark.parametrize(
     ("visible", "is_committed"),
     [
         ({}, False),
-        ({"record": Position(0, 12)}, True),
-        ({"record": Position(0, 9)}, False),
-        ({"letter": Position(0, 14)}, True),
-        ({"letter": Position(0, 9)}, False),
+        ({ORDERS: [delivered(12)]}, True),
+        ({ORDERS: [delivered(9)]}, False),
+        ({ORDERS: [delivered(15)]}, False),
+        ({ORDERS: [delivered(12), delivered(99)]}, True),
+        ({ORDERS: [delivered(12, backfill="b1")]}, False),
+        ({ORDERS: [delivered(12, hub="other")]}, False),
+        ({LETTERS: [letter(14)]}, True),
+        ({LETTERS: [letter(9)]}, False),
+        ({LETTERS: [letter(14, backfill="b1")]}, False),
     ],
 )
 def test_what_is_visible_of_a_transaction_says_that_it_had_committed(visible, is_committed):
     """A record of one of its flows, or one of its dead letters, where it had nothing else."""
-    central = Central({LEDGER: (record(flow_key(FLOW), AFTER.encode()), True)}, **visible)
-    assert settled(central) == {LEDGER: is_committed}
+    assert settled(Central(of_ledger(AFTER), visible=visible)) == {LEDGER: is_committed}
+
+
+@pytest.mark.parametrize(
+    ("backfill", "visible", "is_committed"),
+    [
+        ("b1", {}, False),
+        ("b1", {ORDERS: [delivered(12, backfill="b1")]}, True),
+        ("b1", {ORDERS: [delivered(12, backfill="b2")]}, False),
+        ("b1", {ORDERS: [delivered(12)]}, False),
+        ("b1", {LETTERS: [letter(13, backfill="b1")]}, True),
+        ("b1", {LETTERS: [record(*encode_resolution(FLOW, 13, 7, "b1", "delivered"))]}, True),
+        ("b1", {LETTERS: [record(*encode_resolution(FLOW, 13, 7, "b2", "delivered"))]}, False),
+        ("b2", {ORDERS: [delivered(12, backfill="b2")]}, True),
+    ],
+)
+def test_a_backfills_ledger_is_settled_by_what_that_backfill_wrote(backfill, visible, is_committed):
+    """Whoever settles it: all share one ledger. Offsets count, since a backfill reads several incarnations in turn."""
+    found = settled(Central(of_ledger(AFTER, backfill, LATE), visible=visible, ledger=None), LATE)
+    assert found == {(LATE.ledger, 0): is_committed}
 
 
 def test_letters_are_asked_about_where_there_were_any():
     """Searching them all for a flow without one would take long."""
     entry = structs.replace(AFTER, dead=0, delivered=15)
-    central = Central({LEDGER: (record(flow_key(FLOW), entry.encode()), True)}, letter=Position(0, 14))
-    assert settled(central) == {LEDGER: False}
+    assert settled(Central(of_ledger(entry), visible={LETTERS: [letter(14)]})) == {LEDGER: False}
+
+
+@pytest.mark.parametrize("hidden", [ORDERS, LETTERS])
+@pytest.mark.parametrize(
+    ("whose", "other", "advice"),
+    [
+        (WHOSE, delivered(3, backfill="b7"), "of backfill b7; `aggregator backfill settle` ends it"),
+        (LATE, delivered(3), "of the hub's live flows"),
+        (WHOSE, record("k", b"v"), "of another producer"),
+    ],
+)
+def test_nothing_is_judged_by_what_another_producer_may_hide(hidden, whose, other, advice):
+    """No epoch opens, and the sentence says whose transaction it is."""
+    if hidden == LETTERS:
+        other = {"b7": letter(3, "b7"), "": letter(3)}[dict(other.headers).get("hub.backfill", b"").decode()]
+        advice = advice if whose is LATE or "b7" in advice else "holds what may have been committed"
+    backfill = "b1" if whose is LATE else ""
+    central = Central({**of_ledger(AFTER, backfill, whose), hidden: (other, True)}, stuck=[hidden])
+    with pytest.raises(Unreachable, match=re.escape(advice)):
+        settled(central, whose, [hidden])
+    assert central.written == {}
+
+
+def test_what_is_visible_counts_though_something_else_is_hidden():
+    """One record is proof enough."""
+    central = Central(of_ledger(AFTER), visible={ORDERS: [delivered(12)]}, stuck=[LETTERS])
+    assert settled(central) == {LEDGER: True}
 
 
 @pytest.mark.parametrize(
-    ("ledger", "record_seen", "is_committed"),
-    [(BEFORE, None, False), (AFTER, None, True), (BEFORE, Position(0, 12), True)],
+    ("ledger", "seen", "is_committed"),
+    [(BEFORE, [], False), (AFTER, [], True), (BEFORE, [delivered(12)], True)],
 )
-def test_a_decision_had_committed_with_its_ledger_record(ledger, record_seen, is_committed):
+def test_a_decision_had_committed_with_its_ledger_record(ledger, seen, is_committed):
     """It would move its flow at the next opening, over what was never passed; the ledger is settled first."""
-    undecided = {REQUESTS: (record(*encode(DECISION)), True), LEDGER: (record(flow_key(FLOW), AFTER.encode()), True)}
+    undecided = {REQUESTS: (record(*encode(DECISION)), True), **of_ledger(AFTER)}
     if ledger == AFTER:
         del undecided[LEDGER]
-    central = Central(undecided, ledger=ledger, record=record_seen)
-    assert settled(central)[REQUESTS] is is_committed
+    assert settled(Central(undecided, ledger=ledger, visible={ORDERS: seen}))[REQUESTS] is is_committed
+
+
+def test_a_decision_of_a_backfill_moves_nothing():
+    """Nobody reads it."""
+    at = (LATE.requests, 0)
+    assert settled(Central({at: (record(*encode(DECISION)), True)}), LATE) == {at: False}
+
+
+@pytest.mark.parametrize("at", [LEDGER, REQUESTS])
+def test_a_key_that_is_no_text_is_no_crash(at):
+    """Anybody may write there; in the ledger it is refused by name, as everywhere."""
+    central = Central({at: (CentralRecord(b"\xff", b"x", 0, ()), True)})
+    if at == LEDGER:
+        with pytest.raises(Failed, match=re.escape("the ledger record of \\xff is damaged")):
+            settled(central)
+        return
+    assert settled(central) == {at: False}
+
+
+class Opening(Central):
+    """The same, with all that opening an epoch needs; a tombstone of a note is visible only if it is said."""
+
+    def __init__(self, *args, is_gone=True, refused=(), silent=(), **more):
+        super().__init__(*args, **more)
+        self.is_gone, self.refused, self.silent, self.targets = is_gone, refused, silent, frozenset()
+        self.epoch, self.asked = EPOCH, []
+
+    def undecided(self, places):
+        self.asked.append(set(places))
+        return {at: offsets for at, offsets in super().undecided(places).items() if at not in self.silent}
+
+    def publish(self, *entries):
+        self.epoch = next((one for one in entries if isinstance(one, Epoch)), self.epoch)
+        super().publish(*(one for one in entries if isinstance(one, Undecided)))
+
+    def control(self):
+        return ControlState(epoch=self.epoch, undecided=dict(self.notes), targets=self.targets)
+
+    def fence(self, _slots):
+        """Nobody is there."""
+
+    def write_again(self, noted, records):
+        if (noted.topic, noted.partition) in self.refused:
+            raise TransactionAborted("too large")
+        super().write_again(noted, records)
+        if self.is_gone:
+            del self.notes[noted.topic, noted.partition]
+
+    def ledger(self):
+        return self.visible_ledger("")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_no_slot_starts_before_a_note_is_visibly_gone(is_gone):
+    """One that comes back with another driver is judged by a ledger that moved on, perhaps through another topic."""
+    central = Opening({ORDERS: (delivered(12), True)}, is_gone=is_gone)
+    if is_gone:
+        assert open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE).held == {}
+        return
+    with pytest.raises(Unreachable, match=r"eu\.orders-0 at central: the note"):
+        open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE)
+
+
+def test_a_partition_that_refuses_what_is_written_again_is_held_alone():
+    """A topic that takes smaller records since, say: every other flow of the hub goes on, and the note stays."""
+    other = ("us.orders", 0)
+    central = Opening({ORDERS: (delivered(7), True), other: (delivered(8), True)}, refused=[ORDERS])
+    held = open_epoch(central, slots=1, driver="d", places=[ORDERS, other], whose=WHOSE).held
+    assert held.keys() == central.control().undecided.keys() == {ORDERS}
+    assert re.search("eu.orders-0: .* too large", held[ORDERS])
+    assert central.written == {other: [delivered(8)]}
+
+
+@pytest.mark.parametrize(
+    ("undecided", "asked"),
+    [({}, {ORDERS}), (of_ledger(AFTER), {ORDERS, OTHERS}), ({OTHERS: (delivered(3), True)}, {ORDERS})],
+)
+def test_every_partition_is_asked_about_where_the_ledger_is_undecided(undecided, asked):
+    """Of very many partitions those are asked about that slots named; what proves a transaction may lie in any."""
+    central = Opening(undecided)
+    open_epoch(central, slots=1, driver="d", places={ORDERS, OTHERS}, whose=WHOSE, asked={ORDERS})
+    assert set.union(*central.asked) & {ORDERS, OTHERS} == asked
+
+
+class FallsSilent(Central):
+    """A partition that answers no more once it was asked for the last time."""
+
+    def undecided(self, places):
+        return {} if ORDERS in self.visible else super().undecided(places)
+
+
+def test_nothing_is_written_again_behind_an_end_that_nobody_told():
+    """What an attempt before this one wrote again may lie there: the note stays, and the partition is held."""
+    note = {ORDERS: OffsetRange(5, 6)}
+    silent = FallsSilent({ORDERS: (delivered(3), False)}, visible={ORDERS: []})
+    held = write_missing(silent, Leftovers(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE)
+    assert "does not answer" in held[ORDERS]
+    assert silent.written == {}
+    told = Central({ORDERS: (delivered(3), False)})
+    assert write_missing(told, Leftovers(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE) == {}
+    assert told.written == {ORDERS: [delivered(3)]}
+
+
+@pytest.mark.parametrize(("now", "held"), [("us.orders", {ORDERS}), ("eu.orders", set())])
+def test_a_silent_partition_of_a_former_rule_is_named(now, held):
+    """No slot's gate asks about it any more, and nobody knows what it hides."""
+    central, target = Opening({}, silent=[ORDERS]), Target("eu", "orders", now)
+    central.targets = frozenset({target, Target("eu", "orders", ORDERS[0])})
+    opened = open_epoch(central, slots=1, driver="d", places=[ORDERS], whose=WHOSE, targets=[target])
+    assert opened.held.keys() == held
 
 
 class Refusing:
@@ -139,6 +336,7 @@ def test_nothing_commits_behind_a_note_that_was_refused(refused):
     """The tombstone of the note may be undecided, and the next commit to the control topic would decide it."""
     central = KafkaDriverCentral.__new__(KafkaDriverCentral)
     central._writer, central._lock, central._names, central._lost = Refusing(refused), threading.Lock(), NAMES, ""
+    central._ids = 1
     with pytest.raises(TransactionAborted if refused == 1 else OutcomeUnknown):
         central.write_again(Undecided("eu.orders", 0, 3, 9), [])
     if refused == 1:
@@ -148,3 +346,35 @@ def test_nothing_commits_behind_a_note_that_was_refused(refused):
     with pytest.raises(OutcomeUnknown, match=r"eu\.orders-0 could not be noted"):
         central.publish(Lease("d", 7))
     assert "commit" not in central._writer.said
+
+
+class Purging:
+    """A producer that sends nothing of a transaction in which one partition refuses its record."""
+
+    def __init__(self, refusing):
+        self.refusing, self.queued, self.arrived = refusing, [], {}
+
+    def begin(self):
+        self.queued = []
+
+    def produce_all(self, topic, partition, _records):
+        self.queued.append((topic, partition))
+
+    def flush(self):
+        if self.refusing not in self.queued:
+            self.arrived |= {at: len(self.arrived) for at in self.queued}
+
+    def abort(self):
+        self.queued = []
+
+    def acknowledged(self, at):
+        return self.arrived.get(at)
+
+
+def test_a_partition_that_refuses_its_record_keeps_no_other_from_being_ended():
+    """Two of 25 times that was so on a broker, whose ledger stayed undecided beside a topic that took it no more."""
+    central = KafkaDriverCentral.__new__(KafkaDriverCentral)
+    central._writer, central._lock = Purging(ORDERS), threading.Lock()
+    central.control = ControlState
+    central.end_undecided({ORDERS: delivered(7), LEDGER: delivered(8), LETTERS: letter(9)}, [], allowed=lambda _: None)
+    assert central._writer.arrived.keys() == {LEDGER, LETTERS}

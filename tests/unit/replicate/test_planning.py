@@ -1,29 +1,15 @@
 """Planning an epoch from the ledger and the edges' snapshots."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.planning import central_topics, entry_of, plan_flows
+from aggregator.replicate.planning import central_topics, entry_of, plan_flows, undecided_beside
+from aggregator.state.control import Target
 from aggregator.state.ledger import LedgerRecord
-
-CONFIG = HubConfig(
-    hub="h",
-    central={"bootstrap_servers": "c:1"},
-    edges={"eu": {"bootstrap_servers": "e:1"}, "us": {"bootstrap_servers": "u:1"}},
-    topics=({"match": "orders", "policy": Path("p.yaml"), "start": "latest"},),
-    replication={"slots": 2},
-)
-ORDERS = EdgeTopic("orders", "id-1", (5, 0), (80, 70), (90, 70), (None, None), {"cleanup.policy": "compact"})
-BEATS = EdgeTopic("heartbeats", "id-h", (0,), (0,), (3,), (None,))
-SNAPSHOTS = {"eu": {"orders": ORDERS, "heartbeats": BEATS}}
-SETTINGS = {"eu.orders": {"max.message.bytes": "1000"}, "eu.heartbeats": {}}
-FLOW = EdgePartition("eu", "orders", 0)
+from tests.unit.replicate.plan_inputs import BEATS, CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
 
 def test_a_flow_without_a_record_begins_where_its_rule_says():
@@ -68,6 +54,23 @@ def test_old_records_before_its_start_do_not_refuse_a_flow():
         ("eu/orders/0", "retention"),
         ("eu/orders/1", "retention"),
     }
+
+
+@pytest.mark.parametrize("held", [{("old.orders", 1): "why"}, {("h.letters", 0): "why"}])
+def test_a_flow_waits_for_what_is_undecided_where_it_was_written_before(held):
+    """Past it, what had been aborted there would count as committed: the record would come twice."""
+    now, told = [Target("eu", "orders", "eu.orders")], [Target("eu", "orders", "old.orders")]
+    beside = undecided_beside(now, [*now, *told], held, "h.letters")
+    entry = LedgerRecord(0, "id-1", 85, epoch=1, slot=0)
+    ledger = {FLOW: entry, FLOW._replace(partition=1): entry}
+    flows = plan_flows(
+        CONFIG, ledger, {"eu": {"orders": ORDERS}}, SETTINGS, epoch=2, drain=False, now_ms=0, beside=beside
+    )
+    assert [(hold.source.partition, hold.reason, hold.detail) for hold in flows.holds] == [
+        (0, "undecided", "why"),
+        (1, "undecided", "why"),
+    ]
+    assert undecided_beside(now, now, {("old.orders", 1): "why"}, "h.letters") == {}, "never written there"
 
 
 @pytest.mark.parametrize(

@@ -4,38 +4,50 @@ import json
 
 import pytest
 
-from aggregator.coordinates import EdgePartition, Origin
+from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed
-from aggregator.state.dead_letters import encode_resolution, fold_letters, letter_key, letter_origin
+from aggregator.state.dead_letters import encode_resolution, fold_letters, letter_copy, letter_key
 
 SOURCE = EdgePartition("eu", "orders", 1)
 LETTER = json.dumps({"v": 1, "edge": "eu", "topic": "orders", "reason": "too_large"}).encode()
 KEY = letter_key(SOURCE, 7, 2).encode()
 
 
+ORIGIN = Origin("hub", "eu", "orders", 1, 7, 2)
+
+
 def test_a_letter_names_its_record():
     """By its key."""
-    assert letter_origin("hub", KEY, LETTER) == Origin("hub", "eu", "orders", 1, 7, 2)
+    assert letter_copy("hub", KEY, LETTER) == Copy(ORIGIN)
 
 
 def test_a_letter_of_a_backfill_is_none_of_a_live_flow():
     """Of what a backfill's transaction left, the live ledger says that it was delivered: it is past all its offsets."""
     value = json.dumps(json.loads(LETTER) | {"backfill": "b1"}).encode()
-    assert letter_origin("hub", KEY, value) is None
+    assert letter_copy("hub", KEY, value) == Copy(ORIGIN, "b1")
 
 
-def test_a_resolution_is_nobodys_letter():
+def test_a_resolution_is_of_the_backfill_that_wrote_it():
     """It has the letter's key."""
     key, value = encode_resolution(SOURCE, 7, 2, "b1", "delivered")
-    assert letter_origin("hub", key, value) is None
+    assert letter_copy("hub", key, value) == Copy(ORIGIN, "b1")
 
 
 @pytest.mark.parametrize(
-    "key", [None, b"", b"\xff\xfe", b"a/b/c", "eu/orders/\u00b2/7/2".encode(), b"eu/orders/-1/7/2"]
+    "key",
+    [
+        None,
+        b"",
+        b"\xff\xfe",
+        b"a/b/c",
+        "eu/orders/\u00b2/7/2".encode(),
+        b"eu/orders/-1/7/2",
+        b"eu/orders/1/%s/2" % (b"9" * 5000),
+    ],
 )
 def test_no_key_of_ours_names_no_record(key):
     """Settling reads what anybody has written there."""
-    assert letter_origin("hub", key, LETTER) is None
+    assert letter_copy("hub", key, LETTER) is None
 
 
 @pytest.mark.parametrize(
@@ -43,7 +55,7 @@ def test_no_key_of_ours_names_no_record(key):
 )
 def test_no_letter_of_ours_names_no_record(value):
     """Neither does what is not JSON, or JSON without end."""
-    assert letter_origin("hub", KEY, value) is None
+    assert letter_copy("hub", KEY, value) is None
 
 
 WHOLE = {"v": 1, "edge": "eu", "topic": "orders", "partition": 1, "offset": 7, "incarnation": 2, "reason": "too_large"}

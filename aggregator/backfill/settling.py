@@ -1,0 +1,107 @@
+"""Settling what backfills left undecided at central, whichever of them it was: they share their ids.
+
+Invariant: as of `replicate.settlement`; every plan that was ever written says where its backfill wrote, and no other
+backfill runs meanwhile. What a finished or cancelled backfill left is settled like that of any other.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from aggregator.backfill.store import read_plans
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.kafka import topics
+from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.leadership import await_turn, leading
+from aggregator.replicate.lease_renewal import LeaseRenewal
+from aggregator.replicate.settlement import Whose, after_a_moment
+from aggregator.state.names import HubNames
+from aggregator.threads import Threads
+
+# Of no plan.
+_NOBODY = "nobody"
+
+
+def backfills_central(config: HubConfig, backfill: str = _NOBODY) -> KafkaDriverCentral:
+    """Central as the driver of a backfill sees it, or whoever settles what all of them left.
+
+    Args:
+        config: The hub.
+        backfill: Whose driver it is.
+
+    Raises:
+        Failed: a plan is damaged.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    written: dict[tuple[EdgePartition, str], set[str]] = defaultdict(set)
+    for id_, plan in read_plans(config.central, names).items():
+        for one in plan.writes:
+            written[one.source, id_].add(one.central)
+
+    def of(source: EdgePartition, id_: str) -> Collection[str]:
+        return written.get((source, id_), ())
+
+    return KafkaDriverCentral(config, names.backfills(), backfill=backfill, written=of)
+
+
+def places_of_backfills(config: HubConfig, central: KafkaDriverCentral) -> list[Partition]:
+    """Partitions of central that a backfill has ever been told to write, of those that exist.
+
+    Raises:
+        Failed: a plan is damaged.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    plans = read_plans(config.central, names).values()
+    return central.partitions({one.central for plan in plans for one in plan.writes} | {*Whose.late(names).letters})
+
+
+def is_stuck(config: HubConfig) -> bool:
+    """Whether something stays undecided where backfills say how far they are: nothing can be planned then.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    whose = Whose.late(HubNames(config.hub))
+    central = backfills_central(config)
+    try:
+        found = central.undecided(central.partitions({whose.ledger, whose.requests, *whose.letters}))
+        return bool(after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)}))
+    finally:
+        central.close()
+
+
+def settle_backfills(config: HubConfig, *, identity: str, stop: threading.Event) -> Mapping[Partition, str]:
+    """Settle what backfills left undecided, while none of them runs.
+
+    Args:
+        config: The hub.
+        identity: Unique name of this process.
+        stop: Set from outside to end early.
+
+    Returns:
+        Partitions in which something is undecided still, with the reason.
+
+    Raises:
+        AnotherHub: a backfill runs; it settles what it finds.
+        Failed: the id was lost for no visible reason.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    own, there = names.backfills(), topics.topic_names(config.central)
+    if not {own.control, own.ledger, own.requests} <= there.keys():
+        return {}  # no backfill has ever begun
+    central = backfills_central(config)
+    try:
+        hint = "it settles what it finds; say this again when it has ended"
+        await_turn(central, "a backfill of this hub", standby=False, stop=stop, hint=hint)
+        newest, renewal = central.control().newest, LeaseRenewal(central, identity)
+        with leading(central, renewal, (), Threads(stop), identity=identity, newest=lambda: newest):
+            places = places_of_backfills(config, central)
+            opened = open_epoch(central, slots=1, driver=identity, places=places, whose=Whose.late(names))
+        return opened.held
+    finally:
+        central.close()
