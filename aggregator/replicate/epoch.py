@@ -73,7 +73,7 @@ def open_epoch(
     before = central.control()
     used = before.epoch.ids if before.epoch else 0
     epoch = Epoch(before.newest + 1, slots, max(used, slots), driver)
-    central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central")))
+    central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
     state = central.control()
     if state.epoch != epoch:
         raise Fenced(f"epoch {epoch.epoch} was overtaken by another driver while it was opened")

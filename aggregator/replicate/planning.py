@@ -83,7 +83,17 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
 
 def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
     """Where each edge topic is written."""
-    return {Target(edge, name, target(config, edge, name)) for edge, shown in snapshots.items() for name in shown}
+    return {
+        Target(edge, name, target(config, edge, name), _is_by_key(config, edge, name))
+        for edge, shown in snapshots.items()
+        for name in shown
+    }
+
+
+def _is_by_key(config: HubConfig, edge: str, topic: str) -> bool:
+    """Whether a rule divides this edge topic by key."""
+    rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+    return rule is not None and rule.partition_by == "key"
 
 
 def undecided_beside(
@@ -177,11 +187,10 @@ class _Rules:
     ) -> Self:
         refused, undecided, beside = barred
         name = target(config, edge, topic)
-        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
         settings = central.get(name, {})
         terms = TopicTerms(
             name,
-            by_key=rule is not None and rule.partition_by == "key",
+            by_key=_is_by_key(config, edge, topic),
             limits=Limits.of(settings),
             skips=skips_gaps(config, edge, topic),
         )

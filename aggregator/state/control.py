@@ -72,11 +72,16 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where slots were told to write an edge's topic: the rule may change or go, what it left undecided stays."""
+    """Where slots were told to write an edge's topic: the rule may change or go, what it left undecided stays.
+
+    Attributes:
+        by_key: Whether a record of any of its partitions may lie in any of central's.
+    """
 
     edge: str
     topic: str
     central: str
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,15 @@ class ControlState:
 
 
 def former(now: Collection[Target], told: Collection[Target]) -> dict[tuple[str, str], set[str]]:
-    """Central topics that edge topics were written to by former rules, of those that are written now."""
-    wanted, found = {(one.edge, one.topic) for one in now}, defaultdict[tuple[str, str], set[str]](set)
-    for one in set(told) - set(now):
-        if (one.edge, one.topic) in wanted:
+    """Central topics that edge topics were written to by former rules, of those that are written now.
+
+    A topic that was divided by key is one of them, though its name has stayed: the rule of today asks for less of it.
+    """
+    wanted = {(one.edge, one.topic): one for one in now}
+    found = defaultdict[tuple[str, str], set[str]](set)
+    for one in told:
+        today = wanted.get((one.edge, one.topic))
+        if today is not None and (one.central != today.central or one.by_key > today.by_key):
             found[one.edge, one.topic].add(one.central)
     return found
 
@@ -120,7 +130,7 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
         case Undecided():
             key = entry.key
         case Target():
-            key = f"{_TARGET}{entry.edge}/{entry.topic}/{entry.central}"
+            key = f"{_TARGET}{entry.edge}/{entry.topic}/{entry.central}" + ("/by_key" if entry.by_key else "")
         case _:
             key = _SINGLE[type(entry)]
     return key, json.dumps(asdict(entry)).encode()

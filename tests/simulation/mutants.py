@@ -460,7 +460,7 @@ MUTANTS += [
     ),
     Mutant(
         "settling the ledger: nobody keeps where slots wrote",
-        [(EPOCH, '*sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central"))', "")],
+        [(EPOCH, '*sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key"))', "")],
         situation=INTERNAL,
     ),
     Mutant(

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.replicate.planning import central_topics, entry_of, plan_flows, undecided_beside
-from aggregator.state.control import Target
+from aggregator.state.control import Target, encode
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import BEATS, CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS
 
@@ -71,6 +71,18 @@ def test_a_flow_waits_for_what_is_undecided_where_it_was_written_before(held):
         (1, "undecided", "why"),
     ]
     assert undecided_beside(now, now, {("old.orders", 1): "why"}, "h.letters") == {}, "never written there"
+
+
+def test_a_flow_waits_for_every_partition_that_a_former_division_by_key_wrote():
+    """By key a record of partition 0 may lie in any of central's; by number the flow asks about its own alone."""
+    held, flow = {("eu.orders", 1): "why"}, ("eu", "orders")
+    by_number, by_key = Target(*flow, "eu.orders"), Target(*flow, "eu.orders", by_key=True)
+    assert undecided_beside([by_number], [by_key, by_number], held, "h.letters") == {flow: "why"}
+    assert undecided_beside([by_key], [by_key, by_number], held, "h.letters") == {}, "asks about all of them itself"
+    assert {encode(by_number)[0], encode(by_key)[0]} == {
+        "target/eu/orders/eu.orders",
+        "target/eu/orders/eu.orders/by_key",
+    }
 
 
 @pytest.mark.parametrize(
