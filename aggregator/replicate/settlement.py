@@ -157,7 +157,11 @@ def end_leftovers(
     # Of others that do not answer the slots' own gates take care; a note is to be settled before anything is written.
     left = {at: _silence(at) for at in {*notes, *ungated} if at not in found}
     for at, offsets in open_still.items():
-        left[at] = _sentence(at, offsets, [whose.written(at, one) for one in seen.get(at, ())], whose, own=at in noted)
+        if offsets.start == undecided[at].start:
+            first = seen[at][:1]
+        else:
+            first = central.records(at, OffsetRange(offsets.start, offsets.start + 1), committed=False)
+        left[at] = _sentence(at, offsets, first[0] if first else None, whose, own=at in internal)
     return Leftovers(noted, left)
 
 
@@ -297,18 +301,24 @@ def standing(position: Position, backfill: str) -> Position:
     return position._replace(incarnation=0) if backfill else position
 
 
-def _sentence(
-    at: Partition, undecided: OffsetRange, written: Collection[Copy | None], whose: Whose, *, own: bool
-) -> str:
-    """Why a partition is not written, and what may be done about it."""
+def _sentence(at: Partition, undecided: OffsetRange, first: CentralRecord | None, whose: Whose, *, own: bool) -> str:
+    """Why a partition is not written, and what may be done about it.
+
+    Args:
+        at: The partition.
+        undecided: What is not visible of it.
+        first: The record that the last stable offset stands at, whose transaction is what holds the rest back.
+        whose: Whose records are the slots' own.
+        own: Whether nobody else writes there.
+    """
     (topic, partition), start = at, undecided.start
     where = f"central partition {topic}-{partition}: a transaction is undecided from offset {start} on"
-    others = [copy for copy in written if copy is not None and bool(copy.backfill) != whose.backfills]
-    if others and whose.backfills:
-        return f"{where}, of the hub's live flows; the hub settles it: start it, or let it run"
-    if others:
-        return f"{where}, of backfill {others[0].backfill}; `aggregator backfill settle` ends it"
-    if not own:
+    written = whose.written(at, first) if first is not None else None
+    if written is not None and bool(written.backfill) != whose.backfills:
+        if whose.backfills:
+            return f"{where}, of the hub's live flows; the hub settles it: start it, or let it run"
+        return f"{where}, of backfill {written.backfill}; `aggregator backfill settle` ends it"
+    if written is None and not own:
         return f"{where}, of another producer than these slots; it goes on when that one is decided"
     return (
         f"{where}, and no abort under the hub's ids ended it; while the hub runs, `kafka-transactions.sh abort "

@@ -309,6 +309,24 @@ def test_a_silent_partition_of_a_former_rule_is_named(now, held):
     assert opened.held.keys() == held
 
 
+class Behind(Central):
+    """One partition: the hub's own record at offset 5, and that of another producer that stays open at offset 7."""
+
+    def undecided(self, places):
+        _, is_open = self.left[ORDERS]
+        return {at: OffsetRange(5 if is_open else 7, 8) if at == ORDERS else OffsetRange(5, 5) for at in places}
+
+    def records(self, at, offsets, *, committed):
+        return [] if committed else [[delivered(12)], [record("k", b"v")]][offsets.start > 5]
+
+
+def test_the_sentence_is_about_the_transaction_that_holds_the_rest_back():
+    """The hub's own is ended: what a person may do is to ask the other's owner, not to abort what is settled."""
+    found = end_leftovers(Behind({ORDERS: (delivered(12), True)}), EPOCH, [ORDERS], notes={}, whose=WHOSE)
+    assert found.noted == {ORDERS: OffsetRange(5, 8)}
+    assert "undecided from offset 7 on, of another producer" in found.left[ORDERS]
+
+
 class Refusing:
     """A producer whose commits are refused, so often."""
 
