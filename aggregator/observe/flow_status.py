@@ -4,17 +4,52 @@ Invariant: pure. An end that nobody has asked for, or that is too old, is None, 
 keeps what waits is counted down all the same.
 """
 
+from collections.abc import Mapping
+
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.movement import Track
 from aggregator.observe.edge_account import Moment
 from aggregator.observe.edge_logs import NOTHING_UNDECIDED, EdgeLogs, hanging
-from aggregator.observe.edge_snapshot import EdgeSnapshot
+from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries
 from aggregator.observe.hub_status import FlowStatus
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 # An edge that answers tells its ends every second.
 _END_LASTS_S = 10.0
+
+
+def edge_flows(
+    entries: Entries,
+    seen: EdgeSnapshot,
+    *,
+    tracks: Mapping[EdgePartition, Track],
+    holding: Mapping[EdgePartition, Gap],
+    troubled: Mapping[str, str],
+    moment: Moment,
+) -> tuple[FlowStatus, ...]:
+    """All flows of one edge, in their order.
+
+    Args:
+        entries: Newest ledger record of each.
+        seen: What the edge last showed.
+        tracks: Their recent past; empty where nobody watched.
+        holding: The gaps that hold flows.
+        troubled: What else slots say of flows.
+        moment: Now.
+    """
+    return tuple(
+        flow_status(
+            source,
+            entry,
+            seen,
+            tracks.get(source),
+            lost=holding.get(source),
+            trouble=troubled.get(str(source), ""),
+            moment=moment,
+        )
+        for source, entry in sorted(entries.items())
+    )
 
 
 def flow_status(

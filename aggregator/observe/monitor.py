@@ -23,7 +23,7 @@ from aggregator.observe.central_tails import CentralFeeds
 from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.edge_snapshot import Entries
 from aggregator.observe.fields import TopicFields
-from aggregator.observe.flow_status import flow_status
+from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
@@ -270,7 +270,17 @@ class Monitor:
         if moment.now_s - self._rated_s >= _RATE_EVERY_S:
             self._rated_s = moment.now_s
             self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
-        flows = {edge: self._flows(edge, moment, holding, troubled) for edge in self._accounts}
+        flows = {
+            edge: edge_flows(
+                self._entries[edge],
+                self._probes[edge].snapshot,
+                tracks=account.tracks,
+                holding=holding,
+                troubled=troubled,
+                moment=moment,
+            )
+            for edge, account in self._accounts.items()
+        }
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
@@ -338,23 +348,6 @@ class Monitor:
     def _is_told(self, moment: Moment) -> bool:
         pulse_ms = self._feeds.told.pulse_ms
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
-
-    def _flows(
-        self, edge: str, moment: Moment, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
-    ) -> tuple[FlowStatus, ...]:
-        account, seen = self._accounts[edge], self._probes[edge].snapshot
-        return tuple(
-            flow_status(
-                source,
-                entry,
-                seen,
-                account.tracks.get(source),
-                lost=holding.get(source),
-                trouble=troubled.get(str(source), ""),
-                moment=moment,
-            )
-            for source, entry in sorted(self._entries[edge].items())
-        )
 
     def _told(self, edge: str, moment: Moment) -> EdgeState:
         """An edge's state: the running hub's word, or what this watching found."""

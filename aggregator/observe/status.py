@@ -9,21 +9,19 @@ from collections.abc import Mapping
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import waivers
-from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
 from aggregator.lake.status import lake_status
 from aggregator.observe.edge_account import Moment
-from aggregator.observe.flow_status import flow_status
+from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.survey import Survey, survey
+from aggregator.observe.survey import survey
 from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
-from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed, SlotWord
@@ -51,7 +49,17 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
     slots = _slots(config, names) if watched else ()
     troubled = troubles(slots, told.refused) if watched else {}
-    flows = {edge: _flows(edge, found, holding, troubled, Moment(0.0, now_ms)) for edge in found.edges}
+    flows = {
+        edge: edge_flows(
+            {source: entry for source, entry in found.ledger.items() if source.edge == edge},
+            seen,
+            tracks={},
+            holding=holding,
+            troubled=troubled,
+            moment=Moment(0.0, now_ms),
+        )
+        for edge, seen in found.edges.items()
+    }
     central_ms = _central_ms(beats, told) if watched else now_ms
     edges = tuple(
         _edge(
@@ -80,24 +88,6 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         slots,
         told.refused if watched else {},
         waivers(config),
-    )
-
-
-def _flows(
-    edge: str, found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], moment: Moment
-) -> tuple[FlowStatus, ...]:
-    return tuple(
-        flow_status(
-            source,
-            entry,
-            found.edges[edge],
-            None,
-            lost=holding.get(source),
-            trouble=troubled.get(str(source), ""),
-            moment=moment,
-        )
-        for source, entry in sorted(found.ledger.items(), key=lambda item: item[0])
-        if source.edge == edge
     )
 
 
