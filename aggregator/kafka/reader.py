@@ -99,7 +99,7 @@ class EdgeReader:
                 damaged[at] = min(event.offset, damaged.get(at, event.offset))
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """What the edge has of a partition: [first offset, high watermark).
+        """What the edge has of a partition for its readers: [first offset, last stable offset).
 
         Raises:
             Unreachable: the edge does not answer within three seconds.

@@ -68,7 +68,7 @@ class Reader(Protocol):
         """Take what is there."""
 
     def log_range(self, at: Partition) -> OffsetRange:
-        """What the edge has of a partition: [first offset, high watermark)."""
+        """What the edge has of a partition for its readers: [first offset, last stable offset)."""
 
     def leader_epoch(self, at: Partition) -> int | None:
         """That of the partition's present leader, where the edge tells."""

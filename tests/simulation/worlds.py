@@ -54,10 +54,10 @@ class SimWriter:
         self._central.scheduler.pause()
         if topic == self._shared:
             partition = 0
+        self.touched.add((topic, partition))
         if partition < 0:
             partition = zlib.crc32(value or b"") % WIDEST if topic == f"{EDGE}.{TOPIC}" else 0
         key, place = key.decode() if isinstance(key, bytes) else key, (topic, partition)
-        self.touched.add(place)
         self._acknowledged[place] = self._central.append(
             self._name, self._epoch, place, (key or "", value, tuple(headers or ()))
         )
