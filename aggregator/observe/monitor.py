@@ -270,17 +270,7 @@ class Monitor:
         if moment.now_s - self._rated_s >= _RATE_EVERY_S:
             self._rated_s = moment.now_s
             self._rates.take({source: entry.delivered for source, entry in feeds.ledger.items()}, moment.now_s)
-        flows = {
-            edge: edge_flows(
-                self._entries[edge],
-                self._probes[edge].snapshot,
-                tracks=account.tracks,
-                holding=holding,
-                troubled=troubled,
-                moment=moment,
-            )
-            for edge, account in self._accounts.items()
-        }
+        flows = self._flows(moment, holding, troubled)
         if moment.now_s - self._slow_s >= _SLOW_EVERY_S:
             self._slow_s = moment.now_s
             self._fields = feeds.fields()
@@ -348,6 +338,21 @@ class Monitor:
     def _is_told(self, moment: Moment) -> bool:
         pulse_ms = self._feeds.told.pulse_ms
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
+
+    def _flows(
+        self, moment: Moment, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str]
+    ) -> dict[str, tuple[FlowStatus, ...]]:
+        return {
+            edge: edge_flows(
+                self._entries[edge],
+                self._probes[edge].snapshot,
+                tracks=account.tracks,
+                holding=holding,
+                troubled=troubled,
+                moment=moment,
+            )
+            for edge, account in self._accounts.items()
+        }
 
     def _told(self, edge: str, moment: Moment) -> EdgeState:
         """An edge's state: the running hub's word, or what this watching found."""

@@ -93,11 +93,17 @@ class Flow:
         self.reach(self.position.next_offset)
 
     def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
-        """What is to be delivered of a chunk; the cursor stands at each piece when it comes."""
+        """What is to be delivered of a chunk, while the flow may be read; the cursor stands at each piece as it comes.
+
+        A flow that stands still before one piece stands before those behind it, too.
+        """
         if self.route is None:
-            yield chunk
+            if self.reading:
+                yield chunk
             return
         for position, piece in self.route.pieces(chunk, self.position.next_offset):
+            if not self.reading:
+                return
             known = self.cursor.entry.leader_epoch if chunk.leader_epoch is None else chunk.leader_epoch
             self.cursor = self.cursor.moved(position, known)
             yield piece

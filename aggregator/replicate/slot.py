@@ -250,8 +250,6 @@ class _Turn:
             if self._readers.is_foreign(flow, chunk):
                 continue
             for piece in flow.pieces(chunk):
-                if not flow.reading:
-                    break
                 self._deliver(flow, piece)
                 # Many new schemas in one poll take longer to compile than a transaction may stay open.
                 self._commit_when_due(busy=True)

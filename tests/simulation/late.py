@@ -22,7 +22,7 @@ from aggregator.replicate.slot_plan import Terms
 from aggregator.state.control import Lease
 from aggregator.state.dead_letters import Letter, fold_letters
 from aggregator.state.requests import by_flow
-from tests.simulation.edge import EDGE, PARTITIONS, TOPIC
+from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, EdgeFaults
 from tests.simulation.schedule import (
     CADENCE,
     DIGEST_KEY,
@@ -41,6 +41,7 @@ CENTRAL = f"{EDGE}.{TOPIC}"
 SITUATIONS = {
     "late": Situation(start="latest", crash=0.006, second=0.003),
     "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
+    "late, registry away": Situation(start="latest", crash=0.004, edge=EdgeFaults(no_schema=0.5, unreachable=0.1)),
     "late, markers dropped": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}),
     "late, internal markers dropped": Situation(
         start="latest",

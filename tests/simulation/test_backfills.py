@@ -10,7 +10,7 @@ from tests.simulation.protocol import Mutant, protocol
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
 MUTANT_SCHEDULES = 300
-SLOT = "aggregator.replicate.slot"
+SLOT, FLOW = "aggregator.replicate.slot", "aggregator.replicate.flow"
 SETTLEMENT = "aggregator.replicate.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
 EPOCH = "aggregator.replicate.epoch"
@@ -18,6 +18,11 @@ INTERNAL = "late, internal markers dropped"
 MUTANTS = [
     *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),
     Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
+    Mutant(
+        "a flow that stands still goes on behind what it stands before",
+        [(FLOW, "            if not self.reading:\n                return\n            known", "            known")],
+        situation="late, registry away",
+    ),
     Mutant(
         "settling: what a backfill left undecided is nobody's",
         [(SETTLEMENT, "bool(copy.backfill) == self.backfills else None", "not copy.backfill else None")],

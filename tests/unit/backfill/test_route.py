@@ -8,6 +8,7 @@ from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader_events import Start
+from aggregator.replicate.cursor import Waiting
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.route import LEAP_OFFSETS, Route
@@ -66,6 +67,22 @@ def test_a_flow_takes_every_record_of_its_parts_once(polls):
     assert taken == sorted(set(taken))
     assert set(taken) <= set(INSIDE)
     assert moving.done is (moving.position.next_offset >= 20)
+
+
+@given(st.sets(st.integers(0, 25), min_size=1).map(sorted), st.integers(0, 6))
+def test_a_flow_that_stands_still_stands_before_what_was_not_taken(offsets, takes):
+    """A registry that is away, a closed partition: the parts behind it wait, too, though the poll had brought them."""
+    moving, taken = flow(), []
+    for piece in moving.pieces(chunk(offsets)):
+        if len(taken) == takes:
+            moving.cursor = moving.cursor.waits(Waiting(0.0, 1.0, "the registry does not answer"))
+        else:
+            taken.append(piece)
+            moving.cursor = moving.cursor.past(piece, dead=0, suppressed=0, stripped=0, schemas=())
+    left = [offset for offset in offsets if offset in INSIDE and (not taken or offset > taken[-1].offsets[-1])]
+    assert not moving.reading or not left
+    if left:
+        assert moving.position.next_offset <= left[0]
 
 
 def test_a_far_part_is_asked_for_and_a_near_one_is_read_up_to():
