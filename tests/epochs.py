@@ -15,7 +15,7 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts, internal_topics
 from aggregator.replicate.key_checks import unrecorded
 from aggregator.replicate.planning import central_topics, plan_flows, targets

@@ -33,15 +33,15 @@ from aggregator.kafka import topics
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
 from aggregator.replicate.key_usage import worn
-from aggregator.replicate.keyless import keyless
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.planning import central_topics
@@ -269,7 +269,7 @@ class BackfillDriver:
             {(edge, name): topic for edge, some in shown.items() for name, topic in some.items()},
             self._silent(shown),
             settings,
-            keyless(self._config, self._policies, shown, settings, now_ms=now_ms),
+            losing_keys(self._config, self._policies, shown, settings, now_ms=now_ms),
             {
                 (watch.edge, name): one.why
                 for watch in self._watches

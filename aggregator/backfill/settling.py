@@ -12,7 +12,7 @@ from aggregator.backfill.store import read_plans
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.leadership import await_turn, leading
 from aggregator.replicate.lease_renewal import LeaseRenewal

@@ -17,7 +17,7 @@ from aggregator.errors import ConfigError, DeadLetterError
 from aggregator.kafka.sample import Record, newest
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.plain import Misfit, encoded
+from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.registry import Registry, open_registry
 from aggregator.schema.wire import frame
 

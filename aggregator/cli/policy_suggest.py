@@ -14,7 +14,7 @@ from aggregator.cli.policy_sources import FILE, Sample, edge_sample, file_sample
 from aggregator.config.load import load_config
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.policy.suggest import Suggestion, as_yaml, evidence, suggestions
-from aggregator.schema.plain import decoded
+from aggregator.schema.plain_json import decoded
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split
 

@@ -28,7 +28,7 @@ from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, 
 from aggregator.lake.native_columns import lift
 from aggregator.lake.origin_headers import origin_columns
 from aggregator.lake.out_of_range import COLUMN, Note, Place, bare_decimals, flags, noted, with_notes, within
-from aggregator.lake.plain import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
+from aggregator.lake.plain_schema import FRAME_FIELD, holds_union, numbered, plain_schema, unwrapped, wire_arrow
 from aggregator.schema.wire import HEADER_BYTES
 
 _TIMESTAMP = "_timestamp"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from aggregator.lake.arrow_types import Array, Enumeration, Leaf, Map, Nothing, Nullable, Record, Shape, Union
 from aggregator.lake.out_of_range import Place, within
-from aggregator.lake.plain import kept_branches
+from aggregator.lake.plain_schema import kept_branches
 
 
 def arrow_type(shape: Shape) -> pa.DataType:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.lake.arrow_types import Array, Bounds, Leaf, Map, Nullable, Record, Shape, Union
-from aggregator.lake.plain import numbered
+from aggregator.lake.plain_schema import numbered
 
 COLUMN = "_out_of_range"
 _TOLD = 100  # numbers of one path in one row: a record of nothing else must not cost more than others

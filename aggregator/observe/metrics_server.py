@@ -21,7 +21,7 @@ from aggregator.errors import Failed
 from aggregator.observe.exposition import Exposition, Watcher
 from aggregator.threads import Pulse, Threads
 from aggregator.web.access import allowed_hosts, gate_of, own_addresses
-from aggregator.web.doors import Limits
+from aggregator.web.connection_limits import Limits
 from aggregator.web.server import WebServer, listening
 
 _PATH = "/metrics"

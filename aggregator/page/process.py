@@ -23,7 +23,7 @@ from aggregator.page.frames import Frames
 from aggregator.page.link import Link
 from aggregator.privacy.policy.file import Policy
 from aggregator.web.access import allowed_hosts, gate_of, own_addresses
-from aggregator.web.doors import Limits
+from aggregator.web.connection_limits import Limits
 from aggregator.web.server import WebServer
 
 _ASK_EVERY_S = 0.2

@@ -33,11 +33,11 @@ from aggregator.plan.schemas import (
 )
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, snapshot, without
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import internal_topics
-from aggregator.replicate.keyless import keyless
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.ledger import LedgerRecord
@@ -125,7 +125,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     specs = central_topics(config, snapshots)
     ledger = without(read_ledger(config.central, names), shown)
     settings = _settings(config, specs, have)
-    refused = keyless(config, policies, snapshots, settings, now_ms=now_ms)
+    refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
     flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
     steps = [*_flow_steps(config, snapshots, ledger, flows), *_waiting_steps(config, shown)]
     moving = {(step.edge, step.topic) for step in steps if step.waiting_records}

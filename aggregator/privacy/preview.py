@@ -12,7 +12,7 @@ from aggregator.errors import DeadLetterError
 from aggregator.header_columns import Headers
 from aggregator.privacy.strip import Batch, Strip, Stripped
 from aggregator.schema.avro import parse
-from aggregator.schema.plain import GONE, NEW, decoded, leaves
+from aggregator.schema.plain_json import GONE, NEW, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
 

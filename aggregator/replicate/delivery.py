@@ -21,10 +21,10 @@ from aggregator.header_columns import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.compacted_keys import require_keys
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.field_counts import FieldReports
 from aggregator.replicate.flow import Flow
-from aggregator.replicate.keyless import require_keys
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import remembered
 from aggregator.replicate.ports import Writer

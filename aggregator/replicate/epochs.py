@@ -21,16 +21,16 @@ from aggregator.errors import RetryError
 from aggregator.kafka import topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import unanswered, without
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
-from aggregator.replicate.epoch import Opened, open_epoch
+from aggregator.replicate.epoch_opening import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
-from aggregator.replicate.keyless import keyless
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.planning import Snapshots, central_topics, plan_flows, targets, undecided_beside
 from aggregator.replicate.settlement import Unsettled, Whose
@@ -149,7 +149,7 @@ class EpochRunner:
                 drain=self._drain,
                 now_ms=now_ms,
                 decisions=requests.decisions,
-                refused=keyless(self._config, self._policies, snapshots, settings, now_ms=now_ms),
+                refused=losing_keys(self._config, self._policies, snapshots, settings, now_ms=now_ms),
                 undecided=undecided,
                 beside=self._beside(snapshots, undecided),
             )

@@ -14,7 +14,7 @@ from aggregator.errors import DeadLetterError, Failed
 from aggregator.header_columns import Headers
 from aggregator.kafka.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
-from aggregator.schema.plain import beside, decoded, leaves
+from aggregator.schema.plain_json import beside, decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import split
 

@@ -1,4 +1,4 @@
-"""A server on one address of this machine, behind doors: uvicorn, set up once for everything that the hub serves.
+"""A server on one address of this machine, with bounded connections: uvicorn, set up once for all that the hub serves.
 
 Invariant: the address is listened on before anything else begins, so that one that can not be had is told at once; what
 is served later may end and begin again on the same socket.
@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from aggregator.errors import ConfigError
-from aggregator.web.doors import Bounded, Doors, Limits, behind
+from aggregator.web.connection_limits import Bounded, Limits, WaitingConnections, protocol_of
 
 # So many are accepted in one turn, before any of them is looked at.
 _BACKLOG = 64
@@ -54,7 +54,7 @@ class WebServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 Bounded(app, limits),
-                http=behind(Doors(limits)),
+                http=protocol_of(WaitingConnections(limits)),
                 loop="asyncio",
                 ws="none",
                 lifespan="off",

@@ -37,7 +37,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.replicate.assignment import assign
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox

@@ -20,7 +20,7 @@ from aggregator.kafka.open_range import CentralRecord, read_range
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate import gate
 from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.epoch import open_epoch
+from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.settlement import Whose
 from aggregator.state.dead_letters import letter_key
 from aggregator.state.ledger import winners

@@ -3,7 +3,7 @@
 from tests.simulation.protocol import Mutant
 
 SLOT = "aggregator.replicate.slot"
-EPOCH = "aggregator.replicate.epoch"
+EPOCH = "aggregator.replicate.epoch_opening"
 LOG = "aggregator.kafka.log"
 LEDGER = "aggregator.state.ledger"
 PLANNING = "aggregator.replicate.planning"

@@ -13,7 +13,7 @@ MUTANT_SCHEDULES = 300
 SLOT, FLOW = "aggregator.replicate.slot", "aggregator.replicate.flow"
 SETTLEMENT = "aggregator.replicate.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
-EPOCH = "aggregator.replicate.epoch"
+EPOCH = "aggregator.replicate.epoch_opening"
 INTERNAL = "late, internal markers dropped"
 MUTANTS = [
     *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass, clear_if
+from aggregator.privacy.operators.masks import COVER_SIGNS, Sign
 from aggregator.privacy.operators.parameters import Justified, each_once
-from aggregator.privacy.operators.signs import COVER_SIGNS, Sign
 from aggregator.privacy.operators.text import each, word_type
 
 Part = Literal["local", "domain"]

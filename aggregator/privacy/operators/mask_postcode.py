@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass
+from aggregator.privacy.operators.masks import SPACES, Sign, hidden, is_made_of, short
 from aggregator.privacy.operators.parameters import Parameters
-from aggregator.privacy.operators.signs import SPACES, Sign, hidden, is_made_of, short
 from aggregator.privacy.operators.text import each, text_type
 
 _MARKS = SPACES | frozenset("-")

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field
 
 from aggregator.budgets import AUTHORITY_SIGNS
 from aggregator.privacy.operators.descriptor import Descriptor, PrivacyClass, clear_if
+from aggregator.privacy.operators.masks import COVER_SIGNS, Sign
 from aggregator.privacy.operators.parameters import Justified, each_once
-from aggregator.privacy.operators.signs import COVER_SIGNS, Sign
 from aggregator.privacy.operators.text import each, word_type
 
 Part = Literal["host", "path", "query", "fragment"]

@@ -18,7 +18,7 @@ from aggregator.privacy.plan.plan import Action, Call, PlanNode
 from aggregator.privacy.policy import paths
 from aggregator.schema.avro import Field, Kind, Missing, Node, Schema
 from aggregator.schema.compatibility import POLICY
-from aggregator.schema.plain import fits_default
+from aggregator.schema.plain_json import fits_default
 
 STRIP = "hub.strip"
 # The namespace of types that have none, where they are named from within another one.

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from aggregator.errors import Reason
 from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Stripped
-from aggregator.schema.plain import decoded, leaves
+from aggregator.schema.plain_json import decoded, leaves
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
 

@@ -29,7 +29,7 @@ from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.model import Model
 from aggregator.privacy.strip import Batch
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.plain import Misfit, encoded
+from aggregator.schema.plain_json import Misfit, encoded
 from aggregator.schema.wire import frame
 
 _SUFFIX = ".tests"

@@ -9,8 +9,8 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 from aggregator.privacy.policy.agreement import drops_key, read_policies
 from aggregator.privacy.policy.file import parse_policy
+from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.keyless import keyless
 
 TODAY = date(2026, 11, 1)
 KEEPS = "{keep: {reason: r, owner: o, expires: 2026-11-02}}"
@@ -90,9 +90,9 @@ def test_flows_are_judged_by_what_central_shows(tmp_path):
     snapshots = {"eu": dict.fromkeys(("orders", "payments", "heartbeats"), topic)}
     central = {f"eu.{name}": {"cleanup.policy": "compact"} for name in snapshots["eu"]}
     policies = read_policies(config, TODAY)
-    found = keyless(config, policies, snapshots, central, now_ms=0)
+    found = losing_keys(config, policies, snapshots, central, now_ms=0)
     assert list(found) == [("eu", "orders")]
     assert "eu.orders is compacted" in found["eu", "orders"]
     plain = {name: {"cleanup.policy": "delete"} for name in central}
-    assert keyless(config, policies, snapshots, plain, now_ms=0) == {}
+    assert losing_keys(config, policies, snapshots, plain, now_ms=0) == {}
     assert Path(tmp_path / "p.yaml") in policies

@@ -10,7 +10,7 @@ from aggregator.sandbox.sandbox import STATE_FILE
 from aggregator.sandbox.specimen import Specimen
 from aggregator.sandbox.state import SandboxState
 from aggregator.sandbox.tour import Account
-from aggregator.schema.plain import GONE
+from aggregator.schema.plain_json import GONE
 
 
 def _account(**changes):

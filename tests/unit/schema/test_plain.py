@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.plain import GONE, NEW, Misfit, beside, decoded, encoded, leaves
+from aggregator.schema.plain_json import GONE, NEW, Misfit, beside, decoded, encoded, leaves
 from aggregator.schema.registry import UnknownSchema
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "namespace": "n", "fields": [

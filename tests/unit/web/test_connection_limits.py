@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from aggregator.web.doors import Limits
+from aggregator.web.connection_limits import Limits
 from aggregator.web.server import WebServer, listening
 from tests.crowd import crowd
 from tests.unit.web.asking import asked, held, is_over
@@ -121,7 +121,7 @@ def test_a_body_that_never_comes_buys_no_time(served):
 
 
 def test_a_stream_is_not_ended(served):
-    """What is being answered has no deadline of the doors, also while others come and go."""
+    """What is being answered has no deadline of its head, also while others come and go."""
     with served.connect() as one, contextlib.ExitStack() as stack:
         assert b"200 OK" in asked(one, REQUEST.replace(b"/ ", b"/stream ", 1))
         crowd(stack, served.address, 100)

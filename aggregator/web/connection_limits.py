@@ -33,7 +33,7 @@ class Limits(NamedTuple):
     answers_each: int = 128
 
 
-class Doors:
+class WaitingConnections:
     """The connections that wait, the oldest first.
 
     Args:
@@ -42,9 +42,9 @@ class Doors:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._waiting: dict[Doored, str] = {}
+        self._waiting: dict[BoundedProtocol, str] = {}
 
-    def enter(self, one: "Doored", address: str) -> None:
+    def enter(self, one: "BoundedProtocol", address: str) -> None:
         """A connection begins to wait; another one may have to go for it."""
         mine = [other for other, its in self._waiting.items() if its == address]
         if len(mine) >= self.limits.waiting_each:
@@ -53,15 +53,15 @@ class Doors:
             next(iter(self._waiting)).leave()
         self._waiting[one] = address
 
-    def forget(self, one: "Doored") -> None:
+    def forget(self, one: "BoundedProtocol") -> None:
         """It does not wait any more."""
         self._waiting.pop(one, None)
 
 
-class Doored(H11Protocol):
-    """uvicorn's protocol behind doors; `behind` makes the class of one server."""
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol with a bound for connections that wait; `protocol_of` makes the class of one server."""
 
-    doors: Doors
+    waiting: WaitingConnections
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -93,19 +93,19 @@ class Doored(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._rest()
         elif self._deadline is None and not self.transport.is_closing():
-            self.doors.enter(self, self.client[0] if self.client else "")
-            self._deadline = self.loop.call_later(self.doors.limits.head_s, self.leave)
+            self.waiting.enter(self, self.client[0] if self.client else "")
+            self._deadline = self.loop.call_later(self.waiting.limits.head_s, self.leave)
 
     def _rest(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        self.doors.forget(self)
+        self.waiting.forget(self)
 
 
-def behind(doors: Doors) -> type[Doored]:
-    """The protocol of a server whose connections wait at these doors."""
-    return type("DooredHere", (Doored,), {"doors": doors})
+def protocol_of(waiting: WaitingConnections) -> type[BoundedProtocol]:
+    """The protocol of a server whose connections wait here."""
+    return type("BoundedHere", (BoundedProtocol,), {"waiting": waiting})
 
 
 class Bounded:

@@ -19,7 +19,7 @@ from aggregator.replicate.limits import is_compacted
 from aggregator.replicate.planning import Snapshots, target
 
 
-def keyless(
+def losing_keys(
     config: HubConfig,
     policies: Mapping[Path, Policy],
     snapshots: Snapshots,
