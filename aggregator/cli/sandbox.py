@@ -11,8 +11,9 @@ import click
 
 from aggregator.cli.output import emit, output_option, progress, say, table
 from aggregator.sandbox.classes import archive_kafka
-from aggregator.sandbox.jars import ensure_jars
+from aggregator.sandbox.jars import ensure_jars, kafka
 from aggregator.sandbox.java import find_java
+from aggregator.sandbox.releases import KAFKA_VERSION, NEWEST_FIRST, release
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, Sandbox
 
 folder_option = click.option(
@@ -43,15 +44,29 @@ def sandbox() -> None:
     help="Brokers of every cluster, or of those named; with 3, everything is on all three, and a write needs two."
     "  [default: those of the folder, or 1]",
 )
+@click.option(
+    "--kafka-version",
+    "versions",
+    metavar="V|NAME=V,…",
+    callback=lambda _context, _option, given: _versions(given),
+    help=f"Kafka of every cluster, or of those named: {', '.join(NEWEST_FIRST)}."
+    f"  [default: those of the folder, or {KAFKA_VERSION}]",
+)
 @folder_option
 @output_option
-def up(edges: str | None, brokers: int | dict[str, int] | None, folder: Path, output: str) -> None:
+def up(
+    edges: str | None,
+    brokers: int | dict[str, int] | None,
+    versions: str | dict[str, str] | None,
+    folder: Path,
+    output: str,
+) -> None:
     """Start a cluster per edge and one as central, and write hub.yaml beside them.
 
     Addresses and data stay over down and up.
     """
     names = None if edges is None else [name.strip() for name in edges.split(",")]
-    running = Sandbox.up(folder, names, brokers=brokers, say=progress)
+    running = Sandbox.up(folder, names, brokers=brokers, versions=versions, say=progress)
     emit(addresses(running), output, lambda: _welcome(running))
 
 
@@ -99,12 +114,14 @@ def traffic(records: int, folder: Path, output: str) -> None:
 
 
 @sandbox.command()
-def fetch() -> None:
+@click.option("--kafka-version", "version", type=click.Choice(NEWEST_FIRST), default=KAFKA_VERSION, show_default=True)
+def fetch(version: str) -> None:
     """Fetch Kafka's jars into the cache, if they are not there; `up` does it too.
 
     Kafka is started once, to archive its classes: every later start takes half the time.
     """
-    archive_kafka(find_java(), ensure_jars(progress), progress)
+    wanted = release(version)
+    archive_kafka(wanted, find_java(), ensure_jars(kafka(wanted), progress), progress)
 
 
 def addresses(running: Sandbox) -> dict[str, object]:
@@ -130,10 +147,25 @@ def _sizes(given: str | None) -> int | dict[str, int] | None:
     try:
         if "=" not in given:
             return int(given)
-        pairs = [part.split("=") for part in given.split(",")]
-        return {name.strip(): int(size) for name, size in pairs}
+        return {name: int(size) for name, size in _by_name(given).items()}
     except ValueError:
         raise click.BadParameter(f"{given!r} is neither a number nor NAME=N,…") from None
+
+
+def _versions(given: str | None) -> str | dict[str, str] | None:
+    """What `--kafka-version` says: one version for all clusters, or versions by name."""
+    if given is None or "=" not in given:
+        return given
+    try:
+        return _by_name(given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is neither a version nor NAME=V,…") from None
+
+
+def _by_name(given: str) -> dict[str, str]:
+    """`NAME=VALUE,…`."""
+    pairs = [part.split("=") for part in given.split(",")]
+    return {name.strip(): value.strip() for name, value in pairs}
 
 
 def _welcome(running: Sandbox) -> Iterator[str]:

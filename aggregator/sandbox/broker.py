@@ -16,10 +16,11 @@ from pathlib import Path
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
 from aggregator.kafka.clients import consumer
-from aggregator.sandbox.jars import classpath
 from aggregator.sandbox.java import run_java
 from aggregator.sandbox.ports import LOOPBACK, answers, is_free
 from aggregator.sandbox.process import Daemon, gone, stop_all
+from aggregator.sandbox.program import Kafka
+from aggregator.sandbox.zookeeper import ZooKeeper
 
 _HEAP = ("-Xms96m", "-Xmx448m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 # A replica beside two others has a third of the partitions to lead, and nine of them have to fit a laptop.
@@ -32,21 +33,6 @@ _FORMAT_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kafka:
-    """The program.
-
-    Attributes:
-        java: A verified Java.
-        jars: The folder of Kafka's jars.
-        options: Of every JVM that runs it.
-    """
-
-    java: Path
-    jars: Path
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Broker:
     """One broker.
 
@@ -55,10 +41,12 @@ class Broker:
         folder: Everything of the broker: `server.properties`, `data/`, `broker.log`.
         node: Kafka's `node.id`, from 1.
         port: Where clients connect.
-        quorum: Ports on which the cluster's controllers, this one among them, speak to each other; by node, from 1.
+        quorum: Ports on which the controllers of its cluster, this one too, speak to each other; by node, from 1. With
+            ZooKeeper the first is ZooKeeper's, and nobody uses the others.
         cluster_id: Kafka's id of the cluster.
         kafka: The program.
         settings: Broker settings beyond the sandbox's own, at every start.
+        zookeeper: The cluster's, if its release needs one.
     """
 
     name: str
@@ -69,6 +57,7 @@ class Broker:
     cluster_id: str
     kafka: Kafka
     settings: Mapping[str, str] = field(hash=False)
+    zookeeper: ZooKeeper | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -79,6 +68,11 @@ class Broker:
     def controller_port(self) -> int:
         """Where the other controllers of its cluster reach it."""
         return self.quorum[self.node - 1]
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """On which it listens."""
+        return (self.port,) if self.zookeeper else (self.port, self.controller_port)
 
     @property
     def data(self) -> Path:
@@ -124,7 +118,7 @@ class Broker:
         Raises:
             Failed: names the port.
         """
-        for port in (self.port, self.controller_port):
+        for port in self.ports:
             if not is_free(port):
                 raise Failed(
                     f"port {port} of cluster {self.name} is in use by another process",
@@ -135,17 +129,19 @@ class Broker:
         """Start the broker without waiting; formats its storage the first time. A running broker is left alone.
 
         Raises:
-            Failed: a port is in use, or the storage could not be formatted.
+            Failed: a port is in use, the storage could not be formatted, or ZooKeeper keeps its former life.
         """
         if self.pid is not None:
             return
         self.check_ports()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.properties.write_text(self._settings(settings or {}), encoding="ascii")
-        if not (self.data / "meta.properties").exists():
+        if self.zookeeper:
+            self.zookeeper.forget(self.node)
+        elif not (self.data / "meta.properties").exists():
             self._format()
         heap = _HEAP if len(self.quorum) == 1 else _REPLICA_HEAP
-        self.daemon.spawn([self.kafka.java, *heap, *self._program("kafka.Kafka"), self.properties])
+        self.daemon.spawn([self.kafka.java, *heap, *self.kafka.arguments("kafka.Kafka"), self.properties])
 
     def wait_ready(self, patience_s: float = START_PATIENCE_S, *, beside: Collection[int] = ()) -> None:
         """Wait until the broker answers a metadata request and is one of the brokers in the answer.
@@ -198,10 +194,11 @@ class Broker:
     def _format(self) -> None:
         command = [
             *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            *self._program("kafka.tools.StorageTool"),
+            *self.kafka.arguments("kafka.tools.StorageTool"),
         ]
         command += ["format", "--cluster-id", self.cluster_id, "--config", str(self.properties)]
-        command += ["--initial-controllers", ",".join(self._voters())]
+        if self.kafka.release.voters_are_formatted:
+            command += ["--initial-controllers", ",".join(self._voters())]
         if run_java(self.kafka.java, command, log=self.log, timeout_s=_FORMAT_PATIENCE_S) != 0:
             raise Failed(f"the storage of {self.name} could not be formatted", hint=self._advice())
 
@@ -212,19 +209,8 @@ class Broker:
             for node, port in enumerate(self.quorum, start=1)
         ]
 
-    def _program(self, main: str) -> list[str]:
-        logging = files(__package__).joinpath("log4j2.properties")
-        return [*self.kafka.options, "-cp", classpath(self.kafka.jars), f"-Dlog4j2.configurationFile={logging}", main]
-
     def _settings(self, more: Mapping[str, str]) -> str:
-        listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{self.controller_port}"
-        own = {
-            "node.id": str(self.node),
-            "listeners": listeners,
-            "advertised.listeners": listeners,
-            "controller.quorum.bootstrap.servers": ",".join(f"{LOOPBACK}:{port}" for port in self.quorum),
-            "log.dirs": str(self.data),
-        }
+        own = dict(self.kafka.release.settings(self.node, self.port, self.quorum)) | {"log.dirs": str(self.data)}
         whole = own | _replication(len(self.quorum)) | dict(self.settings) | dict(more)
         fixed = files(__package__).joinpath("broker.properties").read_text(encoding="ascii")
         return fixed + "\n" + "".join(f"{name}={_escaped(value)}\n" for name, value in whole.items())

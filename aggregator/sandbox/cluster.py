@@ -6,17 +6,20 @@ three brokers keep three replicas of every topic, and a write with `acks=all` ne
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
 from aggregator.kafka.clients import consumer
 from aggregator.sandbox.broker import START_PATIENCE_S, STOP_PATIENCE_S, Broker
 from aggregator.sandbox.process import stop_all
+from aggregator.sandbox.program import Kafka
+from aggregator.sandbox.state import ClusterState
+from aggregator.sandbox.zookeeper import ZooKeeper
 
 # One broker, or the fewest of which one may be away.
 SIZES = (1, 3)
@@ -32,11 +35,43 @@ class Cluster:
         name: Edge name, or `central`.
         folder: Everything of the cluster: the one broker's files, or a folder per broker.
         brokers: In the order of their nodes, from 1.
+        zookeeper: Where its release needs one.
     """
 
     name: str
     folder: Path
     brokers: tuple[Broker, ...]
+    zookeeper: ZooKeeper | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, folder: Path, state: ClusterState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]
+    ) -> Self:
+        """A cluster by what is remembered of it.
+
+        Args:
+            name: Edge name, or `central`.
+            folder: Everything of the cluster.
+            state: Its id and its ports.
+            kafka: The program.
+            settings: Name of a cluster or of a broker to further broker settings.
+        """
+        quorum = tuple(ports.controller_port for ports in state.brokers)
+        bare = replace(kafka, options=())  # a class archive is the broker's
+        keeper = ZooKeeper(name, folder / "zookeeper", quorum[0], bare) if kafka.release.zookeeper else None
+        alone = len(quorum) == 1
+        brokers = []
+        for node, ports in enumerate(state.brokers, start=1):
+            own = name if alone else f"{name}-{node}"
+            more = {**settings.get(name, {}), **settings.get(own, {})}
+            there = folder if alone else folder / str(node)
+            brokers.append(Broker(own, there, node, ports.port, quorum, state.cluster_id, kafka, more, keeper))
+        return cls(name, folder, tuple(brokers), keeper)
+
+    @property
+    def version(self) -> str:
+        """Which release of Kafka it is."""
+        return self.brokers[0].kafka.release.version
 
     @property
     def bootstrap(self) -> str:
@@ -53,6 +88,17 @@ class Cluster:
         """Id of the first broker's process that runs."""
         return next((pid for broker in self.brokers if (pid := broker.pid) is not None), None)
 
+    def check_ports(self) -> None:
+        """Refuse ports that another process listens on.
+
+        Raises:
+            Failed: names the port.
+        """
+        for broker in self.brokers:
+            broker.check_ports()
+        if self.zookeeper:
+            self.zookeeper.check_port()
+
     def start(self, settings: Mapping[str, str] | None = None) -> None:
         """Start all brokers, together, and wait until they are ready. A running broker is left alone.
 
@@ -62,6 +108,8 @@ class Cluster:
         Raises:
             Failed: a port is in use, or a broker does not come up.
         """
+        if self.zookeeper:
+            self.zookeeper.start()
         self._each(lambda broker: broker.spawn(settings))
         self.wait_ready()
 
@@ -76,10 +124,10 @@ class Cluster:
 
     def stop(self) -> None:
         """End all brokers cleanly; data and addresses stay."""
-        stop_all([broker.daemon for broker in self.brokers], patience_s=STOP_PATIENCE_S)
+        stop_clusters([self])
 
     def kill(self) -> None:
-        """End all brokers by SIGKILL, as a power cut would; data and addresses stay."""
+        """End all brokers by SIGKILL, as a power cut would; data and addresses stay, and ZooKeeper runs on."""
         self._each(Broker.kill)
 
     def freeze(self) -> None:
@@ -118,6 +166,8 @@ class Cluster:
         the newest leader that it knows in its folder.
         """
         known = [json.loads(path.read_text()) for b in self.brokers if (path := b.data / _QUORUM_STATE).exists()]
+        if not known:  # ZooKeeper's brokers have no such file
+            return None
         newest = max(known, key=lambda state: (state["leaderEpoch"], state["leaderId"]))
         leader = self.broker(newest["leaderId"]) if newest["leaderId"] > 0 else None
         return leader if leader and leader.pid is not None else None
@@ -178,3 +228,10 @@ class Cluster:
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             for done in [pool.submit(act, broker) for broker in self.brokers]:
                 done.result()
+
+
+def stop_clusters(clusters: Sequence[Cluster]) -> None:
+    """End all processes of clusters: their brokers together, and then what these spoke to."""
+    stop_all([broker.daemon for cluster in clusters for broker in cluster.brokers], patience_s=STOP_PATIENCE_S)
+    keepers = [cluster.zookeeper.daemon for cluster in clusters if cluster.zookeeper]
+    stop_all(keepers, patience_s=STOP_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Kafka's own jars, fetched once from Maven Central by the Ivy that ships in pyspark, and cached outside the checkout.
+"""Kafka's own jars, by release, fetched once from Maven Central by pyspark's own Ivy, and cached outside the checkout.
 
 Invariant: a classpath is handed out only for a folder that holds exactly the pinned jars, each with its pinned SHA-512.
 The folder appears by rename, so that a killed or a second process never sees half of it. Refuses: any other jar.
@@ -10,15 +10,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from aggregator.errors import Failed
 from aggregator.sandbox.java import find_java, run_java
 from aggregator.sandbox.lock import exclusive
+from aggregator.sandbox.releases import KAFKA_VERSION, Release
 
-KAFKA_VERSION = "4.3.1"
 SCALA_LINE = "2.13"
 # Ivy needs 30 s on a good line; past this something hangs.
 FETCH_TIMEOUT_S = 600.0
@@ -39,12 +38,14 @@ class Distribution:
         module: Name at Maven Central, of the group org.apache.kafka.
         size: What is fetched, in words.
         pins: Jar name to SHA-512.
+        version: Of the release.
     """
 
     name: str
     module: str
     size: str
     pins: Mapping[str, str]
+    version: str = KAFKA_VERSION
 
 
 def pins_of(text: str) -> dict[str, str]:
@@ -52,16 +53,16 @@ def pins_of(text: str) -> dict[str, str]:
     return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
 
-def kafka() -> Distribution:
+def kafka(release: Release) -> Distribution:
     """The broker; its pins are committed beside this module."""
-    pins = pins_of(files(__package__).joinpath("jars.sha512").read_text(encoding="utf-8"))
-    return Distribution("kafka", f"kafka_{SCALA_LINE}", "44 MB", pins)
+    pins = pins_of(release.pins())
+    return Distribution("kafka", f"kafka_{SCALA_LINE}", "about 44 MB", pins, release.version)
 
 
-def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka") -> Path:
+def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka", version: str = KAFKA_VERSION) -> Path:
     """Where the jars are kept: `$XDG_CACHE_HOME/aggregator/kafka-<version>`, by default below `~/.cache`."""
     root = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "aggregator" / f"{name}-{KAFKA_VERSION}"
+    return Path(root) / "aggregator" / f"{name}-{version}"
 
 
 def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
@@ -74,16 +75,13 @@ def faults(folder: Path, pins: Mapping[str, str]) -> list[str]:
     ]
 
 
-def ensure_jars(
-    say: Say = silent, environ: Mapping[str, str] = os.environ, distribution: Distribution | None = None
-) -> Path:
-    """Folder of the verified jars, by default the broker's, fetched now if need be. Two processes at once are safe.
+def ensure_jars(wanted: Distribution, say: Say = silent, environ: Mapping[str, str] = os.environ) -> Path:
+    """Folder of the verified jars, fetched now if need be. Two processes at once are safe.
 
     Raises:
         Failed: no Java, no network, or jars that are not the pinned ones.
     """
-    wanted = distribution or kafka()
-    folder = cache_dir(environ, wanted.name)
+    folder = cache_dir(environ, wanted.name, wanted.version)
     if not faults(folder, wanted.pins):
         return folder
     try:
@@ -104,7 +102,7 @@ def ensure_jars(
 def _replace(folder: Path, wanted: Distribution, wrong: list[str], say: Say, environ: Mapping[str, str]) -> None:
     if folder.exists():
         say(f"the jars in {folder} are not usable ({wrong[0]}); fetching them again")
-    what = f"{wanted.name} {KAFKA_VERSION} ({len(wanted.pins)} jars, {wanted.size})"
+    what = f"{wanted.name} {wanted.version} ({len(wanted.pins)} jars, {wanted.size})"
     say(f"fetching {what} into {folder}; about half a minute, once …")
     with tempfile.TemporaryDirectory(prefix=".kafka-", dir=folder.parent) as temporary:
         fresh = Path(temporary) / "jars"
@@ -132,7 +130,7 @@ def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ
                 "org.apache.ivy.Main",
             ),
             *("-m2compatible", "-confs", "default", "-cache", ivy_cache),
-            *("-dependency", "org.apache.kafka", wanted.module, KAFKA_VERSION),
+            *("-dependency", "org.apache.kafka", wanted.module, wanted.version),
             *("-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"),
         ],
         log=log,
@@ -140,14 +138,17 @@ def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ
     )
     if code != 0:
         raise Failed(
-            f"{wanted.name} {KAFKA_VERSION} could not be fetched from Maven Central",
+            f"{wanted.name} {wanted.version} could not be fetched from Maven Central",
             hint=f"check the network (a proxy is set with JAVA_TOOL_OPTIONS); the whole story is in {log}",
         )
 
 
-def classpath(folder: Path) -> str:
+def classpath(folder: Path, release: Release) -> str:
     """Class path of a broker: Kafka's jars, and in front of them pyspark's logging back end, which Kafka's lack."""
-    logging = [path for pattern in ("slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar") for path in pyspark_jars(pattern)]
+    patterns = ["slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar"]
+    if release.logs_by_log4j_1:
+        patterns += ["log4j-1.2-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar"]
+    logging = [path for pattern in patterns for path in pyspark_jars(pattern)]
     return os.pathsep.join([*map(str, logging), f"{folder}/*"])
 
 

@@ -6,28 +6,30 @@ Invariant: what `up` started `down` ends, from any process; addresses and data s
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from aggregator.errors import Failed
-from aggregator.sandbox.broker import STOP_PATIENCE_S, Broker, Kafka
+from aggregator.sandbox.broker import Broker
 from aggregator.sandbox.classes import kafka_of
-from aggregator.sandbox.cluster import SIZES, Cluster
+from aggregator.sandbox.cluster import SIZES, Cluster, stop_clusters
 from aggregator.sandbox.hubfile import HUB_FILE, RESERVED, WRITTEN, write_hub
-from aggregator.sandbox.jars import Say, cache_dir, ensure_jars, silent
+from aggregator.sandbox.jars import Distribution, Say, cache_dir, ensure_jars, kafka, silent
 from aggregator.sandbox.java import find_java
 from aggregator.sandbox.lock import exclusive
 from aggregator.sandbox.machine import available_memory, check_disk, check_memory
-from aggregator.sandbox.process import stop_all
-from aggregator.sandbox.state import CENTRAL, ClusterState, SandboxState
+from aggregator.sandbox.program import Kafka
+from aggregator.sandbox.releases import KAFKA_VERSION, release
+from aggregator.sandbox.state import CENTRAL, SandboxState
 
 DEFAULT_EDGES = ("ewr", "jfk", "lga")
 STATE_FILE = "sandbox.json"
 _LOCK_FILE = ".lock"
 _EDGE = re.compile(r"[a-z0-9-]{1,32}")
+_Value = TypeVar("_Value", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Sandbox:
         edges: Sequence[str] | None = None,
         *,
         brokers: int | Mapping[str, int] | None = None,
+        versions: str | Mapping[str, str] | None = None,
         say: Say = silent,
         settings: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Self:
@@ -75,6 +78,7 @@ class Sandbox:
             folder: Made if it is not there.
             edges: Edge names; None for those of the folder, or EWR, JFK and LGA in a new one.
             brokers: How many each cluster has, or by name, the others one; None for those of the folder, or one.
+            versions: Kafka's release of each cluster, or by name, the others the usual one; None as with `brokers`.
             say: Takes progress lines.
             settings: Name of a cluster or of a broker to further broker settings, as long as this object is used.
 
@@ -84,13 +88,15 @@ class Sandbox:
         folder = folder.absolute()
         _check_names(folder, edges)
         _check_sizes(brokers)
+        for version in _values(versions):
+            release(version)
         java = find_java()
         with exclusive(folder / _LOCK_FILE):
-            state = _state(folder, edges, brokers)
-            sandbox = cls._of(folder, state, kafka_of(java, ensure_jars(say)), settings or {})
+            state = _state(folder, edges, brokers, versions)
+            sandbox = cls._of(folder, state, _programs(java, state, lambda one: ensure_jars(one, say)), settings or {})
             _refuse_running(sandbox)
-            for broker in sandbox.brokers:
-                broker.check_ports()
+            for cluster in sandbox.clusters:
+                cluster.check_ports()
             check_disk(folder)
             check_memory(len(sandbox.brokers), available_memory())
             state.write(folder / STATE_FILE)
@@ -114,11 +120,12 @@ class Sandbox:
         state = SandboxState.read(folder / STATE_FILE)
         if state is None:
             raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")
-        return cls._of(folder, state, kafka_of(find_java(), cache_dir()), {})
+        programs = _programs(find_java(), state, lambda one: cache_dir(name=one.name, version=one.version))
+        return cls._of(folder, state, programs, {})
 
     def down(self, *, delete: bool = False) -> None:
         """End every process; `delete` also removes all that the sandbox wrote: clusters, lake, schemas, hub.yaml."""
-        stop_all([broker.daemon for broker in self.brokers], patience_s=STOP_PATIENCE_S)
+        stop_clusters(self.clusters)
         if delete:
             for name in (*(cluster.name for cluster in self.clusters), *WRITTEN, STATE_FILE, _LOCK_FILE):
                 path = self.dir / name
@@ -131,25 +138,24 @@ class Sandbox:
         return [cluster for cluster in self.clusters if cluster.pid is not None]
 
     @classmethod
-    def _of(cls, folder: Path, state: SandboxState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]) -> Self:
+    def _of(
+        cls,
+        folder: Path,
+        state: SandboxState,
+        programs: Mapping[str, Kafka],
+        settings: Mapping[str, Mapping[str, str]],
+    ) -> Self:
         clusters = {
-            name: _cluster(name, folder / name, found, kafka, settings) for name, found in state.clusters.items()
+            name: Cluster.of(name, folder / name, found, programs[found.version], settings)
+            for name, found in state.clusters.items()
         }
         return cls(folder, clusters.pop(CENTRAL), clusters)
 
 
-def _cluster(
-    name: str, folder: Path, state: ClusterState, kafka: Kafka, settings: Mapping[str, Mapping[str, str]]
-) -> Cluster:
-    quorum = tuple(ports.controller_port for ports in state.brokers)
-    alone = len(quorum) == 1
-    brokers = []
-    for node, ports in enumerate(state.brokers, start=1):
-        own = name if alone else f"{name}-{node}"
-        more = {**settings.get(name, {}), **settings.get(own, {})}
-        there = folder if alone else folder / str(node)
-        brokers.append(Broker(own, there, node, ports.port, quorum, state.cluster_id, kafka, more))
-    return Cluster(name, folder, tuple(brokers))
+def _programs(java: Path, state: SandboxState, jars: Callable[[Distribution], Path]) -> dict[str, Kafka]:
+    """Every release that the clusters are, by version."""
+    wanted = map(release, sorted(set(state.versions.values())))
+    return {one.version: kafka_of(one, java, jars(kafka(one))) for one in wanted}
 
 
 def _refuse_running(sandbox: Sandbox) -> None:
@@ -187,32 +193,49 @@ def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
 
 
 def _check_sizes(brokers: int | Mapping[str, int] | None) -> None:
-    for size in brokers.values() if isinstance(brokers, Mapping) else () if brokers is None else (brokers,):
+    for size in _values(brokers):
         if size not in SIZES:
             raise Failed(f"a cluster can not have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
 
 
-def _state(folder: Path, edges: Sequence[str] | None, brokers: int | Mapping[str, int] | None) -> SandboxState:
+def _state(
+    folder: Path,
+    edges: Sequence[str] | None,
+    brokers: int | Mapping[str, int] | None,
+    versions: str | Mapping[str, str] | None,
+) -> SandboxState:
     state = SandboxState.read(folder / STATE_FILE)
-    wanted = _sizes([CENTRAL, *(edges or (state.edges if state else DEFAULT_EDGES))], brokers)
+    clusters = [CENTRAL, *(edges or (state.edges if state else DEFAULT_EDGES))]
+    sizes = _each(clusters, brokers, 1, "brokers")
+    releases = _each(clusters, versions, KAFKA_VERSION, "a version of Kafka")
     if state is None:
-        return SandboxState.fresh(edges or DEFAULT_EDGES, wanted)
+        return SandboxState.fresh(edges or DEFAULT_EDGES, sizes, releases)
     other = f"take another --dir, or remove it first: aggregator sandbox down --delete --dir {folder}"
     if edges is not None and set(edges) != set(state.edges):
         raise Failed(f"the sandbox in {folder} was made for the edges {','.join(state.edges)}", hint=other)
-    if brokers is not None and wanted != state.sizes:
+    if brokers is not None and sizes != state.sizes:
         there = ",".join(f"{name}={size}" for name, size in state.sizes.items())
         raise Failed(f"the sandbox in {folder} was made for the brokers {there}", hint=other)
+    if versions is not None and releases != state.versions:
+        there = ",".join(f"{name}={version}" for name, version in state.versions.items())
+        raise Failed(f"the sandbox in {folder} was made for the versions {there}", hint=other)
     return state
 
 
-def _sizes(clusters: Sequence[str], brokers: int | Mapping[str, int] | None) -> dict[str, int]:
-    """How many brokers each of these clusters is to have."""
-    if not isinstance(brokers, Mapping):
-        return dict.fromkeys(clusters, brokers or 1)
-    unknown = sorted(set(brokers) - set(clusters))
+def _each(
+    clusters: Sequence[str], given: _Value | Mapping[str, _Value] | None, default: _Value, what: str
+) -> dict[str, _Value]:
+    """What each of these clusters is to have; `given` says it for all, or by name."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(clusters, given or default)
+    unknown = sorted(set(given) - set(clusters))
     if unknown:
         raise Failed(
-            f"there is no cluster {', '.join(unknown)} to give brokers to", hint=f"there are {', '.join(clusters)}"
+            f"there is no cluster {', '.join(unknown)} to give {what} to", hint=f"there are {', '.join(clusters)}"
         )
-    return {name: brokers.get(name, 1) for name in clusters}
+    return {name: given.get(name, default) for name in clusters}
+
+
+def _values(given: _Value | Mapping[str, _Value] | None) -> Collection[_Value]:
+    """What is said for all clusters, or for those named."""
+    return given.values() if isinstance(given, Mapping) else () if given is None else (given,)

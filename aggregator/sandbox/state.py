@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from aggregator.errors import Failed
 from aggregator.sandbox.ports import free_ports
+from aggregator.sandbox.releases import FIRST_VERSION, KAFKA_VERSION, NEWEST_FIRST
 
 CENTRAL = "central"
 
@@ -27,16 +28,23 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Id of one cluster, and its brokers in the order of their nodes."""
+    """Id of one cluster, its brokers in the order of their nodes, and its release of Kafka."""
 
     cluster_id: str
     brokers: tuple[BrokerState, ...]
+    version: str = KAFKA_VERSION
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Self:
-        """What a file says of one cluster; in those of version 1 its one broker's ports lie beside the id."""
-        brokers = content.get("brokers", [content])
-        return cls(content["cluster_id"], tuple(BrokerState(one["port"], one["controller_port"]) for one in brokers))
+        """What a file says of one cluster; in those of version 1 its one broker's ports lie beside the id.
+
+        Before the release was written down it was always the same.
+        """
+        brokers = tuple(BrokerState(one["port"], one["controller_port"]) for one in content.get("brokers", [content]))
+        version = content.get("version", FIRST_VERSION)
+        if version not in NEWEST_FIRST:
+            raise ValueError(version)
+        return cls(content["cluster_id"], brokers, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +63,31 @@ class SandboxState:
         """How many brokers each cluster has."""
         return {name: len(cluster.brokers) for name, cluster in self.clusters.items()}
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """Which release each cluster is."""
+        return {name: cluster.version for name, cluster in self.clusters.items()}
+
     @classmethod
-    def fresh(cls, edges: Sequence[str], sizes: Mapping[str, int] | None = None) -> Self:
-        """Draw ports and ids for central and these edges, with one broker each where `sizes` does not say more."""
+    def fresh(
+        cls, edges: Sequence[str], sizes: Mapping[str, int] | None = None, versions: Mapping[str, str] | None = None
+    ) -> Self:
+        """Draw ports and ids for central and these edges.
+
+        Args:
+            edges: Their names.
+            sizes: Brokers by name; one where it says nothing.
+            versions: Releases by name; the usual one where it says nothing.
+        """
         many = {name: (sizes or {}).get(name, 1) for name in (CENTRAL, *edges)}
         ports = iter(free_ports(2 * sum(many.values())))
         return cls(
             {
-                name: ClusterState(new_cluster_id(), tuple(BrokerState(next(ports), next(ports)) for _ in range(size)))
+                name: ClusterState(
+                    new_cluster_id(),
+                    tuple(BrokerState(next(ports), next(ports)) for _ in range(size)),
+                    (versions or {}).get(name, KAFKA_VERSION),
+                )
                 for name, size in many.items()
             }
         )
@@ -86,7 +111,7 @@ class SandboxState:
         """Write the state, whole or not at all."""
         fresh = path.with_suffix(".new")
         clusters = {name: asdict(cluster) for name, cluster in self.clusters.items()}
-        fresh.write_text(json.dumps({"version": 2, "clusters": clusters}, indent=2) + "\n", encoding="utf-8")
+        fresh.write_text(json.dumps({"version": 3, "clusters": clusters}, indent=2) + "\n", encoding="utf-8")
         fresh.replace(path)
 
 

@@ -36,9 +36,7 @@ _QUIET = {
 
 def jars(say=print) -> Path:
     """Folder of its verified jars, fetched once."""
-    return ensure_jars(
-        say, os.environ, Distribution("mirrormaker", "connect-mirror", "34 MB", pins_of(PINS.read_text()))
-    )
+    return ensure_jars(Distribution("mirrormaker", "connect-mirror", "34 MB", pins_of(PINS.read_text())), say)
 
 
 def settings(alias: str, source: str, target: str, topic: str, *, exactly_once: bool, port: int) -> dict[str, str]:

@@ -15,11 +15,12 @@ from aggregator.sandbox.state import BrokerState, ClusterState, SandboxState
 
 def test_state_survives_a_round_trip(tmp_path):
     """Ports and ids come back as they were, edges in their order."""
-    state = SandboxState.fresh(["z", "a"], {"a": 3})
+    state = SandboxState.fresh(["z", "a"], {"a": 3}, {"z": "2.8.2"})
     state.write(tmp_path / "sandbox.json")
     assert SandboxState.read(tmp_path / "sandbox.json") == state
     assert state.edges == ("z", "a")
     assert state.sizes == {"central": 1, "z": 1, "a": 3}
+    assert state.versions == {"central": "4.3.1", "z": "2.8.2", "a": "4.3.1"}
 
 
 def test_ports_and_ids_are_all_different():
@@ -36,7 +37,12 @@ def test_a_state_of_version_1_is_still_read(tmp_path):
     assert SandboxState.read(path) == SandboxState({"eu": ClusterState("x", (BrokerState(1, 2),))})
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"clusters": {"a": {"port": 1}}}', '{"clusters": 3}'])
+_UNKNOWN = '{"clusters": {"a": {"cluster_id": "x", "brokers": [], "version": "2.7.0"}}}'
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"clusters": {"a": {"port": 1}}}', '{"clusters": 3}', _UNKNOWN]
+)
 def test_a_damaged_state_is_refused(tmp_path, content):
     """A state that can not be read is told by name; it is not taken for a new sandbox."""
     path = tmp_path / "sandbox.json"
@@ -119,6 +125,23 @@ def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
         Sandbox.up(tmp_path, brokers=3)
     with pytest.raises(Failed, match="no cluster us to give brokers to"):
         Sandbox.up(tmp_path, brokers={"us": 3})
+
+
+def test_another_version_in_the_same_folder_is_refused(tmp_path):
+    """A folder keeps its releases of Kafka; the refusal says which it was made for."""
+    SandboxState.fresh(["eu"], versions={"central": "3.5.2"}).write(tmp_path / "sandbox.json")
+    with pytest.raises(Failed, match=r"was made for the versions central=3\.5\.2,eu=4\.3\.1"):
+        Sandbox.up(tmp_path, versions="3.5.2")
+    with pytest.raises(Failed, match="no cluster us to give a version of Kafka to"):
+        Sandbox.up(tmp_path, versions={"us": "3.5.2"})
+
+
+@pytest.mark.parametrize("versions", ["", "4", "2.7.0", "../4.3.1", {"eu": "3.5"}])
+def test_a_version_that_is_not_pinned_is_refused(tmp_path, versions):
+    """It is refused before anything is fetched or written."""
+    with pytest.raises(Failed, match="does not run Kafka"):
+        Sandbox.up(tmp_path / "s", ["eu"], versions=versions)
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_comma_in_the_path_is_refused(tmp_path):

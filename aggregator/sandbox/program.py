@@ -1,0 +1,34 @@
+"""Kafka as a program: which release, run by which Java, from which jars.
+
+Invariant: whatever runs of it has the same class path and logs to its standard output.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from aggregator.sandbox.jars import classpath
+from aggregator.sandbox.releases import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """The program.
+
+    Attributes:
+        release: Which.
+        java: A verified Java.
+        jars: The folder of Kafka's jars.
+        options: Of every JVM that runs it.
+    """
+
+    release: Release
+    java: Path
+    jars: Path
+    options: tuple[str, ...] = ()
+
+    def arguments(self, main: str) -> list[str]:
+        """What Java is told, to run a class of it."""
+        logging = files(__package__).joinpath("log4j2.properties")
+        path = classpath(self.jars, self.release)
+        return [*self.options, "-cp", path, f"-Dlog4j2.configurationFile={logging}", main]
