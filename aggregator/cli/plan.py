@@ -56,6 +56,9 @@ def _text(found: "HubPlan") -> Iterator[str]:
             for one in found.topics
         ],
     )
+    for name in sorted({name for one in found.topics for name in one.left_out}):
+        count = sum(name in one.left_out for one in found.topics)
+        yield f"left out of {count} topics: {name}, which central does not know and does not need"
     yield ""
     yield from table(
         ("edge", "topic", "central", "partitions", "new", "waiting records"),

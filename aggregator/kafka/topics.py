@@ -198,20 +198,65 @@ def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list
 def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1) -> dict[str, int]:
     """Create what is missing and add partitions where there are too few; how many each has then.
 
+    A dispensable setting that the cluster does not know is left out.
+
     Raises:
         Unreachable: the cluster refused or did not answer; names the topic.
     """
     have = topic_names(cluster)
     missing, short = lacking(have, specs)
     if missing:
-        fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in missing]
-        created = _asked(lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S))
+        created, bare = _created(cluster, missing, replication_factor)
         _all_settled(created, cluster)
+        for spec in bare:
+            log.info("%s is made without %s, unknown to the cluster", spec.name, ", ".join(sorted(spec.dispensable)))
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
         widened = _asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
         _all_settled(widened, cluster)
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
+
+
+def left_out(
+    cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_factor: int = -1
+) -> dict[str, frozenset[str]]:
+    """Which settings topics would be made without, by topic name; asked of the cluster, and nothing is made.
+
+    Args:
+        cluster: Where.
+        specs: Topics that are missing.
+        replication_factor: They would be made with.
+
+    Returns:
+        Nothing of topics that would be made with all settings, or not at all.
+    """
+    asked = [spec for spec in specs if spec.dispensable]
+    if not asked:
+        return {}
+    _, bare = _created(cluster, asked, replication_factor, validate_only=True)
+    return {spec.name: spec.dispensable for spec in bare}
+
+
+def _created(
+    cluster: ClusterConfig, specs: Collection[TopicSpec], replication_factor: int, *, validate_only: bool = False
+) -> "tuple[dict[str, Future[Any]], list[TopicSpec]]":
+    """The answers by topic name, and those topics that are taken without their dispensable settings alone.
+
+    A broker's answer tells only in words which setting it does not know. So it is asked again without them.
+    """
+
+    def ask(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
+        fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in wanted]
+        return _asked(
+            lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only)
+        )
+
+    answers = ask(specs)
+    refused = [s for s in specs if s.dispensable and _code(answers[s.name]) == KafkaError.INVALID_CONFIG]
+    if not refused:
+        return answers, []
+    again = ask([spec.bare() for spec in refused])
+    return answers | again, [spec for spec in refused if again[spec.name].exception(0) is None]
 
 
 def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:

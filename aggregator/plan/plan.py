@@ -49,13 +49,14 @@ CREATE, WIDEN = "create", "add partitions"
 
 @dataclass(frozen=True, slots=True)
 class TopicStep:
-    """One topic at central, or the heartbeats at an edge."""
+    """One topic at central, or the heartbeats at an edge; `left_out` are settings that its cluster does not know."""
 
     cluster: str
     topic: str
     action: str
     partitions: int
     settings: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     names = HubNames(config.hub)
     have = topics.topic_names(config.central)
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
-    specs = central_topics(config, snapshots)
+    specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
     settings = _settings(config, specs, have)
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
@@ -136,7 +137,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     return HubPlan(
         config.hub,
         unreachable | trouble,
-        (*_topic_steps("central", have, [*internal, *specs]), *_beats(seen, snapshots)),
+        (*_topic_steps("central", have, [*internal, *specs], bare), *_beats(seen, snapshots)),
         tuple(steps),
         schemas,
         tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
@@ -186,11 +187,29 @@ def _settings(config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, 
     return {spec.name: there.get(spec.name, spec.settings) for spec in specs}
 
 
-def _topic_steps(cluster: str, have: Mapping[str, int], specs: Sequence[TopicSpec]) -> list[TopicStep]:
+def _as_made(
+    config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int]
+) -> tuple[list[TopicSpec], dict[str, frozenset[str]]]:
+    """Topics as central would make them, and by name what it would leave out."""
+    missing, _ = topics.lacking(have, specs)
+    bare = topics.left_out(config.central, missing, replication_factor=config.replication_factor)
+    return [spec.bare() if spec.name in bare else spec for spec in specs], bare
+
+
+def _topic_steps(
+    cluster: str, have: Mapping[str, int], specs: Sequence[TopicSpec], bare: Mapping[str, frozenset[str]]
+) -> list[TopicStep]:
     missing, short = topics.lacking(have, specs)
     actions = {spec.name: CREATE for spec in missing} | {spec.name: WIDEN for spec in short}
     return [
-        TopicStep(cluster, spec.name, actions.get(spec.name, NOTHING), spec.partitions, dict(spec.settings))
+        TopicStep(
+            cluster,
+            spec.name,
+            actions.get(spec.name, NOTHING),
+            spec.partitions,
+            dict(spec.settings),
+            tuple(sorted(bare.get(spec.name, ()))),
+        )
         for spec in specs
     ]
 

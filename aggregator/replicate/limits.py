@@ -14,6 +14,8 @@ from aggregator.privacy.policy.agreement import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.
 _RECORD_BYTES = 1_048_588
+# Brokers before 3.6 know this one alone, and those before 4.0 take it where the other two bound nothing.
+_EITHER_WAY = "message.timestamp.difference.max.ms"
 # What a record without a timestamp has; a broker does not compare it.
 _NONE = -1
 
@@ -43,15 +45,16 @@ class Limits(NamedTuple):
         """Read a topic's settings."""
         stamped = settings.get("message.timestamp.type") == "LogAppendTime"
 
-        def bound(name: str) -> int | None:
-            value = int(settings.get(name, 2**63 - 1))
-            return None if stamped or value >= 2**62 else value
+        def bound(*names: str) -> int | None:
+            """The first of these settings that bounds anything, as brokers take them."""
+            values = (int(settings.get(name, 2**63 - 1)) for name in names)
+            return None if stamped else next((value for value in values if value < 2**62), None)
 
         return cls(
             int(settings.get("max.message.bytes", _RECORD_BYTES)),
             is_compacted(settings),
-            bound("message.timestamp.before.max.ms"),
-            bound("message.timestamp.after.max.ms"),
+            bound("message.timestamp.before.max.ms", _EITHER_WAY),
+            bound("message.timestamp.after.max.ms", _EITHER_WAY),
         )
 
     @property

@@ -41,7 +41,7 @@ Ledger = Mapping[EdgePartition, LedgerRecord]
 # A flow costs something even when nothing waits: fetch requests, a position to keep.
 _FLOW_WEIGHT = 1000.0
 # A record keeps its time, and central takes it: a broker refuses what is an hour ahead of its clock unless it is told
-# otherwise, and a refused record aborts its slot's transaction for ever.
+# otherwise, and a refused record aborts its slot's transaction for ever. Brokers before 3.6 have no such bound.
 _ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 _HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 
@@ -71,13 +71,15 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
         for topic in shown.values():
             name, count = target(config, edge, topic.name), len(topic.starts)
             rule = None if topic.name == HEARTBEATS else rule_for(config, edge, topic.name)
+            own: frozenset[str] = frozenset()
             if rule is None:
                 settings = dict(_HEARTBEAT_SETTINGS)
             else:
                 policy = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")}
                 settings = policy | _ANY_TIME | rule.central_config
+                own = frozenset(_ANY_TIME.keys() - rule.central_config.keys())
             known = specs.get(name)
-            specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings)
+            specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings, own)
     return list(specs.values())
 
 

@@ -19,7 +19,8 @@ _NEXT = {
     RefusalKind.TOPIC_GONE: "create it again, or start the hub again, which does; what it held, a backfill reads again",
     RefusalKind.DENIED: "give the hub's principal Write and Describe on it",
     RefusalKind.TOO_LARGE: "raise its `max.message.bytes`, and look at its brokers' `message.max.bytes`",
-    RefusalKind.TIMESTAMP: "raise its `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`",
+    RefusalKind.TIMESTAMP: "raise its `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`;"
+    " before Kafka 3.6 `message.timestamp.difference.max.ms`",
     RefusalKind.INVALID: "the broker's log says what it lacks; see its `cleanup.policy`",
     RefusalKind.SETTING: "mend the topic's settings",
 }

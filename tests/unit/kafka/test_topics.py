@@ -4,6 +4,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
@@ -33,3 +34,59 @@ def test_a_silent_controller_is_unreachable_by_the_name_of_the_topic(monkeypatch
     monkeypatch.setattr(topics, "TIMEOUT_S", -4.9)
     with pytest.raises(Unreachable, match=f"{spec.name} .*central:9092: no answer"):
         topics.ensure(CENTRAL, [spec])
+
+
+class Old:
+    """The admin client of a cluster that takes no setting but `cleanup.policy`; it remembers what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def list_topics(self, **_):
+        return SimpleNamespace(topics={})
+
+    def create_topics(self, fresh, *, validate_only, **_):
+        self.asked.append((validate_only, {one.topic: one.config for one in fresh}))
+        return {one.topic: self._answer(one.config.keys() - {"cleanup.policy"}) for one in fresh}
+
+    def _answer(self, unknown):
+        future = Future()
+        if unknown:
+            future.set_exception(KafkaException(KafkaError(KafkaError.INVALID_CONFIG, f"Unknown: {sorted(unknown)}")))
+        else:
+            future.set_result(None)
+        return future
+
+
+COMPACT, NEWER = {"cleanup.policy": "compact"}, {"newer": "1"}
+PLAIN = TopicSpec("plain", 1, COMPACT)
+NEW = TopicSpec("new", 1, COMPACT | NEWER, frozenset(NEWER))
+
+
+@pytest.fixture
+def old(monkeypatch):
+    """Takes the place of every admin client."""
+    made = Old()
+    monkeypatch.setattr(clients, "admin", lambda _: made)
+    return made
+
+
+def test_a_dispensable_setting_that_a_cluster_does_not_know_is_left_out(old):
+    """What was taken is not asked for again, and nothing else is left out."""
+    assert topics.ensure(CENTRAL, [PLAIN, NEW]) == {"plain": 1, "new": 1}
+    assert old.asked == [(False, {"plain": COMPACT, "new": COMPACT | NEWER}), (False, {"new": COMPACT})]
+
+
+def test_what_would_be_left_out_is_told_without_making_anything(old):
+    """The question only validates; of topics that would be taken whole nothing is told, nor of those that would not."""
+    wrong = TopicSpec("wrong", 1, {"wrong": "1"} | NEWER, frozenset(NEWER))
+    assert topics.left_out(CENTRAL, [PLAIN, NEW, wrong]) == {"new": frozenset(NEWER)}
+    assert all(validate_only for validate_only, _ in old.asked)
+    assert topics.left_out(CENTRAL, [PLAIN]) == {}
+
+
+def test_a_setting_that_is_needed_is_never_left_out(old):
+    """A topic without it would not be what was asked for: it is refused, in the words of the cluster."""
+    with pytest.raises(Unreachable, match=r"topic needed can not be created .*Unknown: \['newer'\]"):
+        topics.ensure(CENTRAL, [TopicSpec("needed", 1, COMPACT | NEWER)])
+    assert len(old.asked) == 1

@@ -18,10 +18,19 @@ NOW_MS = 1_700_000_000_000
         ({"message.timestamp.before.max.ms": "1000"}, Limits(before_ms=1000)),
         ({"message.timestamp.after.max.ms": str(2**63 - 1)}, Limits()),
         ({"message.timestamp.before.max.ms": "1000", "message.timestamp.type": "LogAppendTime"}, Limits()),
+        ({"message.timestamp.difference.max.ms": "1000"}, Limits(before_ms=1000, after_ms=1000)),
+        (
+            {"message.timestamp.difference.max.ms": "1000", "message.timestamp.after.max.ms": "5"},
+            Limits(before_ms=1000, after_ms=5),
+        ),
+        (
+            {"message.timestamp.difference.max.ms": "1000", "message.timestamp.after.max.ms": str(2**63 - 1)},
+            Limits(before_ms=1000, after_ms=1000),
+        ),
     ],
 )
 def test_limits_are_what_the_settings_say(settings, limits):
-    """A topic that stamps by itself bounds no timestamp; the greatest number is no bound."""
+    """A topic that stamps by itself bounds no timestamp; the greatest number is no bound, an older broker's counts."""
     assert Limits.of(settings) == limits
 
 

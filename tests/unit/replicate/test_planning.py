@@ -123,6 +123,16 @@ def test_central_topics_follow_the_edge():
     assert specs["eu.heartbeats"].settings["message.timestamp.type"] == "LogAppendTime"
 
 
+def test_a_setting_that_the_configuration_asks_for_is_never_left_out():
+    """The bound on times ahead undoes a default of newer brokers, which older ones lack; a person's own is needed."""
+    specs = {spec.name: spec for spec in central_topics(CONFIG, SNAPSHOTS)}
+    assert specs["eu.orders"].dispensable == {"message.timestamp.after.max.ms"}
+    assert specs["eu.heartbeats"].dispensable == frozenset()
+    rule = CONFIG.topics[0].model_copy(update={"central_config": {"message.timestamp.after.max.ms": "1000"}})
+    asked = central_topics(CONFIG.model_copy(update={"topics": (rule,)}), SNAPSHOTS)
+    assert [spec.dispensable for spec in asked] == [frozenset()] * len(asked)
+
+
 def test_a_new_generation_goes_on_where_the_old_one_ended():
     """Another `central:` is another topic for the same flow: its position and counters stay, nothing is read twice."""
     rule = CONFIG.topics[0].model_copy(update={"central": "{edge}.{topic}.v2"})
