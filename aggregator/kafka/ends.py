@@ -316,13 +316,3 @@ def first_timestamps(
     """
     (found,) = _listed(cluster, partitions, _Question(OffsetSpec.for_timestamp(0)), refused=refused)
     return {at: result.timestamp for at, result in found.items() if result.offset >= 0}
-
-
-def last_timestamps(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """Largest record timestamp in ms of each partition; partitions without a record are left out.
-
-    Raises:
-        Unreachable: no answer.
-    """
-    (found,) = _listed(cluster, partitions, _Question(OffsetSpec.max_timestamp()))
-    return {at: result.timestamp for at, result in found.items() if result.timestamp >= 0}

@@ -4,7 +4,7 @@ Invariant: bounded in time. A record that is not there is a valid answer.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, TopicPartition
@@ -16,6 +16,8 @@ from aggregator.kafka import clients, ends
 from aggregator.kafka.polls import poll_batch
 
 _NEWEST = 20
+# Where nothing is found among so many offsets, so many times more are read.
+_FURTHER = 50
 
 
 def timestamps_at(
@@ -47,6 +49,31 @@ class Stamped(NamedTuple):
     stamp_ms: int
 
 
+def last_timestamps(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, patience_s: float
+) -> dict[Partition, int]:
+    """Timestamp in ms of the last committed record of each partition; partitions without one are left out.
+
+    It is read, because brokers before 3.0 answer a question for the largest timestamp with that of the first record.
+
+    Args:
+        cluster: Where to look.
+        partitions: Which.
+        patience_s: Seconds for each of the questions.
+
+    Raises:
+        Unreachable: the cluster does not answer.
+    """
+    logs = ends.readable_ranges(cluster, partitions, timeout_s=patience_s)
+    found: dict[Partition, int] = {}
+    span = _NEWEST
+    while asked := {at: max(log.start, log.end - span) for at, log in logs.items() if len(log) and at not in found}:
+        found |= _last_behind(cluster, asked, patience_s)
+        logs = {at: log for at, log in logs.items() if log.end - span > log.start}
+        span *= _FURTHER
+    return found
+
+
 def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> Stamped | None:
     """One of the newest records of a topic's first partition, if the cluster stamps the topic itself.
 
@@ -66,6 +93,38 @@ def newest_stamped(cluster: ClusterConfig, topic: str, *, patience_s: float) -> 
     if message is None or message.timestamp()[0] != TIMESTAMP_LOG_APPEND_TIME:
         return None
     return Stamped(message.key(), message.value(), message.timestamp()[1])
+
+
+def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float) -> dict[Partition, int]:
+    """Timestamp of the last committed record behind each position; none where nothing but markers lies there.
+
+    Raises:
+        Unreachable: some of them were not read to their ends in time.
+    """
+    reader = clients.consumer(cluster)
+    found: dict[Partition, int] = {}
+    asked = set(positions)
+    deadline = time.monotonic() + patience_s
+    try:
+        reader.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()])
+        while asked:
+            for message in poll_batch(reader, 500, 0.05):
+                at = (message.topic() or "", message.partition() or 0)
+                if message.error() is None:
+                    found[at] = message.timestamp()[1]
+                else:
+                    asked.discard(at)
+            if asked and time.monotonic() > deadline:
+                topic, partition = min(asked)
+                raise Unreachable(
+                    f"{cluster.bootstrap_servers}: {topic}/{partition} was not read to its end in time",
+                    hint="check the broker",
+                )
+    except KafkaException as failure:
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+    finally:
+        reader.close()
+    return found
 
 
 def _first_at(

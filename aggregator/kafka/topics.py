@@ -21,6 +21,12 @@ from aggregator.kafka.topic_spec import TopicSpec
 TIMEOUT_S = 10.0
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
 _PROPAGATION_S = 5.0
+# What older brokers, and those that speak an older protocol among themselves, tell of every topic: sixteen zeros.
+_NO_ID = "A" * 22
+_WITHOUT_IDS = (
+    "its cluster gives topics no ids, so that nothing would tell it from one that is created again; "
+    "that takes Kafka 2.8, and `inter.broker.protocol.version` of 2.8"
+)
 log = logging.getLogger(__name__)
 _Subject = TypeVar("_Subject")
 
@@ -124,7 +130,10 @@ def described(cluster: ClusterConfig, names: Collection[str]) -> dict[str, Topic
 
 
 def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Topic], dict[str, str]]:
-    """Topics by themselves: those that are described, and why others are not; one that is gone is in neither."""
+    """Topics by themselves: those that are described, and why others are not; one that is gone is in neither.
+
+    One without an id is not described: nothing would tell it from another one that is made under its name.
+    """
     found: dict[str, Topic] = {}
     refused: dict[str, str] = {}
     if not names:
@@ -142,7 +151,10 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
         else:
             led = {one.id for one in topic.partitions if one.leader is not None and one.leader.id >= 0}
             leaderless = tuple(sorted({one.id for one in topic.partitions} - led))
-            found[name] = Topic(name, str(topic.topic_id), len(topic.partitions), leaderless)
+            if (topic_id := str(topic.topic_id)) == _NO_ID:
+                refused[name] = _WITHOUT_IDS
+            else:
+                found[name] = Topic(name, topic_id, len(topic.partitions), leaderless)
     return found, refused
 
 

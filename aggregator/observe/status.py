@@ -13,6 +13,7 @@ from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
+from aggregator.kafka.peek import last_timestamps
 from aggregator.lake.status import lake_status
 from aggregator.observe.edge_account import Moment
 from aggregator.observe.flow_status import edge_flows
@@ -122,7 +123,7 @@ def _heartbeats(config: HubConfig) -> dict[str, int]:
     """Arrival of each edge's last beat at central, in central's ms."""
     there = topics.topic_names(config.central)
     wanted = {central_heartbeats(edge): edge for edge in config.edges if central_heartbeats(edge) in there}
-    found = ends.last_timestamps(config.central, [(topic, 0) for topic in wanted])
+    found = last_timestamps(config.central, [(topic, 0) for topic in wanted], patience_s=ends.TIMEOUT_S)
     return {wanted[topic]: timestamp for (topic, _), timestamp in found.items()}
 
 
