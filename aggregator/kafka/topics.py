@@ -14,18 +14,20 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
 
 from aggregator.config.model import ClusterConfig
-from aggregator.errors import Unreachable
+from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.topic_spec import TopicSpec
 
 TIMEOUT_S = 10.0
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
 _PROPAGATION_S = 5.0
+# Ids of topics are as old (KIP-516).
+OLDEST = "2.8"
 # What older brokers, and those that speak an older protocol among themselves, tell of every topic: sixteen zeros.
 _NO_ID = "A" * 22
 _WITHOUT_IDS = (
     "its cluster gives topics no ids, so that nothing would tell it from one that is created again; "
-    "that takes Kafka 2.8, and `inter.broker.protocol.version` of 2.8"
+    f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
 log = logging.getLogger(__name__)
 _Subject = TypeVar("_Subject")
@@ -156,6 +158,24 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
             else:
                 found[name] = Topic(name, topic_id, len(topic.partitions), leaderless)
     return found, refused
+
+
+def require_ids(cluster: ClusterConfig, names: Collection[str]) -> None:
+    """Refuse a cluster that gives topics no ids, as a look at one of its topics shows.
+
+    Args:
+        cluster: Central.
+        names: Topics that it has; without any, nothing is known.
+
+    Raises:
+        Failed: it gives none.
+    """
+    _, refused = described_each(cluster, sorted(names)[:1])
+    if _WITHOUT_IDS in refused.values():
+        raise Failed(
+            f"central at {cluster.bootstrap_servers} gives topics no ids, which the hub tells their lives apart by",
+            hint=f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older",
+        )
 
 
 def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:

@@ -116,12 +116,14 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     Raises:
         Unreachable: central, or a registry, does not answer.
         ConfigError: a policy contradicts itself.
+        Failed: central gives topics no ids.
     """
     shown, unreachable = _look(config)
     seen = {edge: one.topics for edge, one in shown.items()}
     snapshots = {edge: _with_heartbeats(config, topics) for edge, topics in seen.items()}
     names = HubNames(config.hub)
     have = topics.topic_names(config.central)
+    topics.require_ids(config.central, have)
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)

@@ -111,7 +111,8 @@ class Driver:
         Raises:
             AnotherHub: another hub of this name runs, or took over.
             ConfigError: a key is another one than this hub has used under its name and version.
-            Failed: slots failed again and again, or the driver lost its id for no visible reason.
+            Failed: central gives topics no ids, slots failed again and again, or the driver lost its own id for no
+                visible reason.
             Unreachable: central does not answer.
         """
         self._warming.start(self._threads)
@@ -120,6 +121,7 @@ class Driver:
             internal_topics(self._names, self._config.replication.slots),
             replication_factor=self._config.replication_factor,
         )
+        topics.require_ids(self._config.central, [self._names.control])
         central = KafkaDriverCentral(self._config, self._names)
         try:
             if not take_over:
