@@ -25,9 +25,11 @@ def config() -> None:
 def lint(config: Path) -> None:
     """Tell every fault at once, with file and line; exit 78 if there is one.
 
-    Policies that the configuration names are read too.
+    Policies that the configuration names are read too, and the client library is asked what it can not do.
     """
-    loaded = load_config(config, os.environ)
+    from aggregator.kafka.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
+
+    loaded = load_config(config, os.environ, unsupported)
     read_policies(loaded, datetime.now(UTC).date())
     say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from aggregator.config.features import MECHANISMS
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
 from aggregator.config.secrets import SecretRef, secret_ref
 from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
@@ -97,6 +98,8 @@ def _value_refusal(name: str, value: str) -> str | None:
         return "can not be turned off: a batch that is damaged on disk would be delivered, or passed over in silence"
     if name == "security.protocol" and value.lower() not in PROTOCOLS:
         return "is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    if name in ("sasl.mechanism", "sasl.mechanisms") and value not in MECHANISMS:
+        return f"is one of {', '.join(MECHANISMS)}, in capital letters"
     if name in _IN_A_COMMAND and not _PLAIN_WORD.fullmatch(value):
         return "holds letters, digits and @ / . _ - only: librdkafka writes it into the command that runs kinit"
     return None

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.config.checks import Parts, cross_faults
 from aggregator.config.document import Document, Fault, Place, read_document, show_place
+from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
@@ -22,6 +23,7 @@ from aggregator.config.transport import INSECURE
 from aggregator.errors import ConfigError
 
 Cluster = TypeVar("Cluster", bound=ClusterConfig)
+_CLIENT: TypeAdapter[ClusterConfig] = TypeAdapter(ClusterConfig)
 
 _TEXTS = {
     "missing": "is missing",
@@ -37,12 +39,13 @@ _NAMES = {
 }
 
 
-def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
+def load_config(path: Path, environ: Mapping[str, str], judge: Judge | None = None) -> HubConfig:
     """Read, fill in, validate and cross-check one configuration.
 
     Args:
         path: The YAML file; relative paths in it are relative to its folder.
         environ: Where `${NAME}` is looked up, and what a store's client would ask.
+        judge: Says what the library at hand can not carry out of a cluster's `client:` block.
 
     Raises:
         ConfigError: the file can not be read, or the list of all its faults.
@@ -61,6 +64,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> HubConfig:
         faults += _unseen(faults, (_fault(details, filled) for details in error.errors()), filled)
     faults += _unseen(faults, cross_faults(Parts.of(filled), folder), filled)
     faults += _outside(filled.get("lake"), environ)
+    faults += _unsupported(filled, judge) if judge else ()
     if faults:
         raise _error(path, document, faults)
     return _anchored(config, folder)
@@ -74,6 +78,19 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
         for one in environment_openings(environ):
             told = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
             yield Fault(("lake",), told)
+
+
+def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
+    """What no client could do, of those blocks that are valid in themselves."""
+    edges = filled.get("edges")
+    named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
+    for place, section in [(("central",), filled.get("central")), *named]:
+        block = section.get("client") if isinstance(section, dict) else None
+        try:
+            client = _CLIENT.validate_python({"bootstrap_servers": "any:1", "client": block or {}}).client
+        except ValidationError:
+            continue  # told already
+        yield from (Fault((*place, "client", name), why) for name, why in judge(client))
 
 
 def _text(path: Path) -> str:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
+from aggregator.kafka.capabilities import require
 from aggregator.kafka.native.topic_ids import TopicIds
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     """Bootstrap servers and the `client:` block with its secrets resolved, here and now.
 
     Raises:
-        ConfigError: a secret's reference can not be read.
+        ConfigError: a secret's reference can not be read, or this librdkafka can not do what the block asks for.
     """
+    require(cluster.client, cluster.bootstrap_servers)
     given = properties(cluster.client)
     options: dict[str, Any] = {
         name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()

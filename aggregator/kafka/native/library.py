@@ -69,6 +69,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "conf_new": (c_void_p, ()),
     "conf_destroy": (None, (c_void_p,)),
     "conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    "conf_get": (c_int, (c_void_p, c_char_p, c_char_p, POINTER(c_size_t))),
+    "version_str": (c_char_p, ()),
     "conf_set_events": (None, (c_void_p, c_int)),
     "conf_set_stats_cb": (None, (c_void_p, _STATISTICS)),
     "conf_set_log_cb": (None, (c_void_p, _LOG)),

@@ -215,7 +215,7 @@ def test_no_combination_that_sends_a_password_in_clear_passes_without_a_reason()
 
 def test_librdkafka_never_sees_the_reason():
     """It knows no such property; a client can be made of every block that is taken."""
-    client = {"security.protocol": "SASL_PLAINTEXT", "insecure": REASON}
+    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "insecure": REASON}
     assert INSECURE not in connection_options(ClusterConfig(bootstrap_servers="h:1", client=client))
 
 

@@ -55,7 +55,7 @@ SASL = {"security.protocol": "SASL_SSL", "sasl.password": "env:PW"}
         ({}, "User:ANONYMOUS"),
         ({"security.protocol": "SSL"}, "User:ANONYMOUS"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "jane"}, "User:jane"),
-        ({**SASL, "sasl.mechanisms": "scram-sha-512", "sasl.username": "jane"}, "User:jane"),
+        ({**SASL, "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "jane"}, "User:jane"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "env:NOBODY_SET_THIS"}, ""),
         ({"security.protocol": "sasl_ssl", "sasl.kerberos.principal": "hub/h@EXAMPLE"}, "User:hub/h@EXAMPLE"),
         ({"security.protocol": "SASL_SSL"}, "User:kafkaclient"),

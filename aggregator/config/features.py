@@ -1,0 +1,83 @@
+"""What of a `client:` block needs a part of librdkafka that not every build of it has.
+
+Invariant: pure. What the library at hand has is an argument; a setting that needs more is told by its name, with what
+can be used instead.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from aggregator.config.secrets import SecretRef
+
+Options = Mapping[str, str | SecretRef]
+# What judges a block: settings, each with why it can not be carried out.
+Judge = Callable[[Options], Iterator[tuple[str, str]]]
+
+
+class Library(NamedTuple):
+    """A librdkafka.
+
+    Attributes:
+        version: As it says itself.
+        features: What it was built with, as its `builtin.features` names it.
+    """
+
+    version: str
+    features: frozenset[str]
+
+
+MECHANISM = "sasl.mechanism"
+# Each mechanism that librdkafka knows, with the name of the part that it needs.
+MECHANISMS: Mapping[str, str] = {
+    "PLAIN": "sasl_plain",
+    "SCRAM-SHA-256": "sasl_scram",
+    "SCRAM-SHA-512": "sasl_scram",
+    "OAUTHBEARER": "sasl_oauthbearer",
+    "GSSAPI": "sasl_gssapi",
+}
+_KERBEROS = "sasl.kerberos."
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
+_INSTEAD = "use SCRAM-SHA-512, OAUTHBEARER, or a client's certificate (`security.protocol: SSL`)"
+
+
+def mechanism_of(options: Options) -> str:
+    """The SASL mechanism by which a client signs in; empty where it does not. librdkafka's default is Kerberos."""
+    if not str(options.get("security.protocol", "")).lower().startswith("sasl_"):
+        return ""
+    return str(options.get(MECHANISM) or options.get("sasl.mechanisms") or "GSSAPI")
+
+
+def lacking(options: Options, library: Library) -> Iterator[tuple[str, str]]:
+    """Settings that this librdkafka can not carry out, each with why and what to do.
+
+    Args:
+        options: A cluster's `client:` block.
+        library: The library that runs.
+    """
+    absent = f"is not in this librdkafka ({library.version})"
+    mechanism = mechanism_of(options)
+    needed = MECHANISMS.get(mechanism, "")
+    if needed and needed not in library.features:
+        yield _at(options), f"{_called(mechanism)} {absent}: {_INSTEAD}"
+    elif "sasl_gssapi" not in library.features and (idle := _first(options, _KERBEROS)):
+        yield idle, f"Kerberos (GSSAPI) {absent}: leave it out, or {_INSTEAD}"
+    if options.get("sasl.oauthbearer.method") == "oidc" and "oidc" not in library.features:
+        yield "sasl.oauthbearer.method", f"oidc {absent}: {_INSTEAD}"
+    if str(options.get("security.protocol", "")).lower().endswith("ssl") and "ssl" not in library.features:
+        yield "security.protocol", f"TLS {absent}: install confluent-kafka's own wheel"
+    for name in ("compression.codec", "compression.type"):
+        if (codec := str(options.get(name))) in _CODECS and codec not in library.features:
+            yield name, f"{codec} {absent}: use another codec"
+
+
+def _first(options: Options, prefix: str) -> str:
+    return min((name for name in options if name.startswith(prefix)), default="")
+
+
+def _at(options: Options) -> str:
+    """Where the mechanism stands in the block; the protocol asks for one where none does."""
+    return next((name for name in (MECHANISM, "sasl.mechanisms") if name in options), "security.protocol")
+
+
+def _called(mechanism: str) -> str:
+    return "Kerberos (GSSAPI, also meant where no `sasl.mechanism` stands)" if mechanism == "GSSAPI" else mechanism

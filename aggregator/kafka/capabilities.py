@@ -1,0 +1,60 @@
+"""What the librdkafka that runs was built with, and what it can not carry out of a `client:` block.
+
+Invariant: the library itself is asked; no list of ours says what a build of it has.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from functools import cache
+
+from aggregator.config.features import Library, Options, lacking
+from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import properties
+from aggregator.errors import ConfigError
+from aggregator.kafka.native.library import rd
+
+_TEXT_BYTES = 1024
+_FOREIGN = "is not in this librdkafka, which was built for another system: leave it out"
+
+
+@cache
+def library() -> Library:
+    """The librdkafka of this process."""
+    conf, text, size = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_size_t(_TEXT_BYTES)
+    try:
+        rd.conf_get(conf, b"builtin.features", text, size)
+    finally:
+        rd.conf_destroy(conf)
+    return Library(rd.version_str().decode(), frozenset(text.value.decode().split(",")))
+
+
+def unsupported(options: Options) -> Iterator[tuple[str, str]]:
+    """Settings of a `client:` block that this library can not carry out, each with why and what to do."""
+    yield from lacking(options, library())
+    yield from _refused(options)
+
+
+def _refused(options: Options) -> Iterator[tuple[str, str]]:
+    """What the library does not take, whatever stands beside it. Its own text holds the value."""
+    conf, text = rd.conf_new(), ctypes.create_string_buffer(_TEXT_BYTES)
+    try:
+        for name, value in properties(options).items():
+            if not isinstance(value, SecretRef) and rd.conf_set(conf, name.encode(), value.encode(), text, _TEXT_BYTES):
+                foreign = b"not supported in this build" in text.value
+                yield name, _FOREIGN if foreign else "takes no such value; docs: librdkafka's CONFIGURATION.md"
+    finally:
+        rd.conf_destroy(conf)
+
+
+def require(options: Options, where: str) -> None:
+    """Refuse a block that no client can be made of.
+
+    Args:
+        options: A cluster's `client:` block.
+        where: The cluster's addresses.
+
+    Raises:
+        ConfigError: names each setting.
+    """
+    if found := [f"client of {where}: {name}: {why}" for name, why in lacking(options, library())]:
+        raise ConfigError(found, hint="aggregator config lint names file and line")
