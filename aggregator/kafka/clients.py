@@ -16,6 +16,7 @@ from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
 from aggregator.kafka.capabilities import require
 from aggregator.kafka.native.topic_ids import TopicIds
+from aggregator.kafka.trust import token_server_trust
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
@@ -49,6 +50,7 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     options: dict[str, Any] = {
         name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
     }
+    options |= token_server_trust(given)
     options["bootstrap.servers"] = cluster.bootstrap_servers
     # A producer would bring a topic back that somebody deleted, with the broker's defaults.
     options["allow.auto.create.topics"] = False

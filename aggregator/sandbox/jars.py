@@ -31,20 +31,22 @@ def silent(_line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A part of Kafka's release: one module and everything that it needs.
+    """A program at Maven Central: one module and everything that it needs; by default a part of Kafka's release.
 
     Attributes:
         name: What it is called on disk and on the terminal.
-        module: Name at Maven Central, of the group org.apache.kafka.
+        module: Its name at Maven Central.
         size: What is fetched, in words.
         pins: Jar name to SHA-512.
-        version: Of the release.
+        group: Whose module it is.
+        version: Which of its releases.
     """
 
     name: str
     module: str
     size: str
     pins: Mapping[str, str]
+    group: str = "org.apache.kafka"
     version: str = KAFKA_VERSION
 
 
@@ -56,7 +58,7 @@ def pins_of(text: str) -> dict[str, str]:
 def kafka(release: Release) -> Distribution:
     """The broker; its pins are committed beside this module."""
     pins = pins_of(release.pins())
-    return Distribution("kafka", f"kafka_{SCALA_LINE}", "about 44 MB", pins, release.version)
+    return Distribution("kafka", f"kafka_{SCALA_LINE}", "about 44 MB", pins, version=release.version)
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ, name: str = "kafka", version: str = KAFKA_VERSION) -> Path:
@@ -86,7 +88,7 @@ def ensure_jars(wanted: Distribution, say: Say = silent, environ: Mapping[str, s
         return folder
     try:
         with exclusive(
-            folder.with_name(f".{folder.name}.lock"), lambda: say("waiting for another process that fetches Kafka …")
+            folder.with_name(f".{folder.name}.lock"), lambda: say("waiting for another process that fetches it …")
         ):
             wrong = faults(folder, wanted.pins)
             if wrong:
@@ -130,7 +132,7 @@ def _fetch(wanted: Distribution, into: Path, ivy_cache: Path, log: Path, environ
                 "org.apache.ivy.Main",
             ),
             *("-m2compatible", "-confs", "default", "-cache", ivy_cache),
-            *("-dependency", "org.apache.kafka", wanted.module, wanted.version),
+            *("-dependency", wanted.group, wanted.module, wanted.version),
             *("-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"),
         ],
         log=log,
