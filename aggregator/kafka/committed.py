@@ -206,7 +206,8 @@ def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Par
 def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
     """Take over what lies before `end`."""
     errors = [message.error() for message in messages]
-    if messages[-1].offset() < end and not any(errors):  # by truth: a KafkaError can not be compared with None
+    # By truth: a KafkaError can not be compared with None. An error of the client itself has no offset.
+    if not any(errors) and messages[-1].offset() < end:
         return _Taken(_extend(piece, messages))
     size, trouble = 0, ""
     for message, error in zip(messages, errors, strict=True):

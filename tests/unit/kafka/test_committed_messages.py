@@ -53,3 +53,13 @@ def test_runs_of_partitions_keep_their_order():
         (("t", 0), [2]),
     ]
     assert list(_runs([], None)) == list(_runs([], ("t", 0))) == []
+
+
+def test_an_error_of_the_client_itself_ends_nothing():
+    """It has no topic and no offset, as where the principal has no right on groups; the range is read on."""
+    refused = Message(error=KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    ((_, messages),) = _runs([refused], ("t", 0))
+    piece = Committed("t", 0)
+    taken = _take(piece, messages, 5)
+    assert (taken.size, taken.ended, taken.trouble) == (0, False, "GROUP_AUTHORIZATION_FAILED")
+    assert _take(piece, [refused, error(EOF, 5)], 5).ended
