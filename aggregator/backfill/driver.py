@@ -19,6 +19,7 @@ from aggregator.backfill.facts import Central, read_central
 from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
 from aggregator.backfill.live import LiveFlows
 from aggregator.backfill.pace import paced
+from aggregator.backfill.pause_watch import PauseWatch
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
@@ -52,8 +53,6 @@ from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
-from aggregator.state.pauses import paused_edges
-from aggregator.state.request_log import read_requests
 from aggregator.threads import Threads
 
 _TICK_S, _AGAIN_S = 0.1, 1.0
@@ -116,8 +115,8 @@ class BackfillDriver:
         self._threads = Threads(stop)
         self._names = HubNames(config.hub).backfills()
         self._flows = {one.source for one in self._plan.writes}
-        edges = sorted({source.edge for source in self._flows})
-        self._watches = [EdgeWatch(self._config, edge) for edge in edges]
+        self._edges = sorted({source.edge for source in self._flows})
+        self._watches = [EdgeWatch(self._config, edge) for edge in self._edges]
         self._missed: frozenset[tuple[str, str]] = frozenset()
         self._cancelled = False
         self._newest = -1
@@ -137,14 +136,16 @@ class BackfillDriver:
         topics.ensure(self._config.central, specs, replication_factor=self._config.replication_factor)
         central = backfills_central(self._config, self._plan.id)
         requests = LogTail(self._config.central, self._names.requests)
+        pauses = PauseWatch(self._hub, self._edges)
         try:
             await_turn(central, "another backfill", standby=True, stop=self._stop, hint="")
-            return Outcome() if self._stop.is_set() else self._lead(central, requests)
+            return Outcome() if self._stop.is_set() else self._lead(central, requests, pauses)
         finally:
+            pauses.close()
             requests.close()
             central.close()
 
-    def _lead(self, central: KafkaDriverCentral, requests: LogTail) -> Outcome:
+    def _lead(self, central: KafkaDriverCentral, requests: LogTail, pauses: PauseWatch) -> Outcome:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
         recorded = read_control(self._hub.central, HubNames(self._hub.hub)).keys
@@ -153,14 +154,16 @@ class BackfillDriver:
         with leading(
             central, renewal, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
         ):
-            return self._epochs(central, renewal, requests)
+            return self._epochs(central, renewal, requests, pauses)
 
-    def _epochs(self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail) -> Outcome:
+    def _epochs(
+        self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
+    ) -> Outcome:
         self._await_edges()
         deadline = time.monotonic() + self._config.replication.drain_patience.total_seconds()
 
         def run() -> _Epoch:
-            return self._epoch(central, renewal, requests)
+            return self._epoch(central, renewal, requests, pauses)
 
         def trouble(epoch: _Epoch) -> str:
             return "" if self._cancelled else EpochResult(epoch.outcomes, ()).trouble()
@@ -170,7 +173,13 @@ class BackfillDriver:
                 return True
             if epoch.invisible and time.monotonic() < deadline and not self._stop.wait(_AGAIN_S):
                 return False  # another epoch settles what this one left undecided
-            return bool(epoch.invisible) or all(one.result is SlotResult.DRAINED for one in epoch.outcomes)
+            if epoch.invisible:
+                return True
+            if not all(one.result is SlotResult.DRAINED for one in epoch.outcomes):
+                return False
+            if epoch.plan.silent <= self._silent(self._shown(), pauses.paused()):
+                return True
+            return self._stop.wait(_AGAIN_S)  # an edge that was not read is back: another epoch reads it
 
         last = run_epochs(run, renewal, self._stop, trouble=trouble, over=over, hint="mend it, then resume")
         if self._stop.is_set() or self._cancelled or last is None:
@@ -200,7 +209,9 @@ class BackfillDriver:
             if source.edge in shown and source.topic not in shown[source.edge]
         )
 
-    def _epoch(self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail) -> "_Epoch":
+    def _epoch(
+        self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
+    ) -> "_Epoch":
         self._checks = checks_of(self._config.keys, self._checks)
         self._await_topics()
         cluster = self._config.central
@@ -225,7 +236,9 @@ class BackfillDriver:
         for sentence in worn(self._config.keys, [*known.ledger.values(), *entries.values()]):
             log.warning("%s", sentence)
         flows_at_central = self._flows_at_central(known, epoch.ids)
-        plan = plan_epoch(self._plan, self._scene(shown, settings), flows_at_central, entries, epoch=epoch.epoch)
+        paused = pauses.paused()
+        scene = self._scene(shown, settings, paused)
+        plan = plan_epoch(self._plan, scene, flows_at_central, entries, epoch=epoch.epoch)
         if not plan.by_slot or self._is_cancelled(requests):
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
@@ -241,7 +254,8 @@ class BackfillDriver:
 
         def due() -> bool:
             pacing.beat(time.monotonic())
-            return self._stop.is_set() or self._is_cancelled(requests) or _shapes(self._shown()) != shapes
+            changed = _shapes(self._shown()) != shapes or pauses.look() != paused
+            return self._stop.is_set() or self._is_cancelled(requests) or changed
 
         try:
             outcomes = run_watched(self._spark, work, central, renewal, threads=self._threads, due=due)
@@ -262,12 +276,17 @@ class BackfillDriver:
             if watch.topics is not None
         }
 
-    def _scene(self, shown: Mapping[str, Mapping[str, EdgeTopic]], settings: Mapping[str, dict[str, str]]) -> Scene:
+    def _scene(
+        self,
+        shown: Mapping[str, Mapping[str, EdgeTopic]],
+        settings: Mapping[str, dict[str, str]],
+        paused: frozenset[str],
+    ) -> Scene:
         now_ms = int(time.time() * 1000)
         return Scene(
             self._config,
             {(edge, name): topic for edge, some in shown.items() for name, topic in some.items()},
-            self._silent(shown),
+            self._silent(shown, paused),
             settings,
             losing_keys(self._config, self._policies, shown, settings, now_ms=now_ms),
             {
@@ -277,11 +296,9 @@ class BackfillDriver:
             },
         )
 
-    def _silent(self, shown: Mapping[str, object]) -> frozenset[str]:
+    def _silent(self, shown: Mapping[str, object], paused: frozenset[str]) -> frozenset[str]:
         """Edges of the plan that do not answer, or that somebody paused."""
-        edges = {watch.edge for watch in self._watches}
-        pauses = read_requests(self._config.central, HubNames(self._hub.hub)).pauses
-        return frozenset((edges - shown.keys()) | (edges & paused_edges(pauses.values())))
+        return frozenset(self._edges) - shown.keys() | paused
 
     def _flows_at_central(self, known: Central, ids: int) -> dict[EdgePartition, FlowAtCentral]:
         """What central knows of the plan's flows, and what other backfills have passed."""
@@ -302,7 +319,7 @@ class BackfillDriver:
     def _ended(self, epoch: "_Epoch") -> Outcome:
         plan, outcomes, invisible = epoch.plan, epoch.outcomes, epoch.invisible
         holds = (*plan.holds, *(hold for outcome in outcomes for hold in outcome.holds))
-        silent = self._silent(self._shown()) | {source.edge for outcome in outcomes for source in outcome.undrained}
+        silent = plan.silent | {source.edge for outcome in outcomes for source in outcome.undrained}
         now = read_backfills(self._config.central, HubNames(self._hub.hub))[self._plan.id]
         lost = {
             one.source: found

@@ -37,11 +37,13 @@ class EpochPlan:
         by_slot: Flows with something left to write.
         lost: Offsets of the plan that can not be read any more, by flow.
         holds: Flows that are refused, with the reason.
+        silent: Edges of flows that no slot got, because they did not answer or were paused when the epoch opened.
     """
 
     by_slot: Mapping[int, tuple[FlowPlan, ...]]
     lost: Mapping[EdgePartition, tuple[OffsetRange, ...]]
     holds: tuple[Hold, ...]
+    silent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ def plan_epoch(
     for source, slot in zip(sources, slots, strict=True):
         flow = ready[source]
         by_slot[slot].append(flow._replace(entry=structs.replace(flow.entry, epoch=epoch, slot=slot)))
-    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds))
+    silent = scene.silent & {one.source.edge for one in plan.writes}
+    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), silent)
 
 
 def _left(

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from aggregator.backfill.live import LiveFlows
 from aggregator.backfill.monitor import BackfillWatch
-from aggregator.backfill.request import Bound, Letters, Mode
+from aggregator.backfill.plan_builder import make_plan
+from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 from aggregator.backfill.store import State
 from aggregator.backfill.submission import revived
 from aggregator.cli.main import main
@@ -21,6 +22,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.lake.driver import LakeDriver
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.names import HubNames
+from aggregator.state.pauses import Pause
 from aggregator.state.request_log import submit
 from tests.epochs import Epochs
 from tests.late import Late, LocalSpark
@@ -241,6 +243,43 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
     assert (last.state, last.asked, last.done, last.delivered) == (State.FINISHED, 100, 100, 100)
     assert 0 < seen[-1].per_s < 60
     watch.close()
+
+
+def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial):
+    """Paused when the epoch opened and resumed meanwhile: it is read. Paused meanwhile: its records wait, by name."""
+    trial = new_trial(start="latest")
+    epochs, late = Epochs(trial), Late(trial)
+    for count in (60, 6):
+        for edge in ("eu", "us"):
+            trial.produce(edge, count)
+        deliver(epochs)
+    epochs.close()
+
+    def say(*, paused: bool) -> None:
+        submit(late.config.central, HubNames(trial.hub), [Pause("eu", paused, "ada@desk", 1, "moving the cluster")])
+
+    windows = tuple(Window(edge, trial.topic, partition) for edge, partition in (("eu", 0), ("us", 0)))
+    both = make_plan(late.config, Ask(windows), now_ms=int(time.time() * 1000))
+    say(paused=True)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(late.carry, late.start(both, rate=5))
+        wait_for(lambda: late_origins(trial, edge="us"), timeout=60, what="the other edge's first records")
+        say(paused=False)
+        outcome = running.result(90)
+    assert (outcome.finished, outcome.silent) == (True, ())
+    assert late_origins(trial) == late_origins(trial, edge="us") == list(range(20))
+
+    with ThreadPoolExecutor(1) as pool:
+        started = late.start(late.plan(partition=1), rate=5)
+        running = pool.submit(late.carry, started)
+        wait_for(lambda: late_origins(trial, partition=1), timeout=60, what="its first records")
+        say(paused=True)
+        outcome = running.result(60)
+    assert (outcome.finished, outcome.silent) == (False, ("eu",))
+    assert 0 < len(late_origins(trial, partition=1)) < 20
+    say(paused=False)
+    assert late.carry(replace(started, rate=None)).finished
+    assert late_origins(trial, partition=1) == list(range(20))
 
 
 def test_a_restate_replaces_rows_in_one_commit(trial):

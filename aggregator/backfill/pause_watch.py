@@ -1,0 +1,53 @@
+"""Which edges of a backfill are paused: nobody reads those, the live hub no more than a backfill.
+
+Invariant: what holds is the requests topic, read to its end; that something arrived there is only why it is read again.
+"""
+
+import contextlib
+from collections.abc import Collection
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import RetryError
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import paused_edges
+from aggregator.state.request_log import RequestWatch, read_requests
+
+
+class PauseWatch:
+    """Follows the pauses of some edges.
+
+    Args:
+        config: The hub.
+        edges: Whose pauses matter.
+    """
+
+    def __init__(self, config: HubConfig, edges: Collection[str]) -> None:
+        self._config = config
+        self._edges = frozenset(edges)
+        self._names = HubNames(config.hub)
+        self._arrivals = RequestWatch(config.central, self._names)
+        self._paused = frozenset[str]()
+        self._is_old = True
+
+    def paused(self) -> frozenset[str]:
+        """Edges that are paused now.
+
+        Raises:
+            Failed: an end that stays stuck.
+            Unreachable: central does not answer.
+        """
+        self._paused = self._edges & paused_edges(read_requests(self._config.central, self._names).pauses.values())
+        self._is_old = False
+        return self._paused
+
+    def look(self) -> frozenset[str]:
+        """The same, as it was when a request last arrived, or before that where central does not answer now."""
+        self._is_old = self._is_old or bool(self._arrivals.look().pauses.keys() & self._edges)
+        if self._is_old:
+            with contextlib.suppress(RetryError):
+                self.paused()
+        return self._paused
+
+    def close(self) -> None:
+        """Leave central."""
+        self._arrivals.close()
