@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
-from aggregator.backfill.ranges import Ranges, union
-from aggregator.backfill.request import Ask, Bound, Window
+from aggregator.backfill.ranges import union
+from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition
+from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
+from aggregator.replicate.limits import is_compacted
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
@@ -44,7 +45,7 @@ class Central:
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
     own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
 
-    def flow(self, source: EdgePartition, passed: Ranges = (), central: str = "") -> FlowAtCentral:
+    def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
         """One flow.
 
         Args:
@@ -127,8 +128,16 @@ def look_at_edge(
             asked[source].append(offsets)
     logs = {source: found[place].readable for source, place in at.items()}
     known = sampled(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
+    restated = sorted({source.topic for source in at}) if ask.mode is Mode.RESTATE else ()
+    settings = topics.settings(cluster, restated)
     return {
-        source: Shown(shown[source.topic].topic_id, logs[source], union(asked[source]), known.get(source, Sampled()))
+        source: Shown(
+            shown[source.topic].topic_id,
+            logs[source],
+            union(asked[source]),
+            known.get(source, Sampled()),
+            compacted=is_compacted(settings.get(source.topic, {})),
+        )
         for source in at
     }
 

@@ -5,15 +5,15 @@ as it is still missing now, when every other backfill is fenced. A partition of 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
 
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.planner import FlowAtCentral, allowed
-from aggregator.backfill.ranges import both, offsets_of, size
+from aggregator.backfill.planner import FlowAtCentral, allowed, gone
+from aggregator.backfill.ranges import Ranges, both, offsets_of, size, without
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
@@ -22,6 +22,7 @@ from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.gaps import grown
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import Meanings, meant
 from aggregator.replicate.planning import target
@@ -101,13 +102,19 @@ def plan_epoch(
         topic = scene.topics.get((one.source.edge, one.source.topic))
         if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
             holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
-        elif topic is None or topic.topic_id != one.topic_id or at_central is None:
-            lost[one.source] = both(offsets_of(one.segments), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
-        elif (one.source.edge, one.source.topic) in scene.refused:
+            continue
+        if topic is None or topic.topic_id != one.topic_id or at_central is None:
+            lost[one.source] = _ahead(one.segments, entry)
+            continue
+        if (one.source.edge, one.source.topic) in scene.refused:
             holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
-        elif left:
+            continue
+        away = gone(plan.mode, at_central, one.segments)
+        if ahead := _ahead(away, entry):
+            lost[one.source] = ahead
+        if left:
             letters = at_central.replayed(plan.mode)
-            flow = _flow(one, scene, entry, left, at_central)
+            flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
             ready[one.source] = flow._replace(
                 letters=letters, backfill=plan.id, meant=meanings[one.source.edge, one.source.topic]
             )
@@ -137,13 +144,34 @@ def _left(
     )
 
 
+def _ahead(parts: Iterable[Segment], entry: LedgerRecord | None) -> Ranges:
+    """Offsets that the backfill has not passed yet."""
+    return both(offsets_of(parts), [OffsetRange(entry.next_offset if entry else 0, 2**62)])
+
+
+def _known(
+    one: PartitionPlan, entry: LedgerRecord | None, at_central: FlowAtCentral, away: Iterable[Segment]
+) -> LedgerRecord:
+    """The flow's record, or its first, with what nobody can bring any more: its position will pass over that unread."""
+    if entry is None:
+        incarnation, (begin, _) = one.segments[0]
+        # Schema ids mean to a backfill what they have meant to the live flow.
+        entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas)
+    unread = entry.unread
+    for at, part in away:
+        for fresh in without(both([part], [OffsetRange(entry.next_offset, 2**62)]), offsets_of(unread)):
+            unread = grown(unread, Segment(at, fresh))
+    return structs.replace(entry, unread=unread)
+
+
 def _flow(
-    one: PartitionPlan, scene: Scene, entry: LedgerRecord | None, left: tuple[Segment, ...], at_central: FlowAtCentral
+    one: PartitionPlan,
+    scene: Scene,
+    entry: LedgerRecord | None,
+    left: tuple[Segment, ...],
+    known: LedgerRecord,
 ) -> FlowPlan:
     first = Route(left).position(left[0].offsets.start)
-    # Schema ids mean to a backfill what they have meant to the live flow.
-    meant = at_central.entry.schemas
-    known = entry or LedgerRecord(first.incarnation, one.topic_id, first.next_offset, 0, 0, schemas=meant)
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
     at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
     now = structs.replace(known, **at, leader_epoch=whole)

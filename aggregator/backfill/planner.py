@@ -14,7 +14,7 @@ from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, un
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.replicate.gaps import segments
-from aggregator.state.gap import Decision
+from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 
 _SHOWN = 5
@@ -30,20 +30,35 @@ class FlowAtCentral:
         decisions: What was decided about its gaps.
         letters: Its dead letters that are not resolved: offsets by incarnation.
         own_letters: Those of the generation that is written, likewise.
-        passed: What backfills into the same topic have passed, in this life of the edge topic.
+        passed: What backfills into the same topic have passed, by incarnation: behind a cut the same offsets are other
+            records.
     """
 
     source: EdgePartition
     entry: LedgerRecord
     decisions: tuple[Decision, ...] = ()
     letters: frozenset[tuple[int, int]] = frozenset()
-    passed: Ranges = ()
+    passed: tuple[Segment, ...] = ()
     own_letters: frozenset[tuple[int, int]] = frozenset()
 
     @property
+    def upto(self) -> int:
+        """Where what the hub has passed of the present log ends: its position, or where the log was cut before that."""
+        lost = self.entry.gap
+        cut = lost is not None and lost.kind is GapKind.TRUNCATED
+        return min(self.entry.next_offset, lost.start) if lost is not None and cut else self.entry.next_offset
+
+    @property
     def lives(self) -> list[Segment]:
-        """Which incarnation each offset before the position belongs to."""
-        return segments(self.entry.position, 0, self.decisions)
+        """Which incarnation each offset that was passed belongs to."""
+        found = segments(self.entry.position, 0, self.decisions)
+        return [Segment(at, part) for at, offsets in found for part in both([offsets], [OffsetRange(0, self.upto)])]
+
+    @property
+    def had(self) -> Ranges:
+        """Offsets that backfills into the same topic have passed, of those that the log still has as they were."""
+        lives = self.lives
+        return union(part for at, offsets in self.passed for part in both([offsets], _of_life(lives, at)))
 
     @property
     def dead(self) -> frozenset[int]:
@@ -103,12 +118,14 @@ class Shown:
         log: First offset, last stable offset.
         asked: Offsets of the windows, as wide as they were asked.
         sampled: What some of its records showed.
+        compacted: The edge drops records for younger ones of their keys; looked at for a restate alone.
     """
 
     topic_id: str
     log: OffsetRange
     asked: Ranges
     sampled: Sampled = field(default_factory=Sampled)
+    compacted: bool = False
 
 
 def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None = None) -> Ranges:
@@ -124,9 +141,9 @@ def wanted(mode: Mode, at_central: FlowAtCentral, *, only: frozenset[int] | None
         return both(_points(at_central.replayed(mode)), _points(only))
     if mode is not Mode.MISSING:
         # A dead letter is the live flow's matter: it is replayed into the topic that a rule names.
-        return without(offsets_of(lives), (*at_central.passed, *dead))
+        return without(offsets_of(lives), (*at_central.had, *dead))
     unread = [part for at, offsets in at_central.entry.unread for part in both([offsets], _of_life(lives, at))]
-    return union((*without(unread, at_central.passed), *dead))
+    return union((*without(unread, at_central.had), *dead))
 
 
 def _of_life(lives: Iterable[Segment], incarnation: int) -> Ranges:
@@ -138,6 +155,15 @@ def allowed(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) ->
     ours, now = tuple(frozen), at_central.lives
     still = union((*wanted(mode, at_central), *_points(at_central.replayed(mode))))
     return tuple(Segment(at, part) for at, offsets in ours for part in both(both([offsets], still), _of_life(now, at)))
+
+
+def gone(mode: Mode, at_central: FlowAtCentral, frozen: Iterable[Segment]) -> tuple[Segment, ...]:
+    """What of a frozen plan nobody can bring any more: its log was cut, or the flow's record has forgotten it."""
+    now, replayed = at_central.lives, at_central.replayed(mode)
+    known = union((*wanted(mode, at_central), *at_central.had, *_points(at_central.dead), *_points(replayed)))
+    return tuple(
+        Segment(at, part) for at, offsets in frozen for part in without([offsets], both(known, _of_life(now, at)))
+    )
 
 
 def plan_partition(
@@ -157,7 +183,7 @@ def plan_partition(
     if shown.topic_id != entry.topic_id:
         why = "the topic was created again, and the hub has not met the new one: its old records are gone"
         return PartitionPlan(at_central.source, shown.topic_id, central, asked, log, taken=asked, warnings=(why,))
-    passed = OffsetRange(0, entry.next_offset)
+    passed = OffsetRange(0, at_central.upto)
     at_edge = both(asked, [log])
     effective = both(at_edge, [passed])
     ask = both(wanted(mode, at_central, only=only), asked)

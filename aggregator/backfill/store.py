@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from aggregator.backfill.plan import PartitionPlan, Plan
-from aggregator.backfill.ranges import Ranges, both, offsets_of, size, union, without
+from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, without
 from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.kafka.decoding import Amount, Count, Moment, TypedDecoder
@@ -282,7 +282,7 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
     return {id_: plan for id_, (plan, *_) in known.plans.items()}
 
 
-def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> Ranges:
+def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> tuple[Segment, ...]:
     """What backfills have passed of an edge partition that speaks against writing it again.
 
     Into one topic nothing is written twice; and what any backfill has brought to a live topic is not missing, whatever
@@ -293,13 +293,13 @@ def passed_by(backfills: Iterable[Backfill], mode: Mode, one: PartitionPlan) -> 
         mode: Of the backfill that wants to write.
         one: Where it wants to write: source, topic id and central topic.
     """
-    found: list[OffsetRange] = []
+    found: list[Segment] = []
     for backfill in backfills:
         for other in backfill.plan.writes:
             same = other.central == one.central or mode is backfill.plan.mode is Mode.MISSING
             if same and (other.source, other.topic_id) == (one.source, one.topic_id):
-                found += backfill.passed(other)
-    return union(found)
+                found += split(other.segments, backfill.passed(other))
+    return tuple(found)
 
 
 def submit(cluster: ClusterConfig, names: HubNames, plan: Plan, signed: Signed, rate: float | None) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader_events import Start
-from aggregator.replicate.gaps import after, grown, passed_over, sentence, skipped
+from aggregator.replicate.gaps import after, grown, known_behind, passed_over, sentence, skipped
 from aggregator.replicate.meanings import Meanings
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -144,7 +144,9 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, hold=Hold(self.source, reason, detail), waiting=None)
 
     def held_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> Self:
-        """Held, and tried again then."""
+        """Held, and tried again then; a gap holds until somebody decides, whatever else is in the way."""
+        if self.hold is not None and self.hold.reason is HoldReason.GAP:
+            return self
         return self.held(reason, detail).waits(Waiting(retry_at_s, retry_at_s, detail))
 
     def tried(self) -> Self:
@@ -157,7 +159,7 @@ class Cursor(Struct, frozen=True):
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
         entry = structs.replace(self.entry, unread=grown(self.entry.unread, passed_over(lost, position)))
         passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
-        return passed.moved(after(lost, position), entry.leader_epoch)
+        return passed.moved(after(lost, position), known_behind(lost, entry.leader_epoch))
 
     def known(self, leader_epoch: int) -> Self:
         """The log before the position was found to be whole: nothing there has a higher leader epoch than this."""

@@ -97,6 +97,11 @@ def after(lost: Gap, position: Position) -> Position:
             return position
 
 
+def known_behind(lost: Gap, leader_epoch: int | None) -> int | None:
+    """A leader epoch that no record before it exceeds; None behind a damaged batch, which may have begun a new one."""
+    return None if lost.kind is GapKind.DAMAGED else leader_epoch
+
+
 def passed_over(lost: Gap, position: Position) -> Segment | None:
     """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
     if lost.kind not in _PASSED:
@@ -132,8 +137,10 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
         return entry
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
     lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
-    unread = grown(entry.unread, passed_over(lost, entry.position))
-    return structs.replace(entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread)
+    unread, known = grown(entry.unread, passed_over(lost, entry.position)), known_behind(lost, entry.leader_epoch)
+    return structs.replace(
+        entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread, leader_epoch=known
+    )
 
 
 def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:

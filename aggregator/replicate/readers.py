@@ -10,7 +10,7 @@ from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader_events import Fault, FaultKind, Start
+from aggregator.kafka.reader_events import Fault, FaultKind, Polled, Start
 from aggregator.replicate.cursor import HoldReason, Waiting
 from aggregator.replicate.flow import Flow
 from aggregator.replicate.gaps import cut_log, damaged, gap
@@ -40,7 +40,9 @@ class Readers:
         self._flows = flows
         self._gate = gate
         self._readers: dict[str, Reader] = {}
-        self._heard: dict[str, float] = {}
+        self._asked: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
+        self._heard: dict[EdgePartition, float] = {}
+        self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
         self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
         self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
 
@@ -80,15 +82,22 @@ class Readers:
                 self._unwatched.add(source)
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
-            self.hear(edge, self._world.now())  # an edge's silence counts from when it was asked
+            self.ask(edge, self._world.now())  # silence counts from when it was asked
 
-    def hear(self, edge: str, now: float) -> None:
-        """An edge said something, or was not asked."""
-        self._heard[edge] = now
+    def ask(self, edge: str, now: float) -> None:
+        """An edge is asked anew, or was not asked, or has more than was asked for: nothing of it is silent yet."""
+        self._asked[edge] = now
 
-    def silent(self, edge: str, now: float) -> bool:
-        """Whether an edge has said nothing for the patience of a drain."""
-        return now - self._heard[edge] > self._plan.patience_s
+    def silent(self, source: EdgePartition, now: float) -> bool:
+        """Whether an edge has said nothing of a flow for the patience of a drain; it may be busy with others."""
+        heard_s = max(self._asked[source.edge], self._heard.get(source, 0.0))
+        return now - heard_s > self._plan.patience_s
+
+    def polled(self, edge: str, polled: Polled, now: float) -> None:
+        """A poll is taken from now on. What it says of a flow that is read from elsewhere meanwhile counts no more."""
+        self._left.clear()
+        told = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
+        self._heard |= {EdgePartition(edge, *at): now for at in told}
 
     def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
         """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
@@ -108,6 +117,8 @@ class Readers:
         cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
         """
         entry = flow.cursor.entry
+        if flow.plan.source in self._left:
+            return
         if not flow.reading or entry.leader_epoch is not None or offset <= entry.next_offset:
             self.reach(flow, offset)
             return
@@ -161,13 +172,13 @@ class Readers:
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
                 flow.cursor = flow.cursor.tried()
                 if flow.reading:
-                    self.hear(source.edge, now)  # asked anew
+                    self.ask(source.edge, now)
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
         """A partition can not be read on."""
         flow = self._flows.get(EdgePartition(edge, *fault.at))
-        if flow is None or not flow.reading:
+        if flow is None or not flow.reading or flow.plan.source in self._left:
             return
         if fault.kind is FaultKind.POSITION_LOST:
             if self._is_whole(flow):
@@ -270,6 +281,7 @@ class Readers:
     def _release(self, flow: Flow) -> None:
         source = flow.plan.source
         self._unwatched.add(source)
+        self._left.add(source)
         self._readers[source.edge].release((source.topic, source.partition))
 
     def _start(self, flow: Flow) -> None:

@@ -208,7 +208,7 @@ class _Turn:
             self._persist_first_positions()
         self._readers.wake(now)
         self._tell(now)
-        if self._plan.drain and not busy and self._all_drained(now):
+        if self._plan.drain and self._all_drained(now):
             self._commit_if_moved()
             return SlotResult.DRAINED
         if self._gate.stuck():
@@ -230,20 +230,21 @@ class _Turn:
         for edge, reader in self._readers:
             most = self._throttle.most(self._world.now(), POLL_RECORDS)
             if not most:
-                self._readers.hear(edge, now)  # it is we who do not ask
+                self._readers.ask(edge, now)  # it is we who do not
                 self._world.sleep(waiting / len(self._readers))
                 continue
             polled = reader.poll(most, waiting / len(self._readers))
             count = sum(map(len, polled.chunks))
             self._throttle.spend(count)
             self._behind = self._behind or count >= most
-            if polled.chunks or polled.ends:
-                self._readers.hear(edge, now)
+            if count >= most:
+                self._readers.ask(edge, now)
             busy = busy or bool(polled.chunks)
             self._take(edge, polled)
         return busy
 
     def _take(self, edge: str, polled: Polled) -> None:
+        self._readers.polled(edge, polled, self._world.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
         self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
@@ -355,7 +356,7 @@ class _Turn:
 
     def _all_drained(self, now: float) -> bool:
         return all(
-            self._readers.drained(flow) or (flow.reading and self._readers.silent(source.edge, now))
+            self._readers.drained(flow) or (flow.reading and self._readers.silent(source, now))
             for source, flow in self._flows.items()
         )
 

@@ -15,11 +15,12 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
 from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written
-from aggregator.coordinates import EdgePartition, OffsetRange, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.log_record import LogRecord
 from aggregator.replicate.gaps import grown
 from aggregator.state.dead_letters import encode_resolution, is_key
+from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
 from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW
@@ -62,7 +63,7 @@ def test_schema_ids_mean_to_a_backfill_what_they_meant_to_the_live_flow():
 
 def test_an_epoch_leaves_out_what_another_backfill_wrote_meanwhile():
     """Decided anew, from what was read after everybody else was fenced."""
-    at_central = FlowAtCentral(FLOW, LIVE, passed=(OffsetRange(5, 30),))
+    at_central = FlowAtCentral(FLOW, LIVE, passed=(Segment(0, OffsetRange(5, 30)),))
     assert flow(at_central=at_central).segments == (Segment(0, OffsetRange(0, 5)), Segment(0, OffsetRange(30, 40)))
 
 
@@ -70,8 +71,33 @@ def test_a_backfill_that_leaps_knows_no_leader_epoch_of_where_it_lands():
     """Kept, that of its last record would make legitimate records before the new position look like another log."""
     entry = structs.replace(flow().entry, next_offset=5, leader_epoch=3)
     assert flow(entry=entry).entry.leader_epoch == 3
-    leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(OffsetRange(5, 30),)))
+    leapt = flow(entry=entry, at_central=FlowAtCentral(FLOW, LIVE, passed=(Segment(0, OffsetRange(5, 30)),)))
     assert (leapt.entry.next_offset, leapt.entry.leader_epoch, leapt.fresh) == (30, None, True)
+
+
+def test_what_nobody_can_bring_any_more_is_named_and_passed_over_on_record():
+    """A log that was cut below a frozen plan: what went with it is lost, also to whoever resumes behind it."""
+    rewind = Decision(FLOW, Position(0, 90), Gap(GapKind.TRUNCATED, 30, None, 1), "ada@desk", 1, "known")
+    live = structs.replace(
+        LIVE, incarnation=1, unread=(Segment(0, OffsetRange(0, 10)), Segment(0, OffsetRange(20, 40)))
+    )
+    at_central = FlowAtCentral(FLOW, live, (rewind,))
+    told = epoch(at_central=at_central)
+    assert told.lost == {FLOW: (OffsetRange(10, 20), OffsetRange(30, 40))}
+    first = flow(at_central=at_central)
+    assert first.segments == (Segment(0, OffsetRange(0, 10)), Segment(0, OffsetRange(20, 30)))
+    behind = structs.replace(first.entry, next_offset=25)
+    resumed = epoch(at_central=at_central, entry=behind)
+    assert resumed.lost == {FLOW: (OffsetRange(30, 40),)}
+    known = Backfill(PLAN, Signed("ada", 1), entries={FLOW: flow(at_central=at_central, entry=behind).entry})
+    assert known.lost(PART) == (OffsetRange(10, 20),)
+    assert known.passed(PART) == (OffsetRange(0, 10), OffsetRange(20, 25))
+
+
+def test_an_epoch_says_which_edges_it_left_out():
+    """They may be back when it ends, and nothing of them was read."""
+    silent = epoch(scene=replace(SCENE, silent=frozenset({"eu", "elsewhere"})))
+    assert (silent.by_slot, silent.lost, silent.silent) == ({}, {}, {"eu"})
 
 
 def test_letters_are_resolved_where_they_are_the_hubs_own():

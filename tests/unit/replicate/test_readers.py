@@ -5,14 +5,17 @@ import pytest
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Start
+from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.cursor import Cursor, HoldReason
 from aggregator.replicate.flow import Flow, FlowPlan
+from aggregator.replicate.gaps import settled
 from aggregator.replicate.gate import Gate
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused import Refused
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 
@@ -156,6 +159,7 @@ def test_no_gap_is_skipped_where_something_is_undecided_at_central():
     assert (flow.cursor.waiting is not None, flow.cursor.decisions, flow.position.next_offset) == (True, (), 20)
     edge.undecided_at, edge.time_s = None, 100.0
     readers.wake(100.0)
+    readers.polled("eu", Polled(), 0.0)
     readers.fault("eu", lost)
     assert [one.automatic for one in flow.cursor.decisions] == [True]
 
@@ -167,8 +171,58 @@ def test_the_end_behind_markers_alone_is_read_once_more_with_the_leader_epoch():
     flow.cursor = flow.cursor.moved(Position(0, 20), None)
     readers.end(flow, 22)
     assert (flow.position.next_offset, edge.started[-1]) == (20, Start(20, 7))
+    readers.polled("eu", Polled(), 0.0)
     readers.end(flow, 22)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (22, 7)
+
+
+def test_what_a_poll_says_of_a_flow_that_is_read_from_elsewhere_by_now_counts_no_more():
+    """Its records were found to be of another log, and the flow went on behind a gap: its end is of before, too."""
+    edge = Edge(5, Cut(12, 14, 4))
+    readers, flow = reading(edge, skips=True)
+    readers.polled("eu", Polled(), 0.0)
+    readers.wait(flow, "the registry does not answer")
+    readers.wake(100.0)
+    readers.polled("eu", Polled(), 0.0)
+    assert readers.is_foreign(flow, chunk(5)) is True
+    assert (flow.position, edge.started[-1].offset) == (Position(1, 12), 12)
+    readers.end(flow, 40)
+    readers.fault("eu", Fault(AT, FaultKind.FAILED, "of before"))
+    assert (flow.position, flow.reading) == (Position(1, 12), True)
+    readers.polled("eu", Polled(), 0.0)
+    readers.end(flow, 40)
+    assert flow.position == Position(1, 40)
+
+
+def test_an_edge_that_speaks_of_others_alone_is_silent_about_a_flow():
+    """A partition without a leader ends a drain after its patience, though heartbeats come every second."""
+    edge = Edge(3, Cut(40, None))
+    readers, flow = reading(edge, until=30)
+    for second in range(1, 8):
+        readers.polled("eu", Polled(ends={("heartbeats", 0): second}), float(second))
+        assert readers.silent(SOURCE, float(second)) is (second > 5)
+    readers.ask("eu", 7.0)
+    assert not readers.silent(SOURCE, 8.0), "it has more than was asked for"
+    readers.polled("eu", Polled([chunk(3)]), 11.0)
+    assert not readers.silent(SOURCE, 16.0)
+    assert flow.reading
+
+
+def test_a_gap_s_hold_is_put_aside_by_no_other():
+    """What is tried again after a while goes on; a gap holds until somebody decides."""
+    lost = Gap(GapKind.TRUNCATED, 12, None, 1)
+    held = Cursor.at(SOURCE, LedgerRecord(0, "id", 20, epoch=1, slot=0, gap=lost))
+    again = held.held_until(HoldReason.CENTRAL, "central refuses its topic", 5.0)
+    assert (again.hold.reason, again.waiting) == (HoldReason.GAP, None)
+
+
+@pytest.mark.parametrize(("kind", "known"), [(GapKind.DAMAGED, None), (GapKind.EXPIRED, 3)])
+def test_behind_a_damaged_batch_no_leader_epoch_is_known(kind, known):
+    """It may have begun an epoch: told with the one before, the edge would call the log truncated for ever."""
+    entry, lost = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3), Gap(kind, 20, 30, 1)
+    assert Cursor.at(SOURCE, entry).without(lost).start == Start(30, known)
+    decision = Decision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
+    assert settled(entry, [decision]).leader_epoch == known
 
 
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():

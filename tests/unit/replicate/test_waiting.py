@@ -101,12 +101,12 @@ class Edge:
     open = close = begin = commit
 
 
-def drained(edge: Edge) -> SlotOutcome:
+def drained(edge: Edge, delivery=None) -> SlotOutcome:
     """How a drain of its one record ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
     flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), until=1)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
-    return Slot(plan, edge, Delivery()).run()
+    return Slot(plan, edge, delivery or Delivery()).run()
 
 
 @pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
@@ -122,6 +122,41 @@ def test_an_edge_that_never_answers_is_silent():
     """The patience is still the edge's: nothing is held, and the flow is told as not drained."""
     outcome = drained(Edge(1e9))
     assert (outcome.holds, outcome.undrained) == ((), (SOURCE,))
+
+
+class Taken(Delivery):
+    """Everything is delivered."""
+
+    def deliver(self, _writer, flow, chunk, begin, *, now_ms):
+        begin()
+        flow.cursor = flow.cursor.past(chunk, dead=0, suppressed=0, stripped=0, schemas=())
+        return now_ms
+
+
+class Busy(Edge):
+    """An edge whose topic is written to without a pause; it gives up when a drain has not ended after a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.next_offset = 0
+
+    def poll(self, _most, _wait_s):
+        self.time_s += 0.1
+        assert self.time_s < 60, "the drain does not end"
+        self.next_offset += 1
+        return Polled([Chunk("orders", 0, [None], [b"v"], [None], [0], [self.next_offset - 1])])
+
+    def produce(self, *_, partition):
+        """Taken."""
+
+    touched = frozenset()
+
+
+def test_a_drain_ends_where_it_was_asked_to_while_the_edge_goes_on_writing():
+    """What comes behind that is the next run's."""
+    edge = Busy()
+    outcome = drained(edge, Taken())
+    assert (outcome.result, outcome.undrained, outcome.holds) == ("drained", (), ())
 
 
 class Silence:
