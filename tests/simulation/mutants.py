@@ -197,7 +197,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: forgotten with an accepted gap",
-        [(GAPS, "entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread", "entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread, leader_epoch=None")],  # noqa: E501 - one passage
+        [(GAPS, "gap=None, unread=unread, leader_epoch=known", "gap=None, unread=unread, leader_epoch=None")],
         situation="cut logs",
     ),
     Mutant(
