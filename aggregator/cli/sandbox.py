@@ -102,7 +102,7 @@ def status(folder: Path, output: str) -> None:
 @folder_option
 @output_option
 def traffic(records: int, folder: Path, output: str) -> None:
-    """Produce the demo's flights and bookings into the running edges ewr, jfk and lga."""
+    """Produce the demo's flights and bookings into the running edges, whatever their names."""
     # Two seconds of imports that the other commands do not need.
     from aggregator.config.load import load_config  # noqa: PLC0415
     from aggregator.sandbox.tour import feed  # noqa: PLC0415

@@ -4,10 +4,12 @@ Invariant: the package is never imported (its import needs a library that is gon
 """
 
 import zipfile
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
 import polars as pl
 
@@ -15,6 +17,7 @@ from aggregator.errors import Failed
 
 SUBJECT = "flights-value"
 TOPIC = "flights"
+AIRPORTS = ("EWR", "JFK", "LGA")
 
 
 class Flight(TypedDict):
@@ -45,8 +48,33 @@ def data_file() -> Path:
     return Path(spec.origin).parent / "data" / "flights.csv.zip"
 
 
+class Departures(NamedTuple):
+    """Flights of one airport, in order of time: those of one edge among `sharers` that divide them in turn."""
+
+    airport: str
+    turn: int = 0
+    sharers: int = 1
+
+    def read(self, count: int) -> list[Flight]:
+        """The first `count` of them; fewer if the year had fewer."""
+        return read_flights(self.airport, count * self.sharers)[self.turn :: self.sharers]
+
+
+def departures(edges: Sequence[str]) -> dict[str, Departures]:
+    """Whose flights each edge gets: an airport's namesake those of the airport, the others the least taken one's."""
+    airports = {edge: edge.upper() for edge in edges if edge.upper() in AIRPORTS}
+    for edge in edges:
+        taken = Counter(airports.values())
+        airports.setdefault(edge, min(AIRPORTS, key=lambda airport: (taken[airport], airport)))
+    sharers = {airport: [edge for edge in edges if airports[edge] == airport] for airport in AIRPORTS}
+    return {
+        edge: Departures(airport, sharers[airport].index(edge), len(sharers[airport]))
+        for edge, airport in airports.items()
+    }
+
+
 def read_flights(origin: str, count: int) -> list[Flight]:
-    """The first `count` departures of one airport (`EWR`, `JFK`, `LGA`), in order of time.
+    """The first `count` departures of one airport, in order of time.
 
     Returns:
         Fewer than `count` if the year had fewer.

@@ -93,11 +93,12 @@ def feed(config: HubConfig, records: int) -> dict[str, Produced]:
     """Produce `records` flights and bookings, divided over all edges; by edge name, what each got.
 
     Raises:
-        AggregatorError: an edge did not take them, or has no airport's name.
+        AggregatorError: an edge did not take them.
     """
     share, rest = divmod(records, len(config.edges))
+    whose = flights.departures(list(config.edges))
     return {
-        name: produce_traffic(name, edge, _registry(edge), count=share + (index < rest))
+        name: produce_traffic(name, edge, _registry(edge), whose=whose[name], count=share + (index < rest))
         for index, (name, edge) in enumerate(config.edges.items())
     }
 

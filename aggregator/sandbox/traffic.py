@@ -81,24 +81,31 @@ class Encoder:
         return frame(self.schema_id, body.getvalue())
 
 
-def produce_traffic(edge: str, cluster: ClusterConfig, registry: Registry, *, count: int, seed: int = 2013) -> Produced:
-    """Create the topics and write `count` records of this airport, and the poison on top.
+def produce_traffic(
+    edge: str,
+    cluster: ClusterConfig,
+    registry: Registry,
+    *,
+    whose: flights.Departures,
+    count: int,
+    seed: int = 2013,
+) -> Produced:
+    """Create the topics and write `count` records of some flights, and the poison on top.
 
     Args:
-        edge: Name of the edge; its upper case is the airport.
+        edge: Name of the edge.
         cluster: Where to produce.
         registry: The edge's registry; it holds the demo schemas.
+        whose: The flights.
         count: Flights, bookings and tombstones together.
         seed: Of everything that is generated.
 
     Raises:
-        Failed: no such airport, no schema, or a record that the edge did not take.
+        Failed: no schema, or a record that the edge did not take.
         Unreachable: the edge does not answer.
     """
     split = planned(count)
-    departures = flights.read_flights(edge.upper(), max(split.flights, 1))
-    if not departures:
-        raise Failed(f"no flights start at {edge.upper()}", hint="name the edges ewr, jfk, lga")
+    departures = whose.read(max(split.flights, 1))
     missing = max(0, split.flights - len(departures))
     split = Produced(split.flights - missing, split.bookings + missing, split.tombstones, split.poison)
     ensure(cluster, [TopicSpec(topic, PARTITIONS) for topic in (flights.TOPIC, bookings.TOPIC)])

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from aggregator.errors import Failed
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.topics import ensure, topic_names
+from aggregator.sandbox.flights import Departures
 from aggregator.sandbox.readback import count_topic, read_topic
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.sandbox.traffic import produce_traffic
@@ -146,7 +147,7 @@ def test_old_records_stay_and_poison_lies_among_them(running):
     """Traffic of 2013 is acknowledged, counted, and not deleted by a time retention."""
     jfk = running.edges["jfk"]
     registry = open_registry(f"directory:{running.dir / 'schemas'}")
-    made = produce_traffic("jfk", jfk.config, registry, count=600)
+    made = produce_traffic("jfk", jfk.config, registry, whose=Departures("JFK"), count=600)
     assert count_topic(jfk.config, "flights") == made.flights
     assert count_topic(jfk.config, "bookings") == made.total - made.flights
     years = {

@@ -12,7 +12,7 @@ import pytest
 from aggregator.errors import DeadLetterError
 from aggregator.sandbox import traffic
 from aggregator.sandbox.bookings import generate_bookings
-from aggregator.sandbox.flights import read_flights
+from aggregator.sandbox.flights import departures, read_flights
 from aggregator.sandbox.hubfile import checkout
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import split
@@ -45,6 +45,31 @@ def test_flights_are_real_and_in_order(flights):
 def test_an_airport_that_is_not_there_has_no_flights():
     """Nothing is invented for a name that the data does not have."""
     assert read_flights("XXX", 10) == []
+
+
+@pytest.mark.parametrize(
+    ("edges", "airports"),
+    [
+        (["ewr", "jfk", "lga"], ["EWR", "JFK", "LGA"]),
+        (["eu", "us"], ["EWR", "JFK"]),
+        (["eu", "ewr"], ["JFK", "EWR"]),
+        (["jfk", "a", "b", "c"], ["JFK", "EWR", "LGA", "EWR"]),
+    ],
+)
+def test_an_edge_of_any_name_has_an_airport(edges, airports):
+    """An airport's namesake has its flights, the others those of the airport that the fewest have."""
+    whose = departures(edges)
+    assert [whose[edge].airport for edge in edges] == airports
+    assert len(set(whose.values())) == len(edges)
+
+
+def test_edges_that_share_an_airport_have_no_flight_in_common():
+    """They take its departures in turn; alone, an edge has all of them, in order of time."""
+    whose = departures(["jfk", "a", "b", "c"])
+    first, second = ([flight["flight_id"] for flight in whose[edge].read(50)] for edge in ("a", "c"))
+    together = [flight["flight_id"] for flight in read_flights("EWR", 100)]
+    assert (first, second) == (together[::2], together[1::2])
+    assert whose["jfk"].read(10) == read_flights("JFK", 10)
 
 
 def test_the_same_seed_gives_the_same_bookings(flights):
