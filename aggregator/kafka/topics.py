@@ -67,6 +67,14 @@ def _code(future: "Future[Any]") -> int | None:
     return code
 
 
+def _succeeded(future: "Future[Any]") -> bool:
+    """Whether the cluster did what it was asked."""
+    try:
+        return future.exception(TIMEOUT_S + 5) is None
+    except TimeoutError:
+        return False
+
+
 def _asked(ask: "Callable[[], dict[_Subject, Future[Any]]]") -> "dict[_Subject, Future[Any]]":
     """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.
 
@@ -288,7 +296,7 @@ def _created(
     if not refused:
         return answers, []
     again = ask([spec.bare() for spec in refused])
-    return answers | again, [spec for spec in refused if again[spec.name].exception(0) is None]
+    return answers | again, [spec for spec in refused if _succeeded(again[spec.name])]
 
 
 def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -81,12 +81,12 @@ class ZooKeeper:
             time.sleep(0.1)
 
     def check_port(self) -> None:
-        """Refuse a port that another process listens on.
+        """Refuse a port that another process listens on; its own may have outlived the brokers.
 
         Raises:
             Failed: names the port.
         """
-        if not is_free(self.port):
+        if self.daemon.find() is None and not is_free(self.port):
             raise Failed(
                 f"port {self.port} of cluster {self.name} is in use by another process",
                 hint=f"end that process (ss -ltnp | grep {self.port}), or take another sandbox folder with --dir",

@@ -119,6 +119,8 @@ def test_three_brokers_with_zookeeper_come_back(tmp_path):
         edge.wait_in_sync()
         sandbox.down()
         assert edge.zookeeper.daemon.find() is None
+        for cluster in Sandbox.up(tmp_path).clusters:
+            cluster.kill()  # ZooKeeper outlives its brokers, and is in nobody's way
         assert Sandbox.up(tmp_path).edges[EDGE].bootstrap == edge.bootstrap
     finally:
         sandbox.down()

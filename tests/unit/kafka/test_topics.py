@@ -1,6 +1,7 @@
 """Topics where a cluster does not answer: every silence is an Unreachable that names the topic."""
 
 from concurrent.futures import Future
+from threading import Timer
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +59,29 @@ class Old:
         return future
 
 
+class Rolled(Old):
+    """The same where each question's broker is just being let go of: asked again, it takes a moment to answer."""
+
+    def create_topics(self, fresh, *, validate_only, **_):
+        told = super().create_topics(fresh, validate_only=validate_only)
+        if len(self.asked) % 2:
+            return {name: _failed(KafkaError._DESTROY_BROKER) for name in told}
+        slow = {name: Future() for name in told}
+        Timer(0.05, lambda: [_copy(told[name], slow[name]) for name in told]).start()
+        return slow
+
+
+def _failed(code):
+    future = Future()
+    future.set_exception(KafkaException(KafkaError(code)))
+    return future
+
+
+def _copy(one, other):
+    error = one.exception()
+    other.set_result(None) if error is None else other.set_exception(error)
+
+
 COMPACT, NEWER = {"cleanup.policy": "compact"}, {"newer": "1"}
 PLAIN = TopicSpec("plain", 1, COMPACT)
 NEW = TopicSpec("new", 1, COMPACT | NEWER, frozenset(NEWER))
@@ -75,6 +99,14 @@ def test_a_dispensable_setting_that_a_cluster_does_not_know_is_left_out(old):
     """What was taken is not asked for again, and nothing else is left out."""
     assert topics.ensure(CENTRAL, [PLAIN, NEW]) == {"plain": 1, "new": 1}
     assert old.asked == [(False, {"plain": COMPACT, "new": COMPACT | NEWER}), (False, {"new": COMPACT})]
+
+
+def test_a_cluster_that_is_being_rolled_is_waited_for(monkeypatch):
+    """What it answers the second time counts, when it comes."""
+    rolled = Rolled()
+    monkeypatch.setattr(clients, "admin", lambda _: rolled)
+    assert topics.ensure(CENTRAL, [NEW]) == {"new": 1}
+    assert topics.left_out(CENTRAL, [NEW]) == {"new": frozenset(NEWER)}
 
 
 def test_what_would_be_left_out_is_told_without_making_anything(old):
