@@ -4,6 +4,9 @@ Invariant: whoever checks takes the plain listener and may do everything; a hub 
 `User:hub`, and may do what it was granted. Nothing is granted at first.
 """
 
+import re
+import shlex
+from argparse import ArgumentParser
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -143,6 +146,46 @@ class Secured:
         settle(self.admin(cluster).alter_user_scram_credentials([change]))
 
 
+def bindings(printed: str) -> list[AclBinding]:
+    """What `kafka-acls` would make of these commands, by its own rules."""
+    made = []
+    parser = ArgumentParser("kafka-acls", exit_on_error=False)
+    for option in ("--bootstrap-server", "--allow-principal"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--add", action="store_true", required=True)
+    parser.add_argument("--operation", action="append", default=[])
+    parser.add_argument("--resource-pattern-type", choices=["literal", "prefixed"], default="literal")
+    for option in _KINDS:
+        parser.add_argument(f"--{option}", action="append", default=[])
+    for line in printed.splitlines():
+        program, *words = shlex.split(line, comments=True) or [""]
+        if not program:
+            continue
+        assert program == "kafka-acls"
+        told = parser.parse_args(words)
+        user = told.allow_principal.removeprefix("User:")
+        prefix = told.resource_pattern_type == "prefixed"
+        for option, kind in _KINDS.items():
+            for name in vars(told)[option.replace("-", "_")]:
+                operations = [AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one).upper()] for one in told.operation]
+                made += [right(kind, name, operation, user=user, prefix=prefix) for operation in operations]
+    return made
+
+
+_KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
+
+
+def exactly(acl: AclBinding) -> AclBindingFilter:
+    """A filter for this one."""
+    return AclBindingFilter(
+        acl.restype, acl.name, acl.resource_pattern_type, acl.principal, acl.host, acl.operation, acl.permission_type
+    )
+
+
 def right(kind: ResourceType, name: str, operation: AclOperation, *, user: str = "hub", prefix=False) -> AclBinding:
     """That somebody may do something."""
     pattern = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
@@ -180,13 +223,17 @@ def _settings(broker: Broker, doors: Doors, pem: Path, authority: Authority, tok
         f"{own}.sasl.oauthbearer.jwks.endpoint.url": tokens.keys,
         f"{own}.sasl.oauthbearer.expected.audience": AUDIENCE,
         f"{own}.sasl.oauthbearer.expected.issuer": tokens.issuer,
-        # A connection lives no longer than the token that it was opened with, unless a newer one is shown.
-        f"{own}.connections.max.reauth.ms": "3600000",
     }
 
 
 @contextmanager
-def secured(folder: Path, authority: Authority, edges: tuple[str, ...] = ("eu",), tokens: TokenServer | None = None):
+def secured(
+    folder: Path,
+    authority: Authority,
+    edges: tuple[str, ...] = ("eu",),
+    tokens: TokenServer | None = None,
+    session_s: int = 3600,
+):
     """Central and edges with locked doors; ended with the block.
 
     Args:
@@ -194,6 +241,7 @@ def secured(folder: Path, authority: Authority, edges: tuple[str, ...] = ("eu",)
         authority: Signs the brokers' certificates.
         edges: Names of the edges.
         tokens: A server whose tokens the brokers take.
+        session_s: A connection lives no longer, nor than its token, unless the client signs in again.
     """
     state = SandboxState.fresh(edges)
     folder.mkdir(parents=True, exist_ok=True)
@@ -205,7 +253,8 @@ def secured(folder: Path, authority: Authority, edges: tuple[str, ...] = ("eu",)
     settings, doors = {}, {}
     for broker in known.brokers:
         doors[broker.name] = Doors(next(free), next(free))
-        settings[broker.name] = _settings(broker, doors[broker.name], pem, authority, tokens)
+        session = {"listener.name.login.connections.max.reauth.ms": str(session_s * 1000)}
+        settings[broker.name] = _settings(broker, doors[broker.name], pem, authority, tokens) | session
     sandbox = Sandbox.up(folder, edges, settings=settings)
     try:
         made = Secured(sandbox, doors, authority, tokens)

@@ -97,6 +97,11 @@ COMMANDS = {
         "Dead letters: list, show, replay, export.",
         ("aggregator dlq list --reason unknown_schema", "aggregator dlq replay --edge eu --topic orders --yes"),
     ),
+    "acls": Lazy(
+        "aggregator.cli.acls:acls",
+        "The rights that the hub and its readers need, as kafka-acls commands.",
+        ("aggregator acls print --for edge:eu", "aggregator acls print --for central"),
+    ),
     "audit": Lazy(
         "aggregator.cli.audit:audit",
         "Compare edge, central and lake, record by record.",

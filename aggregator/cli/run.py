@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
+from aggregator.cli.lacking import require_own
 from aggregator.cli.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
@@ -126,6 +128,7 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     """
     from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
     from aggregator.kafka.topics import topic_names  # noqa: PLC0415 - as above
+    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415
 
     policies = checked_policies(config)
     for name, ring in config.keys.items():
@@ -134,8 +137,11 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
     stop = threading.Event()
     with stopping_on_signals(stop):
-        spark = open_session(config, f"aggregator {config.hub}")
+        with ThreadPoolExecutor(1) as pool:  # answered while Spark starts
+            asked = pool.submit(lacking_rights, config)
+            spark = open_session(config, f"aggregator {config.hub}")
         try:
+            require_own(asked.result())
             return _run(config, options, spark, policies, stop)
         finally:
             spark.stop()

@@ -8,13 +8,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.lacking import tell_lacking
 from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -36,13 +39,20 @@ _WAIT_S = 5.0
 @output_option
 def status(config: Path, *, watch: bool, exit_when_healthy: bool, output: str) -> None:
     """Show edges, flows, lag, dead letters and the lake."""
-    from aggregator.observe.status import hub_status  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.status import hub_status  # noqa: PLC0415 - as above
 
     hub = load_config(config, os.environ)
     if watch or exit_when_healthy:
         _watch(hub, output, until_healthy=exit_when_healthy)
         return
-    seen = hub_status(hub, now_ms=int(time.time() * 1000))
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lacking_rights, hub)
+        try:
+            seen = hub_status(hub, now_ms=int(time.time() * 1000))
+        finally:  # also where nothing could be read for want of one
+            tell_lacking(asked.result())
+    seen = replace(seen, rights=asked.result())
     emit(seen.plain(), output, lambda: _text(seen))
 
 

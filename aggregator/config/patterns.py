@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
+# Escapes of one letter that each stand for one sign.
+_CLASSES = "dDwWsS"
+_CLASS = re.compile(r"\[\^?(?:\\.|[^\[\]\\])+\]")
+# More alternatives than anybody writes by hand.
+_MOST_NAMES = 1000
 
 
 class Branch(NamedTuple):
@@ -19,6 +24,9 @@ class Branch(NamedTuple):
 
     literal: str
     whole: bool
+
+
+_NOTHING, _ANY = Branch("", whole=True), Branch("", whole=False)
 
 
 def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
@@ -95,3 +103,79 @@ def _literal(text: str) -> Branch:
         taken.append(sign)
         index += 2 if escaped else 1
     return Branch("".join(taken), whole=True)
+
+
+def names(pattern: str) -> list[Branch]:
+    r"""The names that a pattern matches, as far as they can be listed: whole ones, and beginnings of all others.
+
+    `orders|payments-(eu|us)|log\..*` has three names, and all that begin with `log.`. Never too few: what can not be
+    told ends a beginning.
+    """
+    found, index = _either(pattern, 0)
+    every = found if index == len(pattern) else [_ANY]
+    begins = [one.literal for one in every if not one.whole]
+    return [
+        one
+        for one in dict.fromkeys(every)
+        if one != _NOTHING
+        and not any(one.literal.startswith(start) and one != Branch(start, whole=False) for start in begins)
+    ]
+
+
+def _either(pattern: str, index: int) -> tuple[list[Branch], int]:
+    """Alternatives up to the end of their group, and where that is."""
+    every: list[Branch] = []
+    while True:
+        found, index = _sequence(pattern, index)
+        every += found
+        if pattern[index : index + 1] != "|":
+            return every, index
+        index += 1
+
+
+def _sequence(pattern: str, index: int) -> tuple[list[Branch], int]:
+    found = [Branch("", whole=True)]
+    while index < len(pattern) and pattern[index] not in "|)":
+        atom, index = _atom(pattern, index)
+        sign = pattern[index : index + 1]
+        if sign and sign in _REPEATS:
+            atom, index = _repeated(sign, atom), _after_repeat(pattern, index)
+        every = [
+            one if not one.whole else Branch(one.literal + more.literal, more.whole) for one in found for more in atom
+        ]
+        found = every if len(every) <= _MOST_NAMES else [_ANY]
+    return found, index
+
+
+def _repeated(sign: str, atom: list[Branch]) -> list[Branch]:
+    match sign:
+        case "?":
+            return [_NOTHING, *atom]
+        case "+":
+            return [Branch(one.literal, whole=False) for one in atom]
+        case _:
+            return [_ANY]
+
+
+def _after_repeat(pattern: str, index: int) -> int:
+    end = pattern.find("}", index) if pattern[index] == "{" else index
+    if end < 0:
+        return len(pattern) + 1
+    return end + 2 if pattern[end + 1 : end + 2] == "?" else end + 1
+
+
+def _atom(pattern: str, index: int) -> tuple[list[Branch], int]:
+    """What one letter, class, escape or group matches, and where the next begins; past the end where nobody knows."""
+    sign, after = pattern[index], pattern[index + 1 : index + 2]
+    if sign == "(" and (after != "?" or pattern.startswith("(?:", index)):
+        found, end = _either(pattern, index + (3 if after == "?" else 1))
+        return (found, end + 1) if pattern[end : end + 1] == ")" else ([_ANY], len(pattern) + 1)
+    if sign == "\\" and after:
+        if after in string.punctuation:
+            return [Branch(after, whole=True)], index + 2
+        return [_ANY], index + 2 if after in _CLASSES else len(pattern) + 1
+    if sign == "[" and (known := _CLASS.match(pattern, index)):
+        return [_ANY], known.end()
+    if sign in "^$.":
+        return [_ANY if sign == "." else _NOTHING], index + 1
+    return ([_ANY], len(pattern) + 1) if sign in _SPECIAL else ([Branch(sign, whole=True)], index + 1)

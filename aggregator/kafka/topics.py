@@ -29,6 +29,7 @@ _WITHOUT_IDS = (
     "its cluster gives topics no ids, so that nothing would tell it from one that is created again; "
     f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
+_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 log = logging.getLogger(__name__)
 _Subject = TypeVar("_Subject")
 
@@ -247,13 +248,13 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
     missing, short = lacking(have, specs)
     if missing:
         created, bare = _created(cluster, missing, replication_factor)
-        _all_settled(created, cluster)
+        _all_settled(created, cluster, "created", "Create")
         for spec in bare:
             log.info("%s is made without %s, unknown to the cluster", spec.name, ", ".join(sorted(spec.dispensable)))
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
         widened = _asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
-        _all_settled(widened, cluster)
+        _all_settled(widened, cluster, "widened", "Alter")
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
 
 
@@ -304,7 +305,7 @@ def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(name, partition) for name, count in counts.items() for partition in range(count)]
 
 
-def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> None:
+def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig, done: str, right: str) -> None:
     for name, future in futures.items():
         try:
             future.result(TIMEOUT_S + 5)
@@ -312,8 +313,12 @@ def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig) -> N
             error = failure.args[0] if isinstance(failure, KafkaException) else None
             if error is not None and error.code() in (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS):
                 continue  # another starter was quicker
+            denied = error is not None and error.code() in _DENIED
+            lacks = f"the hub's principal lacks {right} on it; " if denied else ""
             raise Unreachable(
-                f"topic {name} can not be created or widened at {cluster.bootstrap_servers}: "
-                f"{error.str() if error else 'no answer'}",
-                hint="create it by hand or give the central principal the right to create topics",
+                f"topic {name} can not be {done} at {cluster.bootstrap_servers}: "
+                f"{lacks}{error.str() if error else 'no answer'}",
+                hint="aggregator acls print names every right; or let somebody else do it"
+                if denied
+                else "check the broker",
             ) from None

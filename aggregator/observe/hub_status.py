@@ -14,6 +14,7 @@ from aggregator.edges.availability import State
 from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
+from aggregator.observe.rights import Lacking
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotWord
@@ -113,6 +114,7 @@ class HubStatus:
         refused: Flows that no slot got, as `edge/topic/partition`, with a word and a sentence why; also such as have no
             position yet, and are not among `flows`.
         waivers: Connections that are open, with the reasons.
+        rights: What the hub's principals lack, by topic; None where nobody asked.
     """
 
     hub: str
@@ -127,6 +129,7 @@ class HubStatus:
     slots: tuple[SlotWord, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
+    rights: tuple[Lacking, ...] | None = None
 
     @property
     def healthy(self) -> bool:
@@ -153,6 +156,7 @@ class HubStatus:
                 for one in self.slots
             ],
             "insecure": [one._asdict() for one in self.waivers],
+            "rights": None if self.rights is None else [one.plain() for one in self.rights],
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 

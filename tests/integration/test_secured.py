@@ -5,14 +5,17 @@ import os
 import time
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.config.load import load_config
 from aggregator.kafka import clients, topics
 from aggregator.kafka.topic_ids import EdgeTopicIds
+from aggregator.observe.rights import lacking_rights
 from tests.authority import Authority
 from tests.oauth import token_server
-from tests.secured import ALLOWED_URLS, PASSWORD, secured
-from tests.trial import Trial, wait_for
+from tests.secured import ALLOWED_URLS, PASSWORD, bindings, exactly, right, secured
+from tests.trial import Trial, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 
@@ -31,6 +34,15 @@ def locked(tmp_path_factory):
         with secured(folder / "clusters", authority, tokens=tokens) as made:
             made.grant_everything()
             yield made
+
+
+@pytest.fixture
+def nothing(locked):
+    """Nobody may do anything, until the test is over."""
+    locked.revoke_everything()
+    yield locked
+    locked.revoke_everything()
+    locked.grant_everything()
 
 
 @pytest.fixture
@@ -98,3 +110,100 @@ def test_a_whole_hub_goes_through_locked_doors(locked, hub):
     assert plan.returncode == 0, plan.stdout + plan.stderr
     every = [text for done in (told, shown, audit, plan) for text in (done.stdout, done.stderr)]
     assert not [secret for secret in (PASSWORD, "BEGIN") if any(secret in text for text in every)]
+
+
+def granted(locked, hub) -> dict[str, list]:
+    """Give what `acls print` says, by cluster; a test takes it away again."""
+    given = {}
+    for cluster, whom in (("central", "central"), ("eu", "edge:eu")):
+        printed = hub.run("acls", "print", "--for", whom, "--principal", "User:hub")
+        assert printed.returncode == 0, printed.stderr
+        assert "matches names" not in printed.stderr
+        given[cluster] = bindings(printed.stdout)
+        settle(locked.admin(cluster).create_acls(given[cluster]))
+    return given
+
+
+@pytest.mark.spark
+def test_the_rights_that_are_printed_are_enough_and_each_is_asked_for_by_name(nothing, hub):
+    """Run, plan, status and audit pass with these alone; one less, and the right and the topic are named."""
+    nothing.lead(hub, {"eu": "scram", "central": "mutual"})
+    given = granted(nothing, hub)
+    hub.produce("eu", 200)
+    hub.produce_raw("eu", [(b"k", b"poison", 0)])
+    drained = hub.drain()
+    for command in (["plan", "--detailed-exitcode"], ["status"], ["audit"], ["audit", "--decisions"], ["gaps", "list"]):
+        done = hub.run(*command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        assert "lacks" not in done.stderr
+    assert "lacks" not in drained.stderr
+    assert len(hub.numbers("eu")) == 200
+    assert [letter["reason"] for letter in hub.letters()] == ["wrong_magic"]
+    config = load_config(hub.config, os.environ)
+    assert lacking_rights(config) == ()
+    asked = 0
+    for cluster, acls in given.items():
+        for acl in acls:
+            if acl.restype == ResourceType.TOPIC and acl.operation not in {AclOperation.CREATE, AclOperation.ALTER}:
+                check_named(nothing, config, cluster, acl)
+                asked += 1
+    assert asked > 25
+    taken = right(ResourceType.TOPIC, f"{hub.hub}.ledger", AclOperation.WRITE)
+    settle(nothing.admin("central").delete_acls([exactly(taken)]))
+    said = f"central: the hub's principal lacks Write on topic {hub.hub}.ledger"
+    wait_for(lambda: lacking_rights(config), timeout=20, what="the loss of a right")
+    shown = hub.run("status")
+    assert said in shown.stderr
+    refused = hub.drain(expect=1)
+    assert said in refused.stderr
+    assert "aggregator acls print --for central" in refused.stderr
+
+
+def check_named(locked, config, cluster, acl) -> None:
+    """Without this one right it is named, with the topic; with it, all is well again."""
+    admin = locked.admin(cluster)
+    settle(admin.delete_acls([exactly(acl)]))
+    operation = acl.operation.name.title().replace("_", "")
+    (one,) = wait_for(lambda: lacking_rights(config), timeout=20, what=f"the loss of {acl}")
+    assert one.cluster == {"central": "central"}.get(cluster, f"edge:{cluster}")
+    assert one.topic == acl.name
+    assert operation in one.operations
+    assert one.hidden or one.operations == (operation,)
+    settle(admin.create_acls([acl]))
+    wait_for(lambda: not lacking_rights(config), timeout=20, what=f"{acl}")
+
+
+def test_a_reader_needs_what_is_printed_and_no_more(nothing, hub):
+    """A consumer in the group that is named; without either right it is refused."""
+    hub.create("central", topic=f"eu.{hub.topic}")
+    printed = hub.run("acls", "print", "--for", "reader", "--principal", "User:hub", "--group", "ann")
+    acls = bindings(printed.stdout)
+    assert {(acl.restype, acl.name, acl.operation) for acl in acls} == {
+        (ResourceType.TOPIC, f"eu.{hub.topic}", AclOperation.READ),
+        (ResourceType.GROUP, "ann", AclOperation.READ),
+    }
+    admin = nothing.admin("central")
+    settle(admin.create_acls(acls))
+    producer = Producer({"bootstrap.servers": nothing.sandbox.central.bootstrap})
+    producer.produce(f"eu.{hub.topic}", b"v")
+    assert producer.flush(30) == 0
+    nothing.lead(hub, {"central": "scram"})
+    options = clients.connection_options(load_config(hub.config, os.environ).central)
+    options |= {"group.id": "ann", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    options |= {"enable.auto.commit": False}
+    assert first_word(options, f"eu.{hub.topic}") == b"v"
+    for acl in acls:
+        settle(admin.delete_acls([exactly(acl)]))
+        assert "AUTHORIZATION_FAILED" in str(first_word(options, f"eu.{hub.topic}"))
+        settle(admin.create_acls([acl]))
+
+
+def first_word(options, topic):
+    """The first record, or error, that a consumer of a group gets."""
+    consumer = Consumer(options)
+    try:
+        consumer.subscribe([topic])
+        message = wait_for(lambda: consumer.poll(0.5), timeout=60, what="a record or an error")
+        return message.value() if message.error() is None else message.error().name()
+    finally:
+        consumer.close()

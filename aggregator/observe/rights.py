@@ -1,0 +1,113 @@
+"""Which rights the hub's principals lack, by topic and operation, before anything stands still for want of one.
+
+Invariant: reads only; a cluster that does not answer is left out, and costs its time-out once, beside the others. What
+only the creation or the widening of a topic needs is not asked for here: whoever does that says so.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka.authorized import authorized
+from aggregator.kafka.topics import topic_names
+from aggregator.replicate.edge_topic import is_internal
+from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, Right, central_rights, edge_rights
+
+_PATIENCE_S = 5.0
+CENTRAL = "central"
+
+
+class Lacking(NamedTuple):
+    """Rights that a principal of the hub does not have on one topic.
+
+    Attributes:
+        cluster: `central`, or `edge:<name>`, as `acls print --for` takes it.
+        topic: Its name.
+        operations: Those that are missing; of a hidden topic, those that are needed.
+        hidden: The cluster does not even say whether the topic is there.
+        own: It is a topic that the hub keeps at central; nothing goes without it.
+    """
+
+    cluster: str
+    topic: str
+    operations: tuple[str, ...]
+    hidden: bool
+    own: bool
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        rights = ", ".join(self.operations)
+        if self.hidden:
+            return f"{self.cluster} hides topic {self.topic}: the hub's principal needs {rights} on it"
+        return f"{self.cluster}: the hub's principal lacks {rights} on topic {self.topic}"
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return {"cluster": self.cluster, "topic": self.topic, "lacks": list(self.operations), "hidden": self.hidden}
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        return f"aggregator acls print --for {self.cluster}"
+
+
+def lacking_rights(config: HubConfig) -> tuple[Lacking, ...]:
+    """Ask every cluster what the hub's principal may do with the topics that the configuration speaks of."""
+    with ThreadPoolExecutor(len(config.edges) + 1) as pool:
+        central = pool.submit(_of_central, config)
+        edges = list(pool.map(lambda edge: _of_edge(config, edge), config.edges))
+        return (*central.result(), *(one for found in edges for one in found))
+
+
+def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:
+    def takes(name: str) -> bool:
+        return not is_internal(name) and rule_for(config, edge, name) is not None
+
+    return _of(config.edges[edge], f"edge:{edge}", edge_rights(config, edge), takes)
+
+
+def _of_central(config: HubConfig) -> list[Lacking]:
+    return _of(config.central, CENTRAL, central_rights(config), lambda name: _is_filled(config, name))
+
+
+def _is_filled(config: HubConfig, name: str) -> bool:
+    """Whether some edge's topic goes to this one."""
+    for edge in config.edges:
+        for rule in config.topics:
+            before, _, after = rule.central.replace("{edge}", edge).partition("{topic}")
+            topic = name[len(before) : len(name) - len(after)]
+            if name == before + topic + after and rule_for(config, edge, topic) is rule:
+                return True
+    return False
+
+
+def _of(cluster: ClusterConfig, place: str, rights: Sequence[Right], takes: Callable[[str], bool]) -> list[Lacking]:
+    try:
+        needed = _needed(rights, topic_names(cluster, timeout_s=_PATIENCE_S), takes)
+        may = authorized(cluster, needed, patience_s=_PATIENCE_S)
+    except Unreachable:
+        return []  # said wherever the cluster is needed
+    own = {one.name for one in rights if one.why == OWN}
+    return [
+        Lacking(place, name, missing, have is None, name in own)
+        for name, have in sorted(may.items())
+        if (missing := tuple(one for one in needed[name] if one not in (have or ())))
+    ]
+
+
+def _needed(
+    rights: Sequence[Right], there: Collection[str], takes: Callable[[str], bool]
+) -> dict[str, tuple[str, ...]]:
+    """Operations by topic; of the names that begin so those that are there."""
+    needed: dict[str, tuple[str, ...]] = {}
+    for right in rights:
+        names = (
+            [name for name in there if name.startswith(right.name) and takes(name)] if right.prefixed else [right.name]
+        )
+        if right.kind == TOPIC:
+            needed |= dict.fromkeys(names, tuple(one for one in right.operations if one not in (CREATE, ALTER)))
+    return needed

@@ -1,0 +1,117 @@
+"""The rights that a principal needs on an edge or at central, by the configuration alone: no more, and no fewer.
+
+Invariant: pure. Kafka knows names and beginnings of names, and no patterns: a rule whose names can not be listed asks
+for their beginning, and says so. What another right implies is left out (Read and Write imply Describe). Which
+operations there are is proved on brokers with an authorizer: with these a hub runs, and with one less it does not.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig, TopicRule
+from aggregator.config.patterns import Branch, names
+from aggregator.coordinates import HEARTBEATS
+from aggregator.state.names import HubNames, central_heartbeats, central_topic
+
+TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
+READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
+# Why: without the topics that it keeps, a hub can not begin.
+OWN = "what the hub keeps"
+# What a hub does with a topic that it owns, or fills.
+_OWN = (READ, WRITE, CREATE)
+_FILLED = (READ, WRITE, CREATE, ALTER, CONFIGS)
+
+
+class Right(NamedTuple):
+    """What may be done with one resource.
+
+    Attributes:
+        kind: `topic`, `transactional-id` or `group`.
+        name: Its name, or how names begin.
+        prefixed: Whether it is a beginning.
+        operations: As Kafka calls them.
+        why: For what, in words.
+        pattern: The rule's pattern, where the right is wider than that.
+    """
+
+    kind: str
+    name: str
+    prefixed: bool
+    operations: tuple[str, ...]
+    why: str
+    pattern: str = ""
+
+
+def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> list[Right]:
+    """On an edge.
+
+    Args:
+        config: The hub.
+        edge: Its name.
+        topics: The names that there are, where rules do not list them.
+    """
+    found = [
+        Right(TOPIC, one.literal, not one.whole, (READ, CONFIGS), "records, and how long they are kept", wide)
+        for one, _, wide in _sources(config, edge, topics)
+    ]
+    told = (READ, WRITE, CREATE, CONFIGS) if config.heartbeats.emit else (READ, CONFIGS)
+    return [*found, Right(TOPIC, HEARTBEATS, False, told, "heartbeats")]
+
+
+def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Right]:
+    """At central, for the hub itself; arguments as `edge_rights`."""
+    own = HubNames(config.hub)
+    beats = [central_heartbeats(edge) for edge in config.edges]
+    settings: Mapping[str, tuple[str, ...]] = {
+        own.ledger: (*_OWN, ALTER),  # more slots
+        own.control: _OWN,
+        own.requests: _OWN,
+        own.decisions: (*_OWN, CONFIGS),  # whether its settings let decisions go
+        own.dead_letters: _OWN,
+        own.edge_status: _OWN,
+        own.telemetry: _OWN,
+    }
+    return [
+        *(Right(TOPIC, name, False, operations, OWN) for name, operations in settings.items()),
+        *_filled(config, topics, _FILLED, "records without personal data"),
+        *(Right(TOPIC, name, False, (READ, WRITE, CREATE, CONFIGS), "heartbeats") for name in beats),
+        Right(TRANSACTIONAL_ID, own.driver_id, False, (WRITE,), "one driver at a time"),
+        Right(TRANSACTIONAL_ID, own.slot_id(0).removesuffix("0"), True, (WRITE,), "exactly once"),
+        Right(TRANSACTIONAL_ID, own.decisions, False, (WRITE,), "who decided what"),
+    ]
+
+
+def reader_rights(config: HubConfig, group: str, topics: Collection[str] = ()) -> list[Right]:
+    """At central, for whoever reads what arrives there; `group` is the reader's consumer group, empty for none."""
+    groups = [Right(GROUP, group, False, (READ,), "positions")] if group else []
+    return [*_filled(config, topics, (READ,), "records without personal data"), *groups]
+
+
+def _filled(config: HubConfig, topics: Collection[str], operations: tuple[str, ...], why: str) -> Iterator[Right]:
+    places: dict[Branch, str] = {}
+    for edge in config.edges:
+        for one, rule, wide in _sources(config, edge, topics):
+            before, _, after = central_topic(rule.central, edge, "\0").partition("\0")
+            place = Branch(f"{before}{one.literal}{after if one.whole else ''}", one.whole)
+            places.setdefault(place, wide)
+    begins = [place.literal for place in places if not place.whole]
+    for place, wide in places.items():
+        if not any(place.literal.startswith(one) and place != Branch(one, whole=False) for one in begins):
+            yield Right(TOPIC, place.literal, not place.whole, operations, why, wide)
+
+
+def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[tuple[Branch, TopicRule, str]]:
+    """An edge's topics by rule; with the pattern, where only its beginning is known."""
+    for rule in config.topics:
+        if rule.edges is not None and edge not in rule.edges:
+            continue
+        yield from ((one, rule, "" if one.whole else rule.match) for one in _of(config, edge, rule, topics))
+
+
+def _of(config: HubConfig, edge: str, rule: TopicRule, topics: Collection[str]) -> Iterable[Branch]:
+    listed = dict.fromkeys((*names(rule.match), *(Branch(name, whole=True) for name in topics)))
+    for one in listed:
+        is_taken = one.literal != HEARTBEATS and rule_for(config, edge, one.literal) is rule
+        if is_taken if one.whole else not topics:
+            yield one
