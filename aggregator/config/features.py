@@ -47,6 +47,24 @@ def mechanism_of(options: Options) -> str:
     return str(options.get(MECHANISM) or options.get("sasl.mechanisms") or "GSSAPI")
 
 
+def token_fault(options: Options, *, msk_iam: bool) -> str | None:
+    """Why a cluster would get no token, or two; None where all is well.
+
+    Args:
+        options: Its `client:` block.
+        msk_iam: Whether AWS signs one.
+    """
+    by_oidc = options.get("sasl.oauthbearer.method") == "oidc"
+    if msk_iam and (mechanism_of(options) != "OAUTHBEARER" or by_oidc):
+        return (
+            "msk_iam needs `security.protocol: SASL_SSL` and `sasl.mechanism: OAUTHBEARER` in `client:`, "
+            "and no `sasl.oauthbearer.method`"
+        )
+    if mechanism_of(options) == "OAUTHBEARER" and not (by_oidc or msk_iam):
+        return "OAUTHBEARER needs `sasl.oauthbearer.method: oidc` in `client:`, or `msk_iam` beside it"
+    return None
+
+
 def lacking(options: Options, library: Library) -> Iterator[tuple[str, str]]:
     """Settings that this librdkafka can not carry out, each with why and what to do.
 

@@ -85,9 +85,10 @@ def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
     edges = filled.get("edges")
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
     for place, section in [(("central",), filled.get("central")), *named]:
-        block = section.get("client") if isinstance(section, dict) else None
+        given = section if isinstance(section, dict) else {}
+        known = {name: given[name] for name in ("client", "msk_iam") if name in given}
         try:
-            client = _CLIENT.validate_python({"bootstrap_servers": "any:1", "client": block or {}}).client
+            client = _CLIENT.validate_python({"bootstrap_servers": "any:1"} | known).client
         except ValidationError:
             continue  # told already
         yield from (Fault((*place, "client", name), why) for name, why in judge(client))

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aggregator.budgets import LATE_SECONDS
 from aggregator.config.client import ClientOption, checked, refusal, registry_refusal
+from aggregator.config.features import token_fault
 from aggregator.config.fields import (
     AUTHENTICATE,
     broker_count,
@@ -79,6 +80,26 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
+class MskIam(Model):
+    """Signing in to Amazon MSK with this machine's AWS credentials.
+
+    Attributes:
+        region: The cluster's.
+        role_arn: A role to take on first.
+        profile: Credentials of this profile, instead of those that AWS's own search finds.
+    """
+
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
+    role_arn: Annotated[str, Field(pattern=r"^arn:[A-Za-z0-9:/_+=,.@-]{1,256}$")] | None = None
+    profile: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.role_arn is not None and self.profile is not None:
+            raise ValueError("takes a role or a profile, not both")
+        return self
+
+
 class ClusterConfig(Model):
     """How to reach one Kafka cluster.
 
@@ -86,10 +107,18 @@ class ClusterConfig(Model):
         bootstrap_servers: `host:port`, several with commas.
         client: librdkafka properties (TLS, SASL), secrets by reference; and, where they leave the connection open,
             `insecure` with the reason.
+        msk_iam: Tokens of AWS, beside `sasl.mechanism: OAUTHBEARER`.
     """
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
     client: Annotated[dict[str, Option], AfterValidator(checked(refusal, client_openings))] = {}
+    msk_iam: MskIam | None = None
+
+    @model_validator(mode="after")
+    def _gets_tokens_in_one_way(self) -> Self:
+        if why := token_fault(self.client, msk_iam=self.msk_iam is not None):
+            raise ValueError(why)
+        return self
 
 
 class MaintenanceWindow(Model):

@@ -6,16 +6,20 @@ Invariant: the properties that exactly-once rests on are set here, last, and nev
 import functools
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
+from aggregator.errors import ConfigError
 from aggregator.kafka.capabilities import require
+from aggregator.kafka.credentials import Credentials
 from aggregator.kafka.native.topic_ids import TopicIds
+from aggregator.kafka.tokens import token_options
 from aggregator.kafka.trust import token_server_trust
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
     options: dict[str, Any] = {
         name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
     }
-    options |= token_server_trust(given)
+    options |= token_server_trust(given) | token_options(cluster)
     options["bootstrap.servers"] = cluster.bootstrap_servers
     # A producer would bring a topic back that somebody deleted, with the broker's defaults.
     options["allow.auto.create.topics"] = False
@@ -152,6 +156,7 @@ def topic_ids(cluster: ClusterConfig) -> TopicIds:
 class _Admin(NamedTuple):
     client: AdminClient
     made: float
+    credentials: Credentials
 
 
 @functools.cache
@@ -168,8 +173,17 @@ def admin(cluster: ClusterConfig) -> AdminClient:
     """The process's admin client of this cluster; kept, because a collected one cancels its pending futures."""
     kept, key = _admins(), cluster.model_dump_json()
     if key not in kept:
-        kept[key] = _Admin(AdminClient(connection_options(cluster), logger=log), time.monotonic())
+        kept[key] = _new_admin(cluster)
+    elif kept[key].credentials.changed():
+        with suppress(KafkaException, ConfigError):  # half renewed: the former one goes on until the rest is there
+            fresh = _new_admin(cluster)
+            _retired()[key], kept[key] = kept[key].client, fresh
     return kept[key].client
+
+
+def _new_admin(cluster: ClusterConfig) -> _Admin:
+    credentials = Credentials(cluster.client)  # looked at before they are read
+    return _Admin(AdminClient(connection_options(cluster), logger=log), time.monotonic(), credentials)
 
 
 def renew_admin(cluster: ClusterConfig, *, older_than_s: float = 30.0) -> None:

@@ -4,8 +4,6 @@ Invariant: a beat that the edge refuses for good raises an error. One that it do
 absence is the signal.
 """
 
-import functools
-
 from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
@@ -34,7 +32,7 @@ class BeatWriter:
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
-        self._connection = Connection(functools.partial(clients.plain_producer, cluster), drop)
+        self._connection = Connection(cluster, clients.plain_producer, drop)
 
     def write(self, key: bytes, value: bytes) -> None:
         """Write one beat and wait for its acknowledgement, for some seconds at most.

@@ -4,7 +4,6 @@ Invariant: never blocks and never raises for a cluster that does not answer; wha
 """
 
 import contextlib
-import functools
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients
@@ -15,7 +14,7 @@ class Outlet:
     """An idempotent producer that drops what it can not queue or deliver within ten seconds."""
 
     def __init__(self, cluster: ClusterConfig) -> None:
-        self._connection = Connection(functools.partial(clients.plain_producer, cluster), drop)
+        self._connection = Connection(cluster, clients.plain_producer, drop)
 
     def offer(self, topic: str, value: bytes | None, *, key: bytes | None = None) -> None:
         """Queue one record for partition 0."""

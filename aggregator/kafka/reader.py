@@ -37,8 +37,8 @@ class EdgeReader:
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
         self._cluster = cluster
         self._starts: dict[Partition, Start] = {}
-        connect = functools.partial(clients.bulk_consumer, cluster, buffer_bytes=buffer_bytes)
-        self._connection: Connection[Consumer] = Connection(connect)
+        connect = functools.partial(clients.bulk_consumer, buffer_bytes=buffer_bytes)
+        self._connection: Connection[Consumer] = Connection(cluster, connect)
         self.statistics = self._connection.statistics
 
     def assign(self, starts: Mapping[Partition, Start]) -> None:

@@ -3,7 +3,6 @@
 Invariant: never blocks and proves nothing; whoever needs a proof reads the log to its end.
 """
 
-import functools
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -35,7 +34,7 @@ class LogTail:
     def __init__(self, cluster: ClusterConfig, topic: str, starts: Mapping[int, int] | None = None) -> None:
         self._topic = topic
         self._next = {0: OFFSET_BEGINNING} if starts is None else dict(starts)
-        self._connection = Connection(functools.partial(clients.consumer, cluster))
+        self._connection = Connection(cluster, clients.consumer)
         self._assign()
 
     def _assign(self) -> None:
@@ -83,7 +82,7 @@ class ArrivalTail:
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
-        self._connection = Connection(functools.partial(clients.consumer, cluster))
+        self._connection = Connection(cluster, clients.consumer)
         self._followed: set[str] = set()
 
     def follow(self, topics: Collection[str]) -> None:

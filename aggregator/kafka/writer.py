@@ -4,6 +4,7 @@ Invariant (protocol, rules E and F): a definite refusal is TransactionAborted, a
 everything without a definite answer is OutcomeUnknown, after which this writer is discarded and never used again.
 """
 
+import logging
 import time
 from itertools import count
 from typing import NoReturn
@@ -12,10 +13,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig
+from aggregator.config.secrets import SecretRef
 from aggregator.coordinates import Partition
-from aggregator.errors import AggregatorError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.errors import AggregatorError, ConfigError, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.codes import RefusalKind, when_writing
+from aggregator.kafka.credentials import Credentials
 from aggregator.kafka.native.producer import Rows
 from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.refusals import Refusal, refusals
@@ -38,6 +41,8 @@ _FENCED = frozenset(
     }
 )
 
+log = logging.getLogger(__name__)
+
 
 class TransactionalWriter:
     """One transactional id at central. Not thread-safe: a slot or a driver owns it."""
@@ -50,6 +55,7 @@ class TransactionalWriter:
         self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
         )
+        self._credentials = Credentials(cluster.client)
         self._why = 0  # the code of the last error
         self._not_queued: list[Failure] = []
 
@@ -70,9 +76,12 @@ class TransactionalWriter:
                 if self._is_fenced(error):
                     raise Fenced(f"{self._id}: {error.str()}") from None
                 if not error.retriable() or time.monotonic() > deadline:
+                    denied = error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                    lacks = "the hub's principal lacks Write on this transactional id; " if denied else ""
                     raise Unreachable(
-                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: {error.str()}",
-                        hint="check central's brokers and the principal's right on this transactional id",
+                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: "
+                        f"{lacks}{error.str()}",
+                        hint="aggregator acls print --for central" if denied else "check central's brokers",
                     ) from None
                 if error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's public code has this name
                     time.sleep(step_s)
@@ -86,6 +95,8 @@ class TransactionalWriter:
             Fenced: the id was taken.
             OutcomeUnknown: the producer is in no state to go on.
         """
+        if self._credentials.changed():
+            self._sign_in_anew()
         try:
             self._producer.poll(0)  # takes the client's statistics, when they are due
             self._producer.begin_transaction()
@@ -93,6 +104,19 @@ class TransactionalWriter:
         except KafkaException as failure:
             self._refuse(failure)
         self._not_queued.clear()
+
+    def _sign_in_anew(self) -> None:
+        """Take a password that was renewed. A certificate is taken by the next writer: this one keeps its id."""
+        given = self._cluster.client
+        try:
+            values = (given.get(name, "") for name in ("sasl.username", "sasl.password"))
+            user, password = (one.resolve() if isinstance(one, SecretRef) else one for one in values)
+            if user and password:
+                self._producer.sign_in_as(user, password)
+        except (ConfigError, KafkaException) as error:
+            log.warning("%s: what was renewed can not be used: %s", self._id, error)
+        else:
+            self._credentials.take()
 
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record of the open transaction.

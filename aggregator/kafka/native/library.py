@@ -65,6 +65,7 @@ class TopicPartition(Structure):
 
 _STATISTICS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 _LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+_TOKEN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_void_p)
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "conf_new": (c_void_p, ()),
     "conf_destroy": (None, (c_void_p,)),
@@ -133,6 +134,15 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "TopicDescription_topic_id": (c_void_p, (c_void_p,)),
     "TopicDescription_error": (c_void_p, (c_void_p,)),
     "Uuid_base64str": (c_char_p, (c_void_p,)),
+    "conf_enable_sasl_queue": (None, (c_void_p, c_int)),
+    "conf_set_oauthbearer_token_refresh_cb": (None, (c_void_p, _TOKEN)),
+    "sasl_background_callbacks_enable": (c_void_p, (c_void_p,)),
+    "oauthbearer_set_token": (
+        c_int,
+        (c_void_p, c_char_p, c_int64, c_char_p, c_void_p, c_size_t, c_char_p, c_size_t),
+    ),
+    "oauthbearer_set_token_failure": (c_int, (c_void_p, c_char_p)),
+    "sasl_set_credentials": (c_void_p, (c_void_p, c_char_p, c_char_p)),
     "produceva": (c_void_p, (c_void_p, c_void_p, c_size_t)),
     "init_transactions": (c_void_p, (c_void_p, c_int)),
     "begin_transaction": (c_void_p, (c_void_p,)),
@@ -202,7 +212,8 @@ class Client:
     """One handle of librdkafka; its lines and statistics arrive in the thread that polls it.
 
     Args:
-        options: librdkafka's properties; `stats_cb` takes a text of its statistics.
+        options: librdkafka's properties; `stats_cb` takes a text of its statistics, and `oauth_cb` makes a token and
+            says until when it holds, in seconds since 1970, on a thread of the library's.
         log: Takes its lines.
 
     Raises:
@@ -219,6 +230,7 @@ class Client:
         self._callbacks: list[Any] = []  # must live as long as the handle
         properties = {"log.queue": True, **options}
         self._tell: Callable[[str], None] = properties.pop("stats_cb", None) or (lambda _text: None)
+        self._token: Callable[[str], tuple[str, float]] | None = properties.pop("oauth_cb", None)
         self._log = log
         conf, why = rd.conf_new(), ctypes.create_string_buffer(_ERROR_BYTES)
         try:
@@ -236,6 +248,8 @@ class Client:
             if conf is not None:
                 rd.conf_destroy(conf)
         rd.set_log_queue(self._handle, None)
+        if self._token is not None:
+            checked(rd.sasl_background_callbacks_enable(self._handle))
 
     def _hear(self, conf: int) -> None:
         """Have lines and statistics by callbacks; a queue that is polled for events has them as such (`heard`)."""
@@ -251,6 +265,10 @@ class Client:
         self._callbacks = [_STATISTICS(statistics), _LOG(line)]
         rd.conf_set_stats_cb(conf, self._callbacks[0])
         rd.conf_set_log_cb(conf, self._callbacks[1])
+        if self._token is not None:
+            self._callbacks.append(_TOKEN(_signing(self._token)))
+            rd.conf_enable_sasl_queue(conf, 1)
+            rd.conf_set_oauthbearer_token_refresh_cb(conf, self._callbacks[2])
 
     def heard(self, event: int) -> None:
         """Take an event that is a line or statistics; any other says nothing here."""
@@ -285,6 +303,23 @@ class Client:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _signing(make: Callable[[str], tuple[str, float]]) -> Callable[[int, bytes | None, int], None]:
+    """What the library calls when it needs a token; nothing is raised into it."""
+
+    def sign(handle: int, config: bytes | None, _opaque: int) -> None:
+        why = ctypes.create_string_buffer(_ERROR_BYTES)
+        try:
+            token, until_s = make((config or b"").decode())
+        except Exception as error:  # noqa: BLE001 - whatever a signer raises: the library asks again
+            rd.oauthbearer_set_token_failure(handle, f"no token: {type(error).__name__}".encode())
+            return
+        until_ms = int(until_s * 1000)
+        if rd.oauthbearer_set_token(handle, token.encode(), until_ms, b"", None, 0, why, _ERROR_BYTES):
+            rd.oauthbearer_set_token_failure(handle, why.value)
+
+    return sign
 
 
 def _say(log: logging.Logger, name: bytes, level: int, facility: bytes, text: bytes) -> None:

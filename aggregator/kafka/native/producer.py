@@ -103,6 +103,14 @@ class Producer(Client):
         """
         checked(rd.init_transactions(self.handle, milliseconds(timeout_s)))
 
+    def sign_in_as(self, user: str, password: str) -> None:
+        """Use this password for connections that are opened from now on.
+
+        Raises:
+            KafkaException: the client does not sign in by a password.
+        """
+        checked(rd.sasl_set_credentials(self.handle, user.encode(), password.encode()))
+
     def begin_transaction(self) -> None:
         """Open a transaction.
 

@@ -59,7 +59,7 @@ SASL = {"security.protocol": "SASL_SSL", "sasl.password": "env:PW"}
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "env:NOBODY_SET_THIS"}, ""),
         ({"security.protocol": "sasl_ssl", "sasl.kerberos.principal": "hub/h@EXAMPLE"}, "User:hub/h@EXAMPLE"),
         ({"security.protocol": "SASL_SSL"}, "User:kafkaclient"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, ""),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, ""),
         ({"security.protocol": "SSL", "ssl.certificate.location": "/nowhere/c.pem"}, ""),
     ],
 )

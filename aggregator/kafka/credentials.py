@@ -1,0 +1,57 @@
+"""Passwords, keys and certificates in files, which somebody renews while the hub runs.
+
+Invariant: what is there is looked at, and not read here. A change is told until somebody has taken it, so that files
+which are renewed one after the other are tried again until they fit together.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from aggregator.config.secrets import SecretRef
+
+EVERY_S = 2.0
+_FILES = (".location", ".keytab", ".file")
+# Of one file: when it was written, its size, its place on the disk.
+_Look = tuple[tuple[int, int, int], ...]
+
+
+class Credentials:
+    """The files that a `client:` block names.
+
+    Args:
+        options: The block.
+    """
+
+    def __init__(self, options: Mapping[str, str | SecretRef]) -> None:
+        self._paths = sorted(_paths(options))
+        self._taken = self._found = self._look()
+        self._looked_s = time.monotonic()
+
+    def changed(self) -> bool:
+        """Whether a file is another one than was taken last; False while one is missing or empty. Looks every 2 s."""
+        now_s = time.monotonic()
+        if not self._paths or now_s - self._looked_s < EVERY_S:
+            return False
+        self._looked_s = now_s
+        self._found = self._look()
+        return self._found is not None and self._found != self._taken
+
+    def take(self) -> None:
+        """A client was made after the last look; what was written since then is a change again."""
+        self._taken = self._found
+
+    def _look(self) -> _Look | None:
+        try:
+            found = [path.stat() for path in self._paths]
+        except OSError:
+            return None
+        whole = all(one.st_size for one in found)
+        return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in found) if whole else None
+
+
+def _paths(options: Mapping[str, str | SecretRef]) -> set[Path]:
+    references = (value for value in options.values() if isinstance(value, SecretRef))
+    secrets = {Path(one.target) for one in references if one.scheme == "file"}
+    named = {name: value for name, value in options.items() if name.endswith(_FILES) and isinstance(value, str)}
+    return secrets | {Path(value) for value in named.values() if Path(value).is_file()}
