@@ -6,10 +6,11 @@ Invariant: the properties that exactly-once rests on are set here, last, and nev
 import functools
 import logging
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
@@ -153,10 +154,15 @@ def topic_ids(cluster: ClusterConfig) -> TopicIds:
     return TopicIds(connection_options(cluster), log)
 
 
+# What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
+_SHUT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
+
+
 class _Admin(NamedTuple):
     client: AdminClient
     made: float
     credentials: Credentials
+    shut: deque[str]
 
 
 @functools.cache
@@ -181,9 +187,24 @@ def admin(cluster: ClusterConfig) -> AdminClient:
     return kept[key].client
 
 
+def shut_out(cluster: ClusterConfig) -> str:
+    """Why no broker let the admin client in, as it was told last; empty where nobody said so."""
+    known = _admins().get(cluster.model_dump_json())
+    if known is None:
+        return ""
+    known.client.poll(0)
+    return known.shut.pop() if known.shut else ""
+
+
 def _new_admin(cluster: ClusterConfig) -> _Admin:
-    credentials = Credentials(cluster.client)  # looked at before they are read
-    return _Admin(AdminClient(connection_options(cluster), logger=log), time.monotonic(), credentials)
+    credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before they are read
+
+    def hear(error: KafkaError) -> None:
+        if error.code() in _SHUT:
+            shut.append(error.str())
+
+    client = AdminClient(connection_options(cluster) | {"error_cb": hear}, logger=log)
+    return _Admin(client, time.monotonic(), credentials, shut)
 
 
 def renew_admin(cluster: ClusterConfig, *, older_than_s: float = 30.0) -> None:

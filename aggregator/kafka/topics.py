@@ -111,10 +111,14 @@ def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
     try:
         listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
     except KafkaException as error:
+        shut = clients.shut_out(cluster)
         clients.renew_admin(cluster)
         raise Unreachable(
-            f"no broker answers at {cluster.bootstrap_servers}: {error.args[0].str()}",
-            hint="check the address, the network and whether the broker runs",
+            f"no broker {'lets the hub in' if shut else 'answers'} at {cluster.bootstrap_servers}: "
+            f"{shut or error.args[0].str()}",
+            hint="check `client:` of this cluster: docs/connections.md"
+            if shut
+            else "check the address, the network and whether the broker runs",
         ) from None
     return {name: topic for name, topic in listed.items() if topic.error is None}
 

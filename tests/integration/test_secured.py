@@ -1,4 +1,4 @@
-"""Locked clusters, real ones: every client by every door, a whole hub through them, and what is said at a shut one."""
+"""Locked clusters, real ones: every client by every door, a whole hub through them, rights, and a door that is shut."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.config.load import load_config
+from aggregator.errors import Unreachable
 from aggregator.kafka import clients, topics
 from aggregator.kafka.topic_ids import EdgeTopicIds
 from aggregator.observe.rights import lacking_rights
@@ -90,6 +91,31 @@ def test_every_client_comes_in_by_every_door(locked, hub, door):
     answer = wait_for(lambda: ids.answer(0.1), timeout=30, what="an answer")
     ids.close()
     assert answer.topics[hub.topic].topic_id
+
+
+@pytest.mark.parametrize(
+    ("door", "wrong", "said"),
+    [
+        ("scram", {"sasl.password": "file:wrong"}, "invalid credentials"),
+        ("scram", {"ssl.ca.location": "foreign/ca.pem"}, "certificate verify failed"),
+        ("mutual", {"ssl.ca.location": "foreign/ca.pem"}, "certificate verify failed"),
+        ("token", {"https.ca.location": "foreign/ca.pem"}, "token"),
+        ("token", {"sasl.oauthbearer.scope": "nobody"}, "token"),
+    ],
+)
+def test_at_a_shut_door_the_reason_is_told(locked, hub, door, wrong, said):
+    """A password, an authority or a token that is not right: not merely that nobody answers."""
+    locked.lead(hub, {"eu": door})
+    (hub.folder / "wrong").write_text("not-the-password")
+    (hub.folder / "foreign").mkdir()
+    Authority(hub.folder / "foreign")
+    hub.settings["edges"]["eu"]["client"] |= wrong
+    hub.write()
+    edge = load_config(hub.config, os.environ).edges["eu"]
+    with pytest.raises(Unreachable, match="lets the hub in") as refused:
+        topics.topic_names(edge, timeout_s=3.0)
+    assert said in refused.value.message
+    assert "not-the-password" not in refused.value.message
 
 
 @pytest.mark.spark
