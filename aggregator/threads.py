@@ -10,14 +10,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from aggregator.backoff import Backoff
 from aggregator.errors import AggregatorError, ExitError, Failed
 
+T = TypeVar("T")
 Pulse = Callable[[], None]
 Body = Callable[[Pulse], None]
 # Takes an error, and what may be said of it.
@@ -30,6 +33,25 @@ _FAILURES_MOST = 5
 _LOOK_EVERY_S = 1.0
 _FRAMES_MOST = 3
 log = logging.getLogger(__name__)
+
+
+def ask_aside(question: Callable[[], T], name: str) -> "Future[T]":
+    """Ask a question that knows no bound in time, in a thread of its own; a process that ends does not wait for it.
+
+    Args:
+        question: What to ask; its error is raised where the answer is read.
+        name: Of the thread.
+    """
+    future: Future[T] = Future()
+    threading.Thread(target=_settle, args=(future, question), name=name, daemon=True).start()
+    return future
+
+
+def _settle(future: "Future[T]", question: Callable[[], T]) -> None:
+    try:
+        future.set_result(question())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
+        future.set_exception(error)
 
 
 class Condition(StrEnum):

@@ -33,6 +33,11 @@ COMMANDS = {
         ("aggregator config lint", "aggregator config show -o json"),
     ),
     "policy": Lazy("aggregator.cli.policy:policy", "What happens to each field, and why."),
+    "doctor": Lazy(
+        "aggregator.cli.doctor:doctor",
+        "Find what keeps the hub from working, and what mends it.",
+        ("aggregator doctor", "aggregator doctor -o json"),
+    ),
     "run": Lazy(
         "aggregator.cli.run:run",
         "Run the hub: edges to central, central to the lake.",
@@ -114,6 +119,7 @@ Examples:
   aggregator demo                                       see it work, on this machine
   aggregator init --central c:9092 --edge eu=e:9092     a first hub.yaml
   aggregator config lint                                every fault, with file and line
+  aggregator doctor                                     what is wrong, and what mends it
   aggregator plan                                       what a run would do, without doing it
   aggregator run --drain                                everything that is there now
   aggregator status -o json                             for scripts

@@ -9,12 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from aggregator.errors import AggregatorError, Failed
 from aggregator.escapes import json_escaped, visible
+
+if TYPE_CHECKING:
+    from aggregator.replicate.following import Drift
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("text", "json", "yaml")
@@ -122,6 +125,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
         ).rstrip()
         for row in texts
     ]
+
+
+def drift_lines(drifts: "Sequence[Drift]") -> list[str]:
+    """A table of settings in which central differs from its edges, below an empty line; nothing where none does."""
+    rows = [
+        (one.topic, one.setting, one.central, one.edge, ", ".join(one.edges), one.action, one.why) for one in drifts
+    ]
+    return ["", *table(("central topic", "setting", "central", "edge", "of", "action", "why"), rows)] if rows else []
 
 
 def progress(line: str) -> None:

@@ -1,10 +1,12 @@
 """`aggregator plan`: what a run would create or change at central, and which fields go where.
 
-Invariant: reads clusters, registries and the lake, writes nothing. With `--detailed-exitcode`: 3 when changes are
-pending, 0 when none; 4, with or without, when an edge does not answer or a run would hold something.
+Invariant: reads clusters, registries and the lake; with `--apply` it writes settings of central's topics, and else
+nothing. With `--detailed-exitcode`: 3 when changes are pending, 0 when none; 4, with or without, when an edge does not
+answer or a run would hold something.
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.cli.output import config_option, drift_lines, emit, output_option, progress, table
 from aggregator.config.load import load_config
-from aggregator.errors import ExitCode
+from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
+    from aggregator.config.model import HubConfig
     from aggregator.plan.plan import HubPlan
 
 
@@ -24,15 +27,19 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n"
     "  aggregator plan\n"
     "  aggregator plan --detailed-exitcode > plan.txt || test $? -eq 3\n"
+    "  aggregator plan --apply\n"
     "  aggregator plan -o json | jq '.fields[] | select(.privacy_class == \"clear\") | .path'"
 )
 @config_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when changes are pending, 0 when none.")
+@click.option("--apply", "applies", is_flag=True, help="Give central's topics the settings that differ at their edges.")
+@click.option("--yes", is_flag=True, help="With --apply: do not ask.")
 @output_option
-def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
+def plan(config: Path, output: str, *, detailed_exitcode: bool, applies: bool, yes: bool) -> None:
     """Show what `run` would create or change: topics, schemas and their compatibility, lake tables, every field.
 
-    Nothing is written. Exit 4 when an edge does not answer, or when a run would hold a flow or refuse a schema.
+    Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
+    edge does not answer, or when a run would hold a flow or refuse a schema.
     """
     from aggregator.plan.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
@@ -42,10 +49,36 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool) -> None:
     policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
     found = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
     emit(found.plain(), output, lambda: _text(found))
+    if applies:
+        _apply(hub, found, yes=yes)
     if found.troubled:
         raise SystemExit(ExitCode.HELD)
     if detailed_exitcode and found.pending:
         raise SystemExit(ExitCode.PENDING)
+
+
+def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
+    """Carry over what was shown.
+
+    Raises:
+        Failed: central does not take it; names the topics.
+    """
+    from aggregator.kafka.topics import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
+
+    wanted = found.changes
+    if not wanted:
+        return
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("without a terminal to ask on, say --yes")
+    if not yes:
+        click.confirm(f"change settings of {len(wanted)} topics at central?", abort=True, err=True)
+    refused = change_settings(hub.central, wanted)
+    for name in wanted.keys() - refused.keys():
+        progress(f"{name} at central: {', '.join(f'{key}={value}' for key, value in wanted[name].items())}")
+    if refused:
+        raise Failed(
+            tuple(refused.values()), hint="give the central principal AlterConfigs on these topics, or set them by hand"
+        )
 
 
 def _text(found: "HubPlan") -> Iterator[str]:
@@ -74,6 +107,7 @@ def _text(found: "HubPlan") -> Iterator[str]:
         yield ""
         tables = [(one.table, one.action, ", ".join(one.columns), one.detail) for one in found.tables]
         yield from table(("lake table", "action", "columns", "why"), tables)
+    yield from drift_lines(found.drifts)
     yield from _fields(found)
     yield ""
     for edge, why in found.unreachable.items():

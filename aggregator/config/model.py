@@ -364,6 +364,8 @@ class HubConfig(Model):
 
     Attributes:
         exclude: Full-match regular expression (RE2) on edge topics that no rule speaks of.
+        config_sync: What becomes of topic settings in which central differs from its edges: `tell` them in `plan` and
+            `status`, or `apply` them.
     """
 
     hub: HubName
@@ -376,6 +378,7 @@ class HubConfig(Model):
     lake: LakeConfig | None = None
     keys: dict[str, Key] = {}
     replication_factor: Annotated[int, AfterValidator(broker_count)] = -1
+    config_sync: Literal["tell", "apply"] = "tell"
     replication: ReplicationConfig = ReplicationConfig()
     heartbeats: HeartbeatConfig = HeartbeatConfig()
     availability: AvailabilityConfig = AvailabilityConfig()

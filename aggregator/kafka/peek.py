@@ -127,6 +127,21 @@ def _last_behind(cluster: ClusterConfig, positions: Mapping[Partition, int], pat
     return found
 
 
+class Seen(NamedTuple):
+    """What a record holds beside its key."""
+
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def records_at(
+    cluster: ClusterConfig, positions: Mapping[Partition, int], *, patience_s: float
+) -> dict[Partition, Seen]:
+    """The first committed record at or after each position; arguments and errors as `timestamps_at`."""
+    found = _first_at(cluster, positions, patience_s)
+    return {at: Seen(one.value(), tuple(one.headers() or ())) for at, one in found.items()}
+
+
 def _first_at(
     cluster: ClusterConfig, positions: Mapping[Partition, int], patience_s: float, *, committed: bool = True
 ) -> dict[Partition, Message]:

@@ -7,6 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
+
+
+def inherited(broker: Mapping[str, str]) -> dict[str, str]:
+    """What a topic gets from its brokers where nobody says anything, as far as the hub goes by it.
+
+    Args:
+        broker: A broker's own settings; empty where it does not tell them.
+    """
+    found = {}
+    if largest := broker.get("message.max.bytes"):
+        found["max.message.bytes"] = largest
+    units = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
+    for name, factor in units:
+        text = broker.get(name) or ""
+        if text.lstrip("-").isdecimal():
+            found["retention.ms"] = str(int(text) * factor if int(text) > 0 else -1)
+            break
+    return found
+
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:

@@ -8,15 +8,23 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.topic_spec import TopicSpec, inherited
 
 TIMEOUT_S = 10.0
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
@@ -30,6 +38,7 @@ _WITHOUT_IDS = (
     f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 log = logging.getLogger(__name__)
 _Subject = TypeVar("_Subject")
 
@@ -108,8 +117,12 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
 
 
 def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
+    return {name: topic for name, topic in _metadata(cluster, timeout_s).topics.items() if topic.error is None}
+
+
+def _metadata(cluster: ClusterConfig, timeout_s: float) -> Any:
     try:
-        listed = clients.admin(cluster).list_topics(timeout=timeout_s).topics
+        return clients.admin(cluster).list_topics(timeout=timeout_s)
     except KafkaException as error:
         shut = clients.shut_out(cluster)
         clients.renew_admin(cluster)
@@ -120,7 +133,6 @@ def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
             if shut
             else "check the address, the network and whether the broker runs",
         ) from None
-    return {name: topic for name, topic in listed.items() if topic.error is None}
 
 
 def partition_count(cluster: ClusterConfig, topic: str) -> int:
@@ -200,16 +212,75 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
     return {name: _entries(future, name, cluster) for name, future in _asked_settings(cluster, names).items()}
 
 
-def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """Effective settings of topics by themselves: those that are told, and why others are not."""
-    found: dict[str, dict[str, str]] = {}
+def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
+    """What a topic gets from the brokers where nobody says anything; empty where we may not ask for it.
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    brokers = _metadata(cluster, TIMEOUT_S).brokers
+    resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
+    asked = _asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
+    try:
+        told = _entries(asked[resource], "settings of a broker", cluster)
+    except Unreachable:
+        return {}
+    return inherited(told)
+
+
+class Settings(NamedTuple):
+    """Settings of a topic.
+
+    Attributes:
+        values: All that are in effect.
+        own: Names of those that were given to the topic itself; it has the others from its brokers.
+    """
+
+    values: dict[str, str]
+    own: frozenset[str]
+
+
+def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Settings], dict[str, str]]:
+    """Settings of topics by themselves: those that are told, and why others are not."""
+    found: dict[str, Settings] = {}
     refused: dict[str, str] = {}
     for name, future in _asked_settings(cluster, names).items():
         try:
-            found[name] = _entries(future, name, cluster)
+            told = _result(future, f"settings of {name}", cluster)
         except Unreachable as error:
             refused[name] = error.message
+        else:
+            own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
+            found[name] = Settings({key: entry.value for key, entry in told.items()}, own)
     return found, refused
+
+
+def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Give topics these settings, and leave their others alone; why some do not take them, by topic.
+
+    Args:
+        cluster: Whose.
+        wanted: Settings by topic.
+    """
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in given.items()
+            ],
+        )
+        for name, given in wanted.items()
+    ]
+    refused: dict[str, str] = {}
+    if resources:
+        asked = _asked(lambda: clients.admin(cluster).incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
+        for resource, future in asked.items():
+            try:
+                _result(future, f"settings of {resource.name}", cluster)
+            except Unreachable as error:
+                refused[resource.name] = error.message
+    return refused
 
 
 def _entries(future: "Future[Any]", name: str, cluster: ClusterConfig) -> dict[str, str]:

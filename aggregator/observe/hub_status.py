@@ -15,6 +15,7 @@ from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.rights import Lacking
+from aggregator.replicate.following import Drift
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotWord
@@ -115,6 +116,7 @@ class HubStatus:
             position yet, and are not among `flows`.
         waivers: Connections that are open, with the reasons.
         rights: What the hub's principals lack, by topic; None where nobody asked.
+        drifts: Settings in which central's topics differ from their edges', where somebody looked once.
     """
 
     hub: str
@@ -130,6 +132,7 @@ class HubStatus:
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
     rights: tuple[Lacking, ...] | None = None
+    drifts: tuple[Drift, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -157,6 +160,7 @@ class HubStatus:
             ],
             "insecure": [one._asdict() for one in self.waivers],
             "rights": None if self.rights is None else [one.plain() for one in self.rights],
+            "drifts": [one.plain() for one in self.drifts],
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }
 

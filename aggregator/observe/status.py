@@ -15,12 +15,13 @@ from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_last
 from aggregator.kafka.peek import last_timestamps
 from aggregator.lake.status import lake_status
+from aggregator.observe.drift import drift
 from aggregator.observe.edge_account import Moment
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
-from aggregator.observe.survey import survey
+from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
 from aggregator.state.names import HubNames, central_heartbeats
@@ -89,7 +90,15 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         slots,
         told.refused if watched else {},
         waivers(config),
+        drifts=drift(config, _answered(found)),
     )
+
+
+def _answered(found: Survey) -> set[tuple[str, str]]:
+    """Edge and topic of the flows whose edge answers."""
+    return {
+        (source.edge, source.topic) for source in found.ledger if (seen := found.edges.get(source.edge)) and seen.logs
+    }
 
 
 def _central_ms(beats: Mapping[str, int], told: Told) -> int:

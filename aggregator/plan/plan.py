@@ -7,7 +7,7 @@ An edge that does not answer is told and hides no other.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -34,9 +34,10 @@ from aggregator.plan.schemas import (
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.compacted_keys import losing_keys
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, snapshot, without
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
+from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.following import Drift, DriftAction, changes, drifts
 from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.state.decisions import decisions_topic
@@ -84,11 +85,17 @@ class HubPlan:
     schemas: tuple[SchemaStep, ...]
     tables: tuple[TableStep, ...]
     fields: tuple[FieldRoute, ...]
+    drifts: tuple[Drift, ...] = ()
 
     @property
     def pending(self) -> bool:
-        """Whether a run would create or change something."""
-        return any(action not in (NOTHING, REFUSED) for action in self._actions())
+        """Whether a run would create or change something, or `--apply` a setting."""
+        return bool(self.changes) or any(action not in (NOTHING, REFUSED) for action in self._actions())
+
+    @property
+    def changes(self) -> Mapping[str, Mapping[str, str]]:
+        """Settings that `--apply` gives to topics at central."""
+        return changes(self.drifts, confirmed=True)
 
     @property
     def troubled(self) -> bool:
@@ -101,7 +108,7 @@ class HubPlan:
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        return {"pending": self.pending} | asdict(self)
+        return {"pending": self.pending} | asdict(self) | {"drifts": [one.plain() for one in self.drifts]}
 
 
 def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int, today: date) -> HubPlan:
@@ -127,9 +134,10 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
-    settings = _settings(config, specs, have)
+    settings = _settings(config, specs, have, topics.topic_defaults(config.central))
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
     flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
+    there = {name: settings[name] for name in settings.keys() & have}
     steps = [*_flow_steps(config, snapshots, ledger, flows), *_waiting_steps(config, shown)]
     moving = {(step.edge, step.topic) for step in steps if step.waiting_records}
     found, trouble = writers(config, policies, snapshots)
@@ -144,7 +152,27 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         schemas,
         tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
         (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
+        tuple(_drifts(config, policies, seen, there, now_ms=now_ms)),
     )
+
+
+def _drifts(
+    config: HubConfig,
+    policies: Mapping[Path, Policy],
+    seen: Snapshots,
+    settings: Mapping[str, Mapping[str, str]],
+    *,
+    now_ms: int,
+) -> Iterator[Drift]:
+    """Settings that differ; one under which a flow could not run any more is for a person to mend first."""
+    shown = {edge: {name: topic.follows for name, topic in topics.items()} for edge, topics in seen.items()}
+    for one in drifts(config, shown, settings):
+        then = {one.topic: dict(settings[one.topic]) | {one.setting: one.edge}}
+        barred = losing_keys(config, policies, seen, then, now_ms=now_ms) if one.action is not DriftAction.KEEP else {}
+        if barred and one.setting == "cleanup.policy":
+            yield replace(one, action=DriftAction.KEEP, why=next(iter(barred.values())))
+        else:
+            yield one
 
 
 def _listed(
@@ -183,10 +211,12 @@ def _beats(seen: Snapshots, snapshots: Snapshots) -> list[TopicStep]:
     ]
 
 
-def _settings(config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int]) -> dict[str, Mapping[str, str]]:
+def _settings(
+    config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int], defaults: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
     """Settings of the central topics: those that are, and of the others those that they would get."""
     there = topics.settings(config.central, [spec.name for spec in specs if spec.name in have])
-    return {spec.name: there.get(spec.name, spec.settings) for spec in specs}
+    return {spec.name: there.get(spec.name, {**defaults, **spec.settings}) for spec in specs}
 
 
 def _as_made(

@@ -126,7 +126,7 @@ def schema_steps(
     Raises:
         Unreachable: central's registry does not answer.
     """
-    central = _central(config)
+    central = central_registry(config)
     for writer in found:
         told = f"{writer.version.subject} version {writer.version.version}"
         place = (writer.edge, writer.topic, writer.subject, told)
@@ -140,7 +140,7 @@ def schema_steps(
             yield SchemaStep(*place, *_verdict(central, writer.subject, plan, waits=waits), plan.schema)
 
 
-def _central(config: HubConfig) -> Registry:
+def central_registry(config: HubConfig) -> Registry:
     """Central's registry; a folder that the first registration would make is an empty one."""
     reference = config.schemas or ""
     folder = Path(reference.removeprefix("directory:"))

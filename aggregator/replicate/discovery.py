@@ -7,17 +7,17 @@ every look. Internal topics are never replicated (MirrorMaker 2's rule).
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
 
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
 from aggregator.kafka import ends, topics
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.edge_topic import EdgeTopic, start_of
+from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered, start_of
+from aggregator.replicate.following import following
 from aggregator.state.ledger import LedgerRecord
 
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
@@ -26,31 +26,6 @@ BEATS_AT_AN_EDGE = TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact", "messa
 # A new topic gets its leaders in the moments after its creation.
 _ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
 log = logging.getLogger(__name__)
-
-
-class Unanswered(NamedTuple):
-    """A topic that the edge has and nobody answers for.
-
-    Attributes:
-        partitions: How many it has.
-        why: In words.
-    """
-
-    partitions: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeShown:
-    """What an edge showed.
-
-    Attributes:
-        topics: Those that can be replicated, by name.
-        unanswered: Those that nobody answers for; one of them hides no other. Known ones may be among `topics`, too.
-    """
-
-    topics: Mapping[str, EdgeTopic]
-    unanswered: Mapping[str, Unanswered] = field(default_factory=dict)
 
 
 def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
@@ -144,16 +119,35 @@ def _detailed(
             tuple(firsts[p] for p in some),
             tuple(logs[p].last_stable for p in some),
             tuple(oldest.get(p) for p in some),
-            {key: settings[name][key] for key in _SETTINGS if key in settings[name]},
+            _kept(settings[name]),
             tuple(logs[p].undecided for p in some),
             tuple(logs[p].leader_epoch for p in some),
             _firsts_ms(
                 config, edge, name, [firsts[p] < logs[p].last_stable for p in some], [oldest.get(p) for p in some]
             ),
+            following(*settings[name]),
         )
         for name, some in answered.items()
         if name not in silent
     }, silent
+
+
+def _kept(settings: topics.Settings) -> dict[str, str]:
+    return {key: settings.values[key] for key in _SETTINGS if key in settings.values}
+
+
+def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+    """Known topics with the settings that they have now; one that does not tell them stays as it was.
+
+    Args:
+        cluster: The edge.
+        known: What it showed before.
+    """
+    told, _ = topics.settings_each(cluster, known)
+    return {
+        name: replace(topic, settings=_kept(told[name]), follows=following(*told[name])) if name in told else topic
+        for name, topic in known.items()
+    }
 
 
 def _firsts_ms(

@@ -1,4 +1,4 @@
-"""A wanted topic of an edge, as it was when it was first seen, and which topics are wanted.
+"""The wanted topics of an edge, as they were when they were first seen, and which topics are wanted.
 
 Invariant: values and rules alone; whoever asks an edge is `discovery.py`.
 """
@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
@@ -30,6 +31,7 @@ class EdgeTopic:
         undecided: Offsets per partition that open transactions kept from every reader then, behind the last stable one.
         leader_epochs: Of each partition's leader, just before the ends were asked for; where the edge tells.
         firsts_ms: As `oldest_ms` for the record at `firsts`, or earlier; empty where every flow begins at `starts`.
+        follows: Settings that follow to central, as the edge showed them last.
     """
 
     name: str
@@ -42,6 +44,7 @@ class EdgeTopic:
     undecided: tuple[int, ...] = ()
     leader_epochs: tuple[int | None, ...] = ()
     firsts_ms: tuple[int | None, ...] = ()
+    follows: Mapping[str, str] = field(default_factory=dict)
 
     def oldest_read_ms(self, partition: int, *, from_start: bool) -> int | None:
         """Timestamp of the oldest record that a new flow reads, or an earlier one; None where nothing waits for it.
@@ -63,6 +66,31 @@ class EdgeTopic:
         """A leader epoch between those of the records before and behind an offset: known where nothing is behind it."""
         at_the_end = offset == self.ends[partition] and not (self.undecided and self.undecided[partition])
         return self.leader_epochs[partition] if at_the_end and self.leader_epochs else None
+
+
+class Unanswered(NamedTuple):
+    """A topic that the edge has and nobody answers for.
+
+    Attributes:
+        partitions: How many it has.
+        why: In words.
+    """
+
+    partitions: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeShown:
+    """What an edge showed.
+
+    Attributes:
+        topics: Those that can be replicated, by name.
+        unanswered: Those that nobody answers for; one of them hides no other. Known ones may be among `topics`, too.
+    """
+
+    topics: Mapping[str, EdgeTopic]
+    unanswered: Mapping[str, Unanswered] = field(default_factory=dict)
 
 
 def is_internal(topic: str) -> bool:

@@ -6,6 +6,7 @@ about topics that no flow has.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,13 +16,15 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError
 from aggregator.kafka import ends, topics
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, EdgeShown, Unanswered, discovered
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, discovered, renewed
+from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.threads import Pulse, Threads
 
 EVERY_S = 1.0
 # Questions that a healthy edge answers in a few ms; of the first one a large edge has much to say.
 _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
+# How often the settings of known topics are asked for, where central's are to follow them.
+_SETTINGS_EVERY_S = 30.0
 # Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
 log = logging.getLogger(__name__)
@@ -62,6 +65,7 @@ class EdgeWatch:
         self._config = config
         self._cluster = config.edges[edge]
         self._discovers = discovers
+        self._settings_s = -math.inf
         self._flows: Callable[[], Iterable[EdgePartition]] | None = None
         self._stop = threading.Event()
 
@@ -116,7 +120,11 @@ class EdgeWatch:
 
     def _discover(self, counts: Mapping[str, int]) -> None:
         before = self.shown or EdgeShown({})
-        self.shown = discovered(self._config, self.edge, counts, before.topics, before.unanswered)
+        shown = discovered(self._config, self.edge, counts, before.topics, before.unanswered)
+        if self._config.config_sync == "apply" and time.monotonic() - self._settings_s > _SETTINGS_EVERY_S:
+            shown = replace(shown, topics=renewed(self._cluster, shown.topics))
+            self._settings_s = time.monotonic()
+        self.shown = shown
         self._tell_unanswered(before.unanswered, self.shown.unanswered)
 
     def _ask_ends(self, there: Mapping[str, tuple[bool, ...]], flows: Iterable[EdgePartition]) -> None:

@@ -28,6 +28,7 @@ from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.following import changes, drifts
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
@@ -164,7 +165,7 @@ class EpochRunner:
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):
             log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
-        shapes, opened_s = _shapes(snapshots), time.monotonic()
+        shapes, opened_s = self._shapes(snapshots), time.monotonic()
 
         def due() -> bool:
             self._pulse()
@@ -209,6 +210,17 @@ class EpochRunner:
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
 
+    def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, object]]:
+        """What makes an epoch end when it changes: topics, their ids and partition counts, edge by edge.
+
+        Settings that are applied to central, too: what a topic takes of a record is asked when an epoch opens.
+        """
+        applies = self._config.config_sync == "apply"
+        return {
+            edge: {name: (topic.shape, topic.follows if applies else None) for name, topic in shown.items()}
+            for edge, shown in snapshots.items()
+        }
+
     def _prepared(self, snapshots: Snapshots) -> tuple[dict[str, dict[str, str]], list[Partition]]:
         """Central's topics, made or widened where they have to be: their settings and partitions.
 
@@ -217,12 +229,26 @@ class EpochRunner:
         """
         specs, central = central_topics(self._config, snapshots), self._config.central
         counts = topics.ensure(central, specs, replication_factor=self._config.replication_factor)
-        return topics.settings(central, [spec.name for spec in specs]), topics.partitions(counts)
+        names = [spec.name for spec in specs]
+        settings = topics.settings(central, names)
+        if self._config.config_sync == "apply" and self._followed(snapshots, settings):
+            settings = topics.settings(central, names)
+        return settings, topics.partitions(counts)
+
+    def _followed(self, snapshots: Snapshots, settings: Mapping[str, Mapping[str, str]]) -> bool:
+        """Carry over what follows by itself; whether there was anything."""
+        shown = {edge: {name: one.follows for name, one in topics.items()} for edge, topics in snapshots.items()}
+        wanted = changes(drifts(self._config, shown, settings), confirmed=False)
+        refused = topics.change_settings(self._config.central, wanted)
+        for name, given in wanted.items():
+            told = ", ".join(f"{key}={value}" for key, value in given.items())
+            log.warning("%s", refused.get(name) or f"{name} at central gets {told}, as at its edges")
+        return bool(wanted)
 
     def _changed(self, shapes: Mapping[str, object]) -> bool:
         """Whether an edge shows something else. Central gets its topics while the slots still run: a shorter halt."""
         snapshots = self._snapshots()
-        if _shapes(snapshots) == shapes:
+        if self._shapes(snapshots) == shapes:
             return False
         with suppress(RetryError):  # the next epoch asks again
             self._prepared(snapshots)
@@ -273,8 +299,3 @@ def is_old(age_s: float, *, refused: bool) -> bool:
             and else a third of a thousandth.
     """
     return age_s >= (_REFUSED_AGE_S if refused else _GREATEST_AGE_S)
-
-
-def _shapes(snapshots: Snapshots) -> dict[str, dict[str, tuple[str, int]]]:
-    """What makes an epoch end when it changes: topics, their ids and partition counts, edge by edge."""
-    return {edge: {name: topic.shape for name, topic in shown.items()} for edge, shown in snapshots.items()}

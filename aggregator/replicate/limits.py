@@ -10,12 +10,14 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.privacy.policy.agreement import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.
 _RECORD_BYTES = 1_048_588
 # Brokers before 3.6 know this one alone, and those before 4.0 take it where the other two bound nothing.
 _EITHER_WAY = "message.timestamp.difference.max.ms"
+_SIZE = "max.message.bytes"
 # What a record without a timestamp has; a broker does not compare it.
 _NONE = -1
 
@@ -23,6 +25,18 @@ _NONE = -1
 def is_compacted(settings: Mapping[str, str]) -> bool:
     """Whether a topic of these settings takes no record without a key."""
     return COMPACT in settings.get("cleanup.policy", "")
+
+
+def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
+    """What a new central topic needs for the largest records of its edges; nothing where Kafka's default is enough.
+
+    Args:
+        edge: Settings of one of the edge topics.
+        known: What is needed for those before it.
+    """
+    asked = (edge, known.settings if known is not None else {})
+    largest = max(int(settings.get(_SIZE, 0)) for settings in asked)
+    return {_SIZE: str(largest)} if largest > _RECORD_BYTES else {}
 
 
 class Limits(NamedTuple):
@@ -51,7 +65,7 @@ class Limits(NamedTuple):
             return None if stamped else next((value for value in values if value < 2**62), None)
 
         return cls(
-            int(settings.get("max.message.bytes", _RECORD_BYTES)),
+            int(settings.get(_SIZE, _RECORD_BYTES)),
             is_compacted(settings),
             bound("message.timestamp.before.max.ms", _EITHER_WAY),
             bound("message.timestamp.after.max.ms", _EITHER_WAY),

@@ -26,7 +26,7 @@ from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.limits import Limits, room
 from aggregator.replicate.meanings import meant
 from aggregator.replicate.retention import refusal
 from aggregator.state.control import Target, former
@@ -70,15 +70,15 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
     for edge, shown in snapshots.items():
         for topic in shown.values():
             name, count = target(config, edge, topic.name), len(topic.starts)
+            known = specs.get(name)
             rule = None if topic.name == HEARTBEATS else rule_for(config, edge, topic.name)
             own: frozenset[str] = frozenset()
             if rule is None:
                 settings = dict(_HEARTBEAT_SETTINGS)
             else:
                 policy = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")}
-                settings = policy | _ANY_TIME | rule.central_config
+                settings = policy | _ANY_TIME | room(topic.follows, known) | rule.central_config
                 own = frozenset(_ANY_TIME.keys() - rule.central_config.keys())
-            known = specs.get(name)
             specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings, own)
     return list(specs.values())
 

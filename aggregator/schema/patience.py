@@ -4,10 +4,11 @@ Invariant: whoever asks waits once for a slow answer and not at all while that q
 slow registry does not hold up the other edges of a slot. The asker is one thread.
 """
 
-import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from aggregator.threads import ask_aside
 
 T = TypeVar("T")
 
@@ -50,9 +51,7 @@ class Patience:
             if asked == about:
                 answer: T = late.result()
                 return answer
-        future: Future[T] = Future()
-        # A daemon: a process that ends does not wait for a registry.
-        threading.Thread(target=_settle, args=(future, question), name="registry", daemon=True).start()
+        future = ask_aside(question, "registry")
         try:
             return future.result(self._wait_s if wait_s is None else wait_s)
         except TimeoutError:
@@ -60,10 +59,3 @@ class Patience:
                 return future.result()
             self._pending = (about, future)
             raise StillWaiting from None
-
-
-def _settle(future: Future[T], question: Callable[[], T]) -> None:
-    try:
-        future.set_result(question())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
-        future.set_exception(error)

@@ -79,6 +79,7 @@ def commands(trial) -> list[list[str]]:
         ["policy", "test", policy],
         ["plan", *hub],
         ["explain", topic, *hub],
+        ["doctor", *hub],
         ["report", *hub],
         ["status", *hub],
         ["top", *hub],

@@ -29,6 +29,7 @@ ROOMS = [
     {"audit", "report", "plan"},
     {"page"},
     {"sandbox"},
+    {"doctor"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}

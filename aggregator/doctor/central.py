@@ -1,0 +1,121 @@
+"""Central, as far as a hub's own topics and those that its edges lead to are concerned.
+
+Invariant: reads only. What a run would create or refuse comes from what a run plans an epoch with.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.model import HubConfig
+from aggregator.doctor import reading
+from aggregator.doctor.flows import CentralTopic
+from aggregator.doctor.rights import Need, central_needs
+from aggregator.errors import AggregatorError
+from aggregator.kafka import inspection
+from aggregator.kafka.clients import TRANSACTION_TIMEOUT_MS
+from aggregator.kafka.cluster_view import ClusterView, Topics, TopicView
+from aggregator.kafka.topic_spec import TopicSpec, inherited
+from aggregator.replicate.cursor import Hold
+from aggregator.replicate.discovery import without
+from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.replicate.kafka_ports import internal_topics
+from aggregator.replicate.planning import central_topics, plan_flows
+from aggregator.state.ledger_log import read_ledger
+from aggregator.state.names import HubNames, central_heartbeats
+
+_LOOK_S, _LEDGER_S = 10.0, 30.0
+_TRANSACTION_STATE = "__transaction_state"
+
+
+@dataclass(frozen=True, slots=True)
+class CentralView:
+    """What was found.
+
+    Attributes:
+        topics: The hub's own topics and the targets, as far as they are there.
+        own: How the hub makes its own.
+        needs: Rights that the hub needs.
+        targets: Where edge topics go, there already or not.
+        holds: Flows that a run would refuse now; None where nobody knows.
+        state: The topic of transactions; None where it is not there yet, or not told.
+        timeout_ms: What the hub's transactions ask for.
+        skew_ms: Central's clock less that of whoever wrote its newest heartbeat, where it is behind.
+        ahead_ms: Its newest stamp less this machine's present.
+        trouble: Why flows could not be planned, and what mends it.
+    """
+
+    topics: Topics = field(default_factory=Topics)
+    own: tuple[TopicSpec, ...] = ()
+    needs: tuple[Need, ...] = ()
+    targets: Mapping[str, CentralTopic] = field(default_factory=dict)
+    holds: tuple[Hold, ...] | None = None
+    state: TopicView | None = None
+    timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    skew_ms: int | None = None
+    ahead_ms: int | None = None
+    trouble: tuple[str, str] | None = None
+
+
+def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
+    """Look at central's topics, and plan as a run would.
+
+    Args:
+        config: The hub.
+        view: What central tells of itself.
+        shown: Edges that answered.
+        now_ms: The present.
+    """
+    names = HubNames(config.hub)
+    own = tuple(internal_topics(names, config.replication.slots))
+    snapshots = {edge: one.topics for edge, one in shown.items()}
+    specs = {spec.name: spec for spec in central_topics(config, snapshots)}
+    ids = [names.driver_id, *(names.slot_id(slot) for slot in range(config.replication.slots))]
+    asked = {*specs, *(spec.name for spec in own), _TRANSACTION_STATE}
+    found = inspection.topics(config.central, sorted(asked), patience_s=_LOOK_S)
+    state = found.views.get(_TRANSACTION_STATE)
+    topics = Topics(
+        {name: one for name, one in found.views.items() if name != _TRANSACTION_STATE},
+        {name: why for name, why in found.refused.items() if name != _TRANSACTION_STATE},
+    )
+    targets = {name: _target(spec, topics, view) for name, spec in specs.items()}
+    holds, trouble = _planned(config, names, shown, targets, now_ms)
+    needs = tuple(central_needs((spec.name for spec in own), specs, ids))
+    skew_ms, ahead_ms = _clock(config, [edge for edge in shown if central_heartbeats(edge) in topics.views])
+    return CentralView(topics, own, needs, targets, holds, state, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble)
+
+
+def _target(spec: TopicSpec, topics: Topics, view: ClusterView) -> CentralTopic:
+    there = topics.views.get(spec.name)
+    if there is not None and there.settings is not None:
+        return CentralTopic(spec.name, there.settings, exists=True)
+    exists = there is not None or spec.name in topics.refused
+    return CentralTopic(spec.name, inherited(view.settings or {}) | dict(spec.settings), exists=exists)
+
+
+def _planned(
+    config: HubConfig,
+    names: HubNames,
+    shown: Mapping[str, EdgeShown],
+    targets: Mapping[str, CentralTopic],
+    now_ms: int,
+) -> tuple[tuple[Hold, ...] | None, tuple[str, str] | None]:
+    """Flows that a run would refuse; or why nobody knows."""
+    try:
+        ledger = reading.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
+    except AggregatorError as error:
+        return None, (error.message, error.hint)
+    snapshots = {edge: one.topics for edge, one in shown.items()}
+    settings = {name: one.settings for name, one in targets.items()}
+    planned = plan_flows(config, without(ledger, shown), snapshots, settings, epoch=0, drain=False, now_ms=now_ms)
+    return planned.holds, None
+
+
+def _clock(config: HubConfig, edges: list[str]) -> tuple[int | None, int | None]:
+    """What the beats of the edges say of central's clock.
+
+    A beat may have waited for long before central stamped it, so only a stamp from before the beat says something.
+    """
+    stamps = [reading.skew_ms(config.central, central_heartbeats(edge)) for edge in edges]
+    behind = [skew for skew, _ in stamps if skew is not None]
+    ahead = [one for _, one in stamps if one is not None]
+    return min([0, *behind]) if behind else None, max(ahead, default=None)

@@ -1,0 +1,62 @@
+"""A finding: one thing that was looked at, how it is, and what mends it.
+
+Invariant: whatever is not well says what to do next, as a command or a setting; the fields are a contract with scripts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+# `cluster` of what is no cluster; no edge can have a name with a space.
+MACHINE = "this machine"
+CENTRAL = "central"
+_NAMES_MOST = 4
+
+
+class State(StrEnum):
+    """How something is: `warning` works today, `failed` does not, or loses something."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer.
+
+    Attributes:
+        cluster: `central`, an edge's name, or `this machine`.
+        check: What was looked at, in one word.
+        state: How it is.
+        what: The same in a sentence, with its cause.
+        next: The command or the setting that mends it; empty where nothing is to be done.
+    """
+
+    cluster: str
+    check: str
+    state: State
+    what: str
+    next: str = ""
+
+
+def ok(cluster: str, check: str, what: str) -> Finding:
+    """Nothing is to be done."""
+    return Finding(cluster, check, State.OK, what)
+
+
+def warning(cluster: str, check: str, what: str, then: str) -> Finding:
+    """It works today."""
+    return Finding(cluster, check, State.WARNING, what, then)
+
+
+def failed(cluster: str, check: str, what: str, then: str) -> Finding:
+    """It does not work, or loses something."""
+    return Finding(cluster, check, State.FAILED, what, then)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in a sentence; of many the first few."""
+    known = sorted(map(str, names))
+    rest = len(known) - _NAMES_MOST
+    return ", ".join(known) if rest <= 0 else f"{', '.join(known[:_NAMES_MOST])} and {rest} more"

@@ -1,0 +1,185 @@
+"""What the doctor asks of the world: addresses, clusters, registries, this machine.
+
+Invariant: reads only. Every question has a bound in time, so that one that is not answered delays nobody but its own
+cluster, and what is known of that one counts all the same.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.config.secrets import SecretRef
+from aggregator.doctor.machine import Disk, Machine, Trouble
+from aggregator.doctor.reach import Reach, takes
+from aggregator.doctor.registries import RegistryView
+from aggregator.edges.heartbeats import decode
+from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Unreachable
+from aggregator.kafka import inspection, peek
+from aggregator.kafka.listener import Address, Listener
+from aggregator.kafka.listener_probe import probe
+from aggregator.kafka.tls import context, is_encrypted, own_certificate
+from aggregator.sandbox.java import find_java, java_version
+from aggregator.schema.registry import Registry, UnknownSchema
+from aggregator.threads import ask_aside
+
+# Of one step of a connection; a line round the world takes a third of a second.
+STEP_S = 5.0
+_SIGN_IN_S = 10.0
+_REGISTRY_S = 20.0
+# Of a larger cluster the first brokers stand for all; each of them may be silent.
+_BROKERS_MOST = 64
+T = TypeVar("T")
+
+
+def bounded(question: Callable[[], T], seconds: float, what: str) -> T:
+    """The answer to a question, if it comes in time; one that does not goes on behind our back.
+
+    Args:
+        question: What to ask.
+        seconds: How long to wait.
+        what: What is asked, for the error.
+
+    Raises:
+        Unreachable: no answer in time; beside whatever the question itself raises.
+    """
+    future = ask_aside(question, what)
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            return future.result()
+        raise Unreachable(
+            f"{what}: no answer within {seconds:.0f} s", hint="see the load of the brokers and of the network"
+        ) from None
+
+
+def reach(cluster: ClusterConfig) -> Reach:
+    """How far one comes to a cluster: every address by itself, then as the hub signs in, then the brokers' own."""
+    client = {name: value for name, value in cluster.client.items() if not isinstance(value, SecretRef)}
+    addresses = tuple(dict.fromkeys(map(Address.parse, cluster.bootstrap_servers.split(","))))
+    try:
+        encryption = context(cluster.client) if is_encrypted(cluster.client) else None
+        own = own_certificate(cluster.client) if encryption is not None else None
+        inspection.check_settings(cluster)
+    except ConfigError as error:
+        return Reach(client, settings=error.message, settings_next=error.hint)
+
+    def look(address: Address) -> Listener:
+        return probe(address, cluster.client, encryption, patience_s=STEP_S)
+
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        listeners = tuple(pool.map(look, addresses))
+        greeted = Reach(client, listeners)
+        open_ones = [one.address for one in listeners if one.obstacle is None and takes(greeted, one)]
+        alone = [cluster.model_copy(update={"bootstrap_servers": str(address)}) for address in open_ones]
+        ends = pool.map(lambda one: inspection.sign_in(one, patience_s=_SIGN_IN_S), alone)
+        sign_ins = dict(zip(open_ones, ends, strict=True))
+    found = Reach(client, listeners, sign_ins, own=own)
+    if found.view is None:
+        return found
+    others = {number: at for number, at in sorted(found.view.brokers.items()) if at not in addresses}
+    others = dict(list(others.items())[:_BROKERS_MOST])
+    with ThreadPoolExecutor(max(1, min(16, len(others)))) as pool:
+        told = dict(zip(others, pool.map(look, others.values()), strict=True))
+    return Reach(client, listeners, sign_ins, told, own=own)
+
+
+def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]:
+    """A cluster's clock less that of its newest heartbeat's writer, and its newest stamp less this machine's present.
+
+    None where there is no such stamp, or none that we may read.
+    """
+    try:
+        found = peek.newest_stamped(cluster, topic, patience_s=STEP_S)
+        if found is None:
+            return None, None
+        ahead = found.stamp_ms - int(time.time() * 1000)
+        return found.stamp_ms - decode(found.key, found.value).timestamp_ms, ahead
+    except (AggregatorError, ValueError):
+        return None, None
+
+
+def registry(
+    reference: str, opened: Callable[[], Registry], ids: Mapping[int, tuple[str, ...]], *, written: bool
+) -> RegistryView:
+    """What a registry tells, and whether it has these ids.
+
+    Args:
+        reference: As the configuration names it.
+        opened: Opens it.
+        ids: Schema ids, each with the topics of the records that name it.
+        written: The hub registers schemas there.
+    """
+    try:
+        return bounded(lambda: _registry(reference, opened(), ids, written=written), _REGISTRY_S, reference)
+    except AggregatorError as error:
+        return RegistryView(reference, error.message, error.hint)
+
+
+def _registry(reference: str, asked: Registry, ids: Mapping[int, tuple[str, ...]], *, written: bool) -> RegistryView:
+    subjects = asked.subjects()
+    unknown, refused = dict[int, tuple[str, ...]](), dict[int, str]()
+    for schema_id, topics in ids.items():
+        try:
+            asked.schema(schema_id)
+        except UnknownSchema:
+            unknown[schema_id] = topics
+        except (DeadLetterError, HoldError) as error:
+            refused[schema_id] = error.message
+    folder = Path(reference.removeprefix("directory:"))
+    if written and reference.startswith("directory:") and not _is_writable(folder):
+        return RegistryView(reference, f"{reference} can not be written by this user", f"chown {folder}")
+    return RegistryView(reference, subjects=len(subjects), unknown=unknown, refused=refused, ids=len(ids))
+
+
+def machine(config: HubConfig, environ: Mapping[str, str]) -> Machine:
+    """What is here: Java, the folders that are written to, the keys."""
+    return Machine(_java(environ), dict(_disks(config, environ)), {name: _key(config, name) for name in config.keys})
+
+
+def _java(environ: Mapping[str, str]) -> str | Trouble:
+    try:
+        java = find_java(environ)
+        return f"{java} is Java {java_version(java)}"
+    except AggregatorError as error:
+        return Trouble(error.message, error.hint)
+
+
+def _key(config: HubConfig, name: str) -> Trouble | None:
+    ring = config.keys[name]
+    try:
+        for version, _ in ring.versions:
+            ring.material(name, version)
+    except ConfigError as error:
+        return Trouble(error.message, error.hint)
+    return None
+
+
+def _disks(config: HubConfig, environ: Mapping[str, str]) -> list[tuple[str, Disk]]:
+    found = []
+    lake = config.lake.path.removeprefix("file://") if config.lake is not None else ""
+    if lake and "://" not in lake:
+        found.append((lake, _disk(Path(lake), "the lake", "`lake.path`")))
+    scratch = environ.get("SPARK_LOCAL_DIRS") or config.spark.conf.get("spark.local.dir") or tempfile.gettempdir()
+    setting = "`spark.conf: {spark.local.dir: …}`"
+    return [*found, *((place, _disk(Path(place), "Spark's scratch files", setting)) for place in scratch.split(","))]
+
+
+def _disk(folder: Path, purpose: str, setting: str) -> Disk:
+    return Disk(purpose, setting, shutil.disk_usage(_there(folder)).free, _is_writable(folder))
+
+
+def _there(folder: Path) -> Path:
+    """A folder, or the one in which it would be made."""
+    return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+
+
+def _is_writable(folder: Path) -> bool:
+    there = _there(folder)
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)

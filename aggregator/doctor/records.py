@@ -1,0 +1,89 @@
+"""The newest records of an edge's topics: which schema ids they name, and which are in no known form.
+
+Invariant: reads only, and few: one record of a few partitions of each topic. Nothing of a record is kept but its id.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS, Partition
+from aggregator.doctor.registries import Unframed
+from aggregator.errors import DeadLetterError
+from aggregator.kafka import peek
+from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.schema.wire import VALUE_ID_HEADER, header_id, split
+
+_PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
+# The last offsets of a topic that is written to in transactions are markers.
+_BACK = 4
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What was read.
+
+    Attributes:
+        ids: Schema ids, each with the topics of the records that name it.
+        unframed: By topic.
+    """
+
+    ids: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    unframed: Mapping[str, Unframed] = field(default_factory=dict)
+
+
+def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: EdgeShown) -> Records:
+    """Look at the newest records of topics whose values have schemas.
+
+    Raises:
+        Unreachable: the edge's client can not be used.
+    """
+    positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
+    ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)
+    for (topic, _), record in peek.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S).items():
+        if record.value is None:
+            continue
+        seen[topic] += 1
+        try:
+            schema_id = _schema_id(record)
+        except DeadLetterError:
+            bad[topic] += 1
+        else:
+            if schema_id is not None:
+                ids[schema_id].add(topic)
+    return Records(
+        {schema_id: tuple(sorted(topics)) for schema_id, topics in ids.items()},
+        {topic: Unframed(count, seen[topic]) for topic, count in bad.items()},
+    )
+
+
+def _positions(
+    config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: EdgeShown
+) -> Iterator[tuple[Partition, int]]:
+    for name, topic in sorted(shown.topics.items()):
+        rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+        if rule is None or not policies[rule.policy].view(name).value_format.has_schema:
+            continue
+        ranges = enumerate(zip(topic.starts, topic.ends, strict=True))
+        filled = [(partition, start, end) for partition, (start, end) in ranges if end > start]
+        for partition, start, end in filled[:_PARTITIONS_OF_A_TOPIC]:
+            yield (name, partition), max(start, end - _BACK)
+
+
+def _schema_id(record: peek.Seen) -> int | None:
+    """The id that a record names; None where it names its schema by a GUID, which only its own registry knows.
+
+    Raises:
+        DeadLetterError: it names none.
+    """
+    assert record.value is not None
+    header = dict(record.headers).get(VALUE_ID_HEADER)
+    if header is None:
+        return split(record.value)[0]
+    named = header_id(header)
+    return named if isinstance(named, int) else None

@@ -1,0 +1,76 @@
+"""Do the registries answer, and know the schemas of the newest records.
+
+Invariant: pure; no text of a registry, and nothing of a record but its schema id.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
+
+
+@dataclass(frozen=True, slots=True)
+class Unframed:
+    """Values in no known form, out of how many."""
+
+    count: int
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryView:
+    """What a registry tells.
+
+    Attributes:
+        name: As the configuration has it.
+        trouble: Why it can not be used; empty: it can.
+        trouble_next: What mends that.
+        subjects: How many it has.
+        unknown: Schema ids that it does not have, each with the topics of the records that name it.
+        refused: Schema ids that it has and that can not be used, each with why.
+        ids: How many ids were asked for.
+    """
+
+    name: str
+    trouble: str = ""
+    trouble_next: str = ""
+    subjects: int = 0
+    unknown: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
+    ids: int = 0
+
+
+def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unframed]) -> Iterator[Finding]:
+    """Everything about a registry and what needs it.
+
+    Args:
+        cluster: Whose.
+        seen: None: the configuration names none.
+        unframed: Topics whose newest values do not begin as a serialiser for registries writes them, with how many.
+    """
+    for topic, bad in sorted(unframed.items()):
+        what = (
+            f"{bad.count} of {bad.seen} newest values of {topic} are not Avro in Confluent's wire format:"
+            " each is a dead letter"
+        )
+        then = "produce with a Confluent Avro serialiser, or set `value_format: json` for the topic in its policy"
+        yield (failed if bad.count == bad.seen else warning)(cluster, "records", what, then)
+    if seen is None:
+        return
+    if seen.trouble:
+        yield failed(cluster, "registry", seen.trouble, seen.trouble_next)
+        return
+    for schema_id, topics in sorted(seen.unknown.items()):
+        what = f"schema id {schema_id}, which the newest records of {listed(topics)} name, is not in {seen.name}"
+        then = "register the writer's schema there, or correct `schemas`: it may be another registry's id"
+        yield failed(cluster, "registry", what, then if cluster == CENTRAL else f"{then} (edge {cluster})")
+    for schema_id, why in sorted(seen.refused.items()):
+        yield failed(
+            cluster,
+            "registry",
+            f"schema id {schema_id} of {seen.name} can not be used: {why}",
+            "register an Avro schema",
+        )
+    if not seen.unknown and not seen.refused:
+        asked = f", and all {seen.ids} ids of the newest records" if seen.ids else ""
+        yield ok(cluster, "registry", f"{seen.name} answers and has {seen.subjects} subjects{asked}")

@@ -1,0 +1,78 @@
+"""One address of a cluster as it was found: how far a connection to it comes, and what stops it there.
+
+Invariant: values alone; no socket is opened here. Whoever opens them is `listener_probe.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Obstacle(StrEnum):
+    """What stops a connection, in the order in which one meets it."""
+
+    UNREADABLE = "unreadable"  # a file or a secret of the `client:` block
+    UNKNOWN_NAME = "unknown_name"
+    NAME_SILENT = "name_silent"
+    NO_ROUTE = "no_route"
+    SILENT_ROUTE = "silent_route"
+    REFUSED = "refused"
+    UNTRUSTED = "untrusted"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    OTHER_HOST = "other_host"
+    SPEAKS_PLAIN = "speaks_plain"
+    SPEAKS_TLS = "speaks_tls"
+    WANTS_CERTIFICATE = "wants_certificate"
+    REFUSES_CERTIFICATE = "refuses_certificate"
+    TLS_FAILED = "tls_failed"
+    NOT_KAFKA = "not_kafka"
+    SILENT = "silent"
+
+
+class Address(NamedTuple):
+    """Where a broker listens; in text as librdkafka writes it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read `host:port`; an IPv6 address stands in brackets."""
+        host, _, port = text.strip().rpartition(":")
+        return cls(host.strip("[]"), int(port))
+
+
+class Certificate(NamedTuple):
+    """What a certificate says of itself; times in ms since 1970."""
+
+    subject: str
+    issuer: str
+    names: tuple[str, ...]
+    from_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """How far a connection to one address came.
+
+    Attributes:
+        address: Which.
+        obstacle: What stopped it; None: it speaks Kafka.
+        detail: The system's or the library's own words for that; may be empty.
+        chain: Certificates that it showed, its own first; empty without TLS.
+        versions: Highest version of each request that it takes, by the request's number in Kafka's protocol.
+        mechanisms: How one may sign in there, empty where it does not tell; None: nobody signs in.
+    """
+
+    address: Address
+    obstacle: Obstacle | None = None
+    detail: str = ""
+    chain: tuple[Certificate, ...] = ()
+    versions: Mapping[int, int] = field(default_factory=dict)
+    mechanisms: tuple[str, ...] | None = None

@@ -1,0 +1,40 @@
+"""Drift as status shows it: where central's topic settings differ from their edges' now.
+
+Invariant: reads only, edges side by side; an edge or a central that does not tell its settings is left out.
+"""
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
+from aggregator.kafka import topics
+from aggregator.replicate.following import Drift, drifts, following
+from aggregator.replicate.planning import target
+
+
+def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift, ...]:
+    """Compare the settings of topics that have flows.
+
+    Args:
+        config: The hub.
+        flows: Edge and topic of those whose edge answers.
+    """
+    wanted = {
+        edge: sorted({name for one, name in flows if one == edge and _follows(config, edge, name)}) for edge, _ in flows
+    }
+
+    def one(edge: str) -> dict[str, dict[str, str]]:
+        told, _ = topics.settings_each(config.edges[edge], wanted[edge])
+        return {name: following(*settings) for name, settings in told.items()}
+
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        shown = dict(zip(wanted, pool.map(one, wanted), strict=True))
+    goals = {target(config, edge, name) for edge, names in wanted.items() for name in names}
+    central, _ = topics.settings_each(config.central, sorted(goals))
+    return tuple(drifts(config, shown, {name: settings.values for name, settings in central.items()}))
+
+
+def _follows(config: HubConfig, edge: str, topic: str) -> bool:
+    return topic != HEARTBEATS and edge in config.edges and rule_for(config, edge, topic) is not None
