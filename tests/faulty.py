@@ -19,9 +19,10 @@ from confluent_kafka.admin import (
 
 from aggregator.sandbox.broker import Broker
 from aggregator.sandbox.classes import kafka_of
-from aggregator.sandbox.jars import ensure_jars
+from aggregator.sandbox.jars import ensure_jars, kafka
 from aggregator.sandbox.java import find_java
 from aggregator.sandbox.ports import LOOPBACK, free_ports
+from aggregator.sandbox.releases import KAFKA_VERSION, release
 from aggregator.sandbox.state import new_cluster_id
 from tests.authority import Authority
 from tests.trial import settle
@@ -107,8 +108,9 @@ def faulty(folder: Path, settings: dict[str, str]):
             f"listener.name.{name}.ssl.keystore.type": "PEM",
             f"listener.name.{name}.ssl.keystore.location": str(path),
         }
-    kafka = kafka_of(find_java(), ensure_jars())
-    broker = Broker("faulty", folder / "broker", 1, port, (controller,), new_cluster_id(), kafka, more | settings)
+    newest = release(KAFKA_VERSION)
+    program = kafka_of(newest, find_java(), ensure_jars(kafka(newest)))
+    broker = Broker("faulty", folder / "broker", 1, port, (controller,), new_cluster_id(), program, more | settings)
     broker.start()
     try:
         yield Faulty(broker, ports, authority, AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2}))

@@ -23,7 +23,7 @@ _LAST_WORDS = {
     "tls": "every certificate is believed",
     "protocol": "every listener speaks Kafka",
 }
-_NOT_IN_BUILD = ("No provider for SASL mechanism", "Unsupported SASL mechanism")
+_NOT_IN_BUILD = ("No provider for SASL mechanism", "Unsupported SASL mechanism", "is not in this librdkafka")
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,8 +129,8 @@ def planted_ways(broken, closed):
         "build": (
             {"bootstrap_servers": broken.address("sasl"), "client": {"security.protocol": "SASL_SSL"}},
             "mechanism",
-            "No provider for SASL mechanism GSSAPI",
-            "SCRAM-SHA-512",
+            "Kerberos (GSSAPI",
+            "aggregator config lint",
         ),
         "anonymous": (
             {"bootstrap_servers": broken.address("sasl"), "client": broken.tls()},

@@ -79,6 +79,7 @@ def commands(trial) -> list[list[str]]:
         ["policy", "test", policy],
         ["plan", *hub],
         ["explain", topic, *hub],
+        ["acls", "print", "--for", "edge:eu", "--topic", topic, *hub],
         ["doctor", *hub],
         ["report", *hub],
         ["status", *hub],
