@@ -61,6 +61,7 @@ def entered(locked, hub, door):
     return load_config(hub.config, os.environ).edges["eu"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("door", DOORS)
 def test_every_client_comes_in_by_every_door(locked, hub, door):
     """confluent-kafka's three, the native consumer, the native producer, and questions for topic ids."""

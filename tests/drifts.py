@@ -1,0 +1,18 @@
+"""Topic settings as a cluster has them, and the drift that a command tells."""
+
+import json
+
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+
+def setting(trial, cluster, topic, name):
+    """What a cluster says."""
+    (future,) = trial.admin(cluster).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return future.result(15)[name].value
+
+
+def drifts(trial, command="plan", code=0):
+    """What `plan` or `status` tells, by topic and setting."""
+    done = trial.run(command, "-o", "json")
+    assert done.returncode == code, done.stderr
+    return {(one["topic"], one["setting"]): one for one in json.loads(done.stdout)["drifts"]}
