@@ -1,7 +1,7 @@
 """Which rows of a table a restate replaces: by their origins, never by their contents.
 
 Invariant: pure; a row is affected if its edge partition, incarnation and offset lie in the plan. What replaces it has
-the very same origin, so a table holds each origin as often as before, or less.
+the very same origin. So a table holds each origin as often as before, or less.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,8 @@ from aggregator.coordinates import EdgePartition, Segment
 
 Marks = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
+# Rows of a table, by flow: `numbered`, ascending and each once.
+Origins = Mapping[EdgePartition, Numbers]
 ORIGIN_COLUMNS = ("_edge", "_topic", "_partition", "_incarnation", "_offset")
 # Offsets of one incarnation stay below: the broker would need ages for more.
 _LIFE = 1 << 44
@@ -46,7 +48,7 @@ class Affected:
         hit = rows.filter(pa.array(self.marks(rows)))
         return {source: numbered(hit)[place] for source, place in self._places(hit)}
 
-    def of(self, rows: pa.Table, known: Mapping[EdgePartition, Numbers]) -> Marks:
+    def of(self, rows: pa.Table, known: Origins) -> Marks:
         """Which rows have one of these origins."""
         found = np.zeros(rows.num_rows, np.bool_)
         for source, place in self._places(rows):
@@ -70,6 +72,11 @@ def numbered(rows: pa.Table) -> Numbers:
     incarnations = rows["_incarnation"].to_numpy().astype(np.int64)
     offsets = rows["_offset"].to_numpy()
     return np.asarray(incarnations * _LIFE + offsets, np.int64)
+
+
+def offset_of(numbers: Numbers) -> Numbers:
+    """The offsets that `numbered` joined with incarnations."""
+    return np.asarray(numbers % _LIFE, np.int64)
 
 
 def _bounds(segments: Iterable[Segment]) -> tuple[Numbers, Numbers]:

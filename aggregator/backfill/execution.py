@@ -69,6 +69,13 @@ def carry_out(
         now = read_backfills(config.central, names)[backfill.plan.id]
         for table in restate_tables(config, now, spark):
             log.info("backfill %s: table %s, %d rows restated", backfill.plan.id, table.table, table.rows)
+            if table.left:
+                log.warning(
+                    "backfill %s: table %s, %d rows stay as they were: their edges have dropped the records",
+                    backfill.plan.id,
+                    table.table,
+                    table.left,
+                )
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
     finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
     return outcome

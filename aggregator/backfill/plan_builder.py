@@ -119,18 +119,13 @@ def _partition(scene: _Scene, source: EdgePartition, shown: Shown | None, name: 
         return PartitionPlan(source, "", name, (), OffsetRange(0, 0), warnings=(why,))
     bare = PartitionPlan(source, shown.topic_id, name, (), shown.log)
     at_central = central.flow(source, passed_by(scene.backfills, ask.mode, bare), name)
-    shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, source, shown, name)))
+    shown = replace(shown, sampled=replace(shown.sampled, refusal=_refusal(scene, shown, name)))
     return plan_partition(ask.mode, at_central, shown, name, only=_letters(ask, central, source, name))
 
 
-def _refusal(scene: _Scene, source: EdgePartition, shown: Shown, name: str) -> str:
+def _refusal(scene: _Scene, shown: Shown, name: str) -> str:
     """Why nothing may be written into a central topic; empty if it may."""
     settings = scene.settings[name]
-    if shown.compacted:
-        return (
-            f"{source.topic} of {source.edge} is compacted: a restate would take rows out of the table whose records"
-            " the edge has dropped for younger ones of their keys; use --into, which leaves the table as it is"
-        )
     if scene.ask.mode is Mode.MISSING and is_compacted(settings):
         return f"{name} is compacted: a late record would stand for younger ones of its key; use --into"
     keeps_ms = int(settings.get("retention.ms", -1)) if "delete" in settings.get("cleanup.policy", "delete") else -1

@@ -227,5 +227,10 @@ def _warnings(at_central: FlowAtCentral, shown: Shown, taken: Ranges) -> Iterabl
             "timestamps are not in order here: a window in time is a range of offsets, which may hold records from"
             " outside of it and miss some of its own"
         )
+    if shown.compacted:
+        yield (
+            "compacted at the edge: rows stay as they are where it has dropped their records for younger ones of their"
+            " keys; their number is told at the end"
+        )
     if at_central.entry.gap is not None:
         yield f"the flow is held by a gap {at_central.entry.gap}: what is lost there is not part of this"

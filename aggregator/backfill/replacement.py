@@ -1,12 +1,11 @@
 """Rows of one table replaced by the same origins' new rows, in one commit, beside whoever else commits to it.
 
-Invariant: only origins that the table has are replaced, each by its own new row or, where none came, by nothing; all
-others stay. The handle that showed them commits (protocol, rule G), with a mark, so that it happens once. What was
-worked out before a conflict is used again as far as it still holds: a table that changes every second does not outrun
-it.
+Invariant: only origins that the table has are replaced, each by its own new row. Where none came, the row leaves if the
+edge still has its record, and stays if not: nobody could bring it again. All others stay. The handle that showed them
+commits (protocol, rule G), with a mark, so that it happens once. What was worked out before a conflict is used
+again as far as it still holds: a table that changes every second does not outrun it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
@@ -14,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers
+from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -29,7 +28,6 @@ from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnav
 
 ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 _BATCH_ROWS = 16_384
-Origins = Mapping[EdgePartition, Numbers]
 
 
 class Admission(Protocol):
@@ -70,24 +68,40 @@ class Come(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """A commit, and how many rows it replaced or removed."""
+    """A commit.
+
+    Attributes:
+        version: Its number.
+        rows: Rows that it replaced or removed.
+        left: Rows that stay as they were, because the edge has their records no more.
+    """
 
     version: int
     rows: int
+    left: int
 
 
 class _Fresh(NamedTuple):
-    """New rows in the table's folder, the origins that the table had when they were picked, and what came of these."""
+    """New rows in the table's folder.
+
+    Attributes:
+        outcomes: What the table admits of them.
+        had: Origins that the table had when they were picked.
+        left: Those of `had` that stay as they are.
+        removed: How many of `had` leave and are not followed, by flow.
+    """
 
     outcomes: list[Outcome]
     had: Origins
-    came: Mapping[EdgePartition, int]
+    left: Origins
+    removed: Mapping[str, int]
 
 
 class _Kept(NamedTuple):
-    """What stays of replaced files, staged anew."""
+    """What stays of replaced files, staged anew; `left` of the affected origins among it."""
 
     paths: frozenset[str]
+    left: Origins
     files: tuple[StagedFile, ...]
 
 
@@ -98,6 +112,7 @@ class Replacement:
         tables: The format.
         name: The table.
         affected: Which origins.
+        at_edge: Which of some origins the edges still have a record of.
         mark: A position that only this replacement's commit has.
         admission: What the table asks of new rows.
     """
@@ -108,6 +123,7 @@ class Replacement:
         name: str,
         affected: Affected,
         *,
+        at_edge: Callable[[Origins], Origins],
         mark: CentralPartition,
         admission: Admission,
     ) -> None:
@@ -115,6 +131,7 @@ class Replacement:
         self._folder = tables.folder / name
         self._name = name
         self._affected = affected
+        self._at_edge = at_edge
         self._mark = mark
         self._admission = admission
         self._origins: dict[str, Origins] = {}
@@ -150,7 +167,7 @@ class Replacement:
         Raises:
             HoldError: the new rows do not fit the table, or its rules refuse them.
             CommitConflict: other writers were faster again and again.
-            RetryError: the storage does not answer.
+            RetryError: the storage, or an edge that is asked what it still has, does not answer.
         """
         lease = self._lease = Lease(self._folder, come.folder)
         try:
@@ -177,42 +194,47 @@ class Replacement:
         hits = self.hits(handle)
         had = _joined(self._origins[one.path] for one in hits)
         with _told(self._folder):
-            fresh, kept = self._freshly(handle, had, come), self._keep(handle, hits)
-        # A tombstone may come under more versions of a key than before.
-        tell({str(source): max(0, len(some) - fresh.came.get(source, 0)) for source, some in had.items()})
+            fresh = self._freshly(handle, had, come)
+            kept = self._keep(handle, hits, fresh.left)
+        tell(fresh.removed)
         files = [*kept.files, *(file for outcome in fresh.outcomes for file in outcome.files)]
         version = handle.commit(files, {**come.positions, self._mark: 1}, hits, come.note)
         self._admission.admitted(version, fresh.outcomes)
-        return Done(Replaced(version, sum(map(len, had.values()))))
+        left = _count(fresh.left)
+        return Done(Replaced(version, _count(had) - left, left))
 
     def _freshly(self, handle: TableHandle, had: Origins, come: Come) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
         if self._fresh is None or not _same(self._fresh.had, had):
             self._drop_fresh()
-            came: Counter[EdgePartition] = Counter()
+            came: list[Origins] = []
             picked = [self._picked(handle, had, outcome, come.folder, came) for outcome in come.outcomes]
-            self._fresh = _Fresh(self._admission.admit(handle, picked), had, came)
+            missing = _without(had, _joined(came))
+            there = self._at_edge(missing)
+            removed = {str(source): len(there.get(source, ())) for source in had}
+            self._fresh = _Fresh(self._admission.admit(handle, picked), had, _without(missing, there), removed)
         return self._fresh
 
     def _picked(
-        self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: Counter[EdgePartition]
+        self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[Origins]
     ) -> Outcome:
         with self._stage(handle) as stage:
             for rows in _rows(folder, (file.path for file in outcome.files)):
                 ours = rows.filter(pa.array(self._affected.of(rows, had)))
-                came.update({source: len(numbers) for source, numbers in self._affected.origins(ours).items()})
+                came.append(self._affected.origins(ours))
                 _add(stage, ours, handle.schema())
             return Outcome(outcome.reached, stage.close())
 
-    def _keep(self, handle: TableHandle, hits: Sequence[LiveFile]) -> _Kept:
+    def _keep(self, handle: TableHandle, hits: Sequence[LiveFile], left: Origins) -> _Kept:
         """What stays of these files."""
         paths = frozenset(one.path for one in hits)
-        if self._kept is None or self._kept.paths != paths:
+        if self._kept is None or self._kept.paths != paths or not _same(self._kept.left, left):
             self._drop_kept()
             with self._stage(handle) as stage:
                 for rows in _rows(self._folder, (one.path for one in hits)):
-                    _add(stage, rows.filter(pa.array(~self._affected.marks(rows))), handle.schema())
-                self._kept = _Kept(paths, stage.close())
+                    stays = ~self._affected.marks(rows) | self._affected.of(rows, left)
+                    _add(stage, rows.filter(pa.array(stays)), handle.schema())
+                self._kept = _Kept(paths, left, stage.close())
         return self._kept
 
     @contextmanager
@@ -237,12 +259,23 @@ class Replacement:
 
 
 def _joined(some: Iterable[Origins]) -> Origins:
-    """The origins of all files."""
+    """The origins of all files or rows, each once: a tombstone may come under several versions of a key."""
     found: dict[EdgePartition, list[Numbers]] = {}
     for origins in some:
         for source, numbers in origins.items():
             found.setdefault(source, []).append(numbers)
-    return {source: np.sort(np.concatenate(numbers)) for source, numbers in found.items()}
+    return {source: np.unique(np.concatenate(numbers)) for source, numbers in found.items()}
+
+
+def _without(some: Origins, others: Origins) -> Origins:
+    """What is in the first and not in the second."""
+    nothing = np.zeros(0, np.int64)
+    rest = {source: np.setdiff1d(numbers, others.get(source, nothing), True) for source, numbers in some.items()}
+    return {source: numbers for source, numbers in rest.items() if len(numbers)}
+
+
+def _count(origins: Origins) -> int:
+    return sum(map(len, origins.values()))
 
 
 def _same(one: Origins, other: Origins) -> bool:

@@ -9,9 +9,11 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aggregator.backfill.affected import Affected
+from aggregator.backfill.edge_offsets import at_edge
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
 from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, Come, Everything, Replacement
@@ -52,15 +54,17 @@ class Restated:
         table: Its name.
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
+        left: Rows that stay as they were: their edges have dropped the records.
     """
 
     table: str
     version: int | None = None
     rows: int = 0
+    left: int = 0
 
 
 def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:
-    """Replace the rows of a backfill in every table that they are in; those that it could not read again stay.
+    """Replace the rows of a backfill in every table that they are in; those whose records the edges dropped stay.
 
     Args:
         config: The hub.
@@ -69,7 +73,7 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
 
     Raises:
         HoldError: the new rows do not fit the table's columns.
-        RetryError: the table lags behind, or storage, registry or central does not answer.
+        RetryError: the table lags behind, or storage, registry, central or an edge does not answer.
     """
     plan = backfill.plan
     where = target_config(config, plan.mode, plan.into)
@@ -140,6 +144,7 @@ class _Table:
             self._tables,
             self._name,
             Affected(self._again),
+            at_edge=partial(at_edge, self._config.edges, self._again),
             mark=self._mark,
             admission=self._admission(spark),
         )
@@ -153,7 +158,7 @@ class _Table:
                 scratch.clear()
         if self._settings is not None and self._settings.current_state:
             self._refresh()
-        return Restated(self._name, done.version, done.rows) if done else Restated(self._name)
+        return Restated(self._name, *done) if done else Restated(self._name)
 
     def _caught_up(self) -> TableHandle | None:
         """The table, once it has everything that central had when the restate began."""

@@ -15,7 +15,7 @@ from aggregator.errors import Failed
 from aggregator.replicate.planning import target
 
 # What a restate passes through loses nothing on the way to the table, whatever its age or key.
-_WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1"}
+_WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 def target_config(config: HubConfig, mode: Mode, into: str) -> HubConfig:

@@ -1,13 +1,14 @@
 """Fault 22, restates: rows replaced under a changed policy while the hub commits to the table, whatever its kind."""
 
 import json
+import time
 
 import pytest
 from deltalake import DeltaTable
 
 from tests.chaos.backfilling import audited, backfill, check, listed, rows
 from tests.chaos.deaths import die
-from tests.trial import wait_for
+from tests.trial import read_all, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
 ONES = ("--edge", "eu", "--partition", "0", "--to", "1000")
@@ -165,3 +166,49 @@ def test_a_restate_that_fails_a_holding_rule_changes_nothing(new_trial):
     check(trial, "eu", range(300))
     assert sorted(trial.lake("_partition, _offset, amount")) == [(p, o, float(round(a))) for p, o, a in before]
     audited(trial)
+
+
+def at_edge(trial, edge: str) -> set[tuple[int, int]]:
+    """Partition and offset of the records that an edge has."""
+    found = read_all(trial.sandbox.edges[edge].bootstrap, trial.topic)
+    return {(message.partition(), message.offset()) for message in found}
+
+
+def compacted(trial, edge: str, less: int) -> set[tuple[int, int]]:
+    """Let an edge's log be compacted to less records than these, and then no more; what it has."""
+    quick = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "100",
+    }
+    for name, value in quick.items():
+        trial.configure(edge, trial.topic, name, value)
+
+    def fewer() -> bool:
+        trial.produce_raw(edge, [(b"tick", trial.value(0), p) for p in range(3)])
+        return len(at_edge(trial, edge)) < less
+
+    wait_for(fewer, timeout=120, what="a compaction")
+    trial.configure(edge, trial.topic, "cleanup.policy", "delete")
+    time.sleep(20)  # the cleaner may be at work still
+    return at_edge(trial, edge)
+
+
+def test_a_restate_keeps_what_only_the_table_has(new_trial):
+    """Rows whose records the edge compacted away stay; of the others, those that the policy leaves out go."""
+    trial = new_trial()
+    trial.produce("eu", 300)
+    trial.drain()
+    had = {row[:2]: row[2] for row in trial.lake("_partition, _offset, amount")}
+    there = compacted(trial, "eu", 200)
+    policy = Changed(trial)
+    text = policy.before.replace("amount: keep", "amount: {nullify: {}}")
+    out = f"    drop_record:\n      - {{field: id, in: {list(range(150))}}}\n"
+    policy.path.write_text(text.replace("    fields:", f"{out}    fields:"))
+    backfill(trial, "run", "--yes", "--restate", "--edge", "eu", "--to", "100")
+    now = {row[:2]: row[2] for row in trial.lake("_partition, _offset, amount")}
+    left = {at for at in had if at not in there}
+    assert left
+    gone = {at for at in had if at in there and had[at] * 4 < 150}
+    assert now == {at: amount if at in left else None for at, amount in had.items() if at not in gone}

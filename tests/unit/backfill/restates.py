@@ -1,8 +1,9 @@
 """Replacements of rows in real tables, as tests make them."""
 
+import numpy as np
 import pyarrow as pa
 
-from aggregator.backfill.affected import Affected
+from aggregator.backfill.affected import Affected, offset_of
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import Come, Everything, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
@@ -34,18 +35,27 @@ def origins(*offsets: int, plus: int = 0) -> pa.Table:
 
 
 class Restate:
-    """A replacement of the offsets [start, end) by new rows of some of them."""
+    """A replacement of the offsets [start, end) by new rows of some of them; the edge has all, or `there` alone."""
 
-    def __init__(self, tables, start: int, end: int, came, *, admission=None):
+    def __init__(self, tables, start: int, end: int, came, *, admission=None, there=None):
         self.tables, self.told = tables, []
         plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
         self.admission = admission or Everything()
-        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=MARK, admission=self.admission)
+        self.there, self.asked = there, 0
+        self.replacement = Replacement(
+            tables, NAME, Affected([plan]), at_edge=self.at_edge, mark=MARK, admission=self.admission
+        )
         self.scratch = tables.folder / ".restate-x"
         stage = Stage(self.scratch, None, promotes=tables.promotes)
         stage.add(origins(*came, plus=NEW).cast(tables.narrowed(origins().schema)))
         outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(came))), len(came)),), stage.close())
         self.come = Come([outcome], self.scratch, {OWN: len(came)} if came else {}, {"hub.restate": "x"})
+
+    def at_edge(self, origins):
+        self.asked += 1
+        if self.there is None:
+            return origins
+        return {source: numbers[np.isin(offset_of(numbers), list(self.there))] for source, numbers in origins.items()}
 
     def run(self):
         return self.replacement.bring(self.come, self.told.append)

@@ -172,6 +172,14 @@ def test_a_plan_warns(sampled, word):
     assert bool(plan.segments) is not bool(sampled.refusal)
 
 
+def test_a_plan_says_that_rows_of_a_compacted_edge_may_stay():
+    """How many nobody knows before; what the edge has is written."""
+    case = Case(20, None, (), frozenset(), (), OffsetRange(0, 20), (OffsetRange(0, 20),))
+    plan = plan_partition(Mode.RESTATE, case.flow(), Shown("id", case.log, case.asked, compacted=True), "c")
+    assert ["compacted at the edge" in warning for warning in plan.warnings] == [True]
+    assert plan.offsets == 20
+
+
 def test_an_estimate_knows_density_and_size():
     """A sparse log holds fewer records than offsets; dead letters are records, each of them."""
     case = Case(30, None, (OffsetRange(0, 20),), frozenset({(0, 25)}), (), OffsetRange(0, 30), (OffsetRange(0, 30),))

@@ -50,10 +50,11 @@ def orphans(tables) -> set[str]:
 @given(
     st.lists(st.sets(st.integers(0, 30), min_size=1), min_size=1, max_size=4),
     st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted),
-    st.sets(st.integers(0, 30)),
+    st.tuples(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30))),
 )
-def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, commits, window, came):
-    """By their own new rows or by nothing; whatever files they lie in; a second time changes nothing."""
+def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, commits, window, rest):
+    """By their own new rows; by nothing where the edge has the record; else not. A second time changes nothing."""
+    came, there = rest
     tables = kind("hub", Folder(str(tmp_path_factory.mktemp("lake"))))
     had: set[int] = set()
     for number, offsets in enumerate(commits):
@@ -61,13 +62,13 @@ def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, com
         had |= offsets
     start, end = window
     affected = had & set(range(start, end))
-    restate = Restate(tables, start, end, sorted(came & set(range(start, end))))
+    restate = Restate(tables, start, end, sorted(came & set(range(start, end))), there=there)
     before = tables.open(NAME)
     done = restate.run()
-    gone = affected - came
-    expected = {offset: offset + (NEW if offset in affected else 0) for offset in had - gone}
+    gone, left = (affected - came) & there, affected - came - there
+    expected = {offset: offset + (NEW if offset in affected - left else 0) for offset in had - gone}
     assert content(tables) == expected
-    assert done.rows == len(affected)
+    assert (done.rows, done.left) == (len(affected - left), len(left))
     assert restate.told[-1] == ({str(FLOW): len(gone)} if affected else {})
     after = tables.open(NAME)
     assert after.version == before.version + 1
