@@ -171,10 +171,8 @@ class BackfillDriver:
         def over(epoch: _Epoch) -> bool:
             if self._cancelled:
                 return True
-            if epoch.invisible and time.monotonic() < deadline and not self._stop.wait(_AGAIN_S):
-                return False  # another epoch settles what this one left undecided
-            if epoch.invisible:
-                return True
+            if epoch.invisible:  # another epoch settles what this one left undecided
+                return time.monotonic() >= deadline or self._stop.wait(_AGAIN_S)
             if not all(one.result is SlotResult.DRAINED for one in epoch.outcomes):
                 return False
             if epoch.plan.silent <= self._silent(self._shown(), pauses.paused()):

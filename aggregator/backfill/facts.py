@@ -14,7 +14,7 @@ from aggregator.backfill.request import Ask, Bound, Mode, Window
 from aggregator.backfill.samples import sampled
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition, Segment
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
 from aggregator.replicate.limits import is_compacted
@@ -92,8 +92,7 @@ def asked_flows(config: HubConfig, ledger: Iterable[EdgePartition], ask: Ask) ->
     flows = [
         source
         for source in sorted(ledger)
-        if source.topic != HEARTBEATS
-        and source.edge in config.edges
+        if source.edge in config.edges
         and rule_for(config, source.edge, source.topic) is not None
         and any(window.takes(source) for window in ask.windows)
     ]

@@ -14,7 +14,6 @@ from msgspec import structs
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import FlowAtCentral, allowed, gone
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, without
-from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
@@ -25,7 +24,7 @@ from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.gaps import grown
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import Meanings, meant
-from aggregator.replicate.planning import target
+from aggregator.replicate.planning import is_by_key, target
 from aggregator.replicate.route import Route
 from aggregator.state.ledger import LedgerRecord
 
@@ -159,7 +158,7 @@ def _known(
         entry = LedgerRecord(incarnation, one.topic_id, begin, 0, 0, schemas=at_central.entry.schemas)
     unread = entry.unread
     for at, part in away:
-        for fresh in without(both([part], [OffsetRange(entry.next_offset, 2**62)]), offsets_of(unread)):
+        for fresh in without(_ahead([Segment(at, part)], entry), offsets_of(unread)):
             unread = grown(unread, Segment(at, fresh))
     return structs.replace(entry, unread=unread)
 
@@ -175,14 +174,13 @@ def _flow(
     whole = known.leader_epoch if known.next_offset == first.next_offset else None  # nobody has read up to there
     at = {"incarnation": first.incarnation, "next_offset": first.next_offset, "topic_id": one.topic_id}
     now = structs.replace(known, **at, leader_epoch=whole)
-    rule = rule_for(scene.config, one.source.edge, one.source.topic)
     central = scene.settings.get(one.central, {})
     return FlowPlan(
         one.source,
         now,
         fresh=now != entry,
         central=one.central,
-        by_key=rule is not None and rule.partition_by == "key",
+        by_key=is_by_key(scene.config, one.source.edge, one.source.topic),
         limits=Limits.of(central),
         until=left[-1].offsets.end,
         skips=True,

@@ -1,5 +1,5 @@
 """Which topic rule applies to an edge topic: the first that matches the whole name, does not exclude it, and is for
-this edge. No rule applies to a topic that the hub excludes.
+this edge. No rule applies to a topic that the hub excludes, nor to heartbeats: they are replicated without one.
 
 Invariant: one answer for one name, here and nowhere else. Refuses nothing: a topic without a rule is not replicated.
 """
@@ -8,6 +8,7 @@ import functools
 
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.config.patterns import full_matches
+from aggregator.coordinates import HEARTBEATS
 
 
 def rule_for(config: HubConfig, edge: str, topic: str) -> TopicRule | None:
@@ -18,7 +19,7 @@ def rule_for(config: HubConfig, edge: str, topic: str) -> TopicRule | None:
         edge: Edge name.
         topic: Topic name on the edge.
     """
-    if config.exclude is not None and _matches(config.exclude, topic):
+    if topic == HEARTBEATS or (config.exclude is not None and _matches(config.exclude, topic)):
         return None
     return next((rule for rule in config.topics if _is_of(rule, edge) and speaks_of(rule, topic)), None)
 

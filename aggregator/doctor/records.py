@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, Partition
+from aggregator.coordinates import Partition
 from aggregator.doctor.registries import Unframed
 from aggregator.errors import DeadLetterError
 from aggregator.kafka import peek
@@ -66,7 +66,7 @@ def _positions(
     config: HubConfig, policies: Mapping[Path, Policy], edge: str, shown: EdgeShown
 ) -> Iterator[tuple[Partition, int]]:
     for name, topic in sorted(shown.topics.items()):
-        rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+        rule = rule_for(config, edge, name)
         if rule is None or not policies[rule.policy].view(name).value_format.has_schema:
             continue
         ranges = enumerate(zip(topic.starts, topic.ends, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition
+from aggregator.coordinates import EdgePartition
 from aggregator.state.names import central_topic
 
 
@@ -20,7 +20,7 @@ def lake_sources(config: HubConfig, flows: Iterable[EdgePartition]) -> dict[str,
     """
     tables: dict[str, set[str]] = {}
     for edge, topic in sorted({(flow.edge, flow.topic) for flow in flows}):
-        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        rule = rule_for(config, edge, topic)
         if rule is not None and rule.lake is not None:
             table = central_topic(rule.lake, edge, topic)
             tables.setdefault(table, set()).add(central_topic(rule.central, edge, topic))

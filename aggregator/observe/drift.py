@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS
 from aggregator.kafka import topics
 from aggregator.replicate.following import Drift, drifts, following
 from aggregator.replicate.planning import target
@@ -37,4 +36,4 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
 
 
 def _follows(config: HubConfig, edge: str, topic: str) -> bool:
-    return topic != HEARTBEATS and edge in config.edges and rule_for(config, edge, topic) is not None
+    return edge in config.edges and rule_for(config, edge, topic) is not None

@@ -251,7 +251,7 @@ def _waiting_steps(config: HubConfig, shown: Mapping[str, EdgeShown]) -> Iterato
     for edge, seen in sorted(shown.items()):
         for name, one in sorted(seen.unanswered.items()):
             if name not in seen.topics:
-                rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+                rule = rule_for(config, edge, name)
                 policy, held = str(rule.policy) if rule else "", (f"{edge}/{name}: {one.why}",)
                 yield FlowStep(edge, name, target(config, edge, name), policy, one.partitions, 0, 0, held)
 
@@ -268,7 +268,7 @@ def _flow_steps(
     steps = []
     for edge, shown in sorted(snapshots.items()):
         for name, topic in sorted(shown.items()):
-            rule = None if name == HEARTBEATS else rule_for(config, edge, name)
+            rule = rule_for(config, edge, name)
             own, said = planned[edge, name], tuple(held[edge, name])
             waiting = sum(max(0, topic.ends[flow.source.partition] - flow.entry.next_offset) for flow in own)
             fresh = sum(EdgePartition(edge, name, partition) not in ledger for partition in range(len(topic.starts)))

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError, HoldError, RetryError
 from aggregator.privacy.key_tally import key_path
 from aggregator.privacy.plan.compile import compile_plan
@@ -97,7 +96,7 @@ def _of_edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, topi
     schemas = config.edges[edge].schemas
     registry = open_registry(schemas, config.edges[edge].schemas_client) if schemas else None
     for topic in topics:
-        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        rule = rule_for(config, edge, topic)
         if rule is None or registry is None:
             continue
         policy, name = policies[rule.policy], target(config, edge, topic)
@@ -179,7 +178,7 @@ def paths_of(
 ) -> Iterator[FieldRoute]:
     """The paths of those topics whose values are JSON without a schema: what no path names leaves."""
     for topic in topics:
-        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        rule = rule_for(config, edge, topic)
         if rule is None:
             continue
         view = policies[rule.policy].view(topic)
@@ -195,7 +194,7 @@ def keys_of(
 ) -> Iterator[FieldRoute]:
     """What becomes of each topic's record key as a whole; the tags of its schema may take parts of it."""
     for topic in topics:
-        rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+        rule = rule_for(config, edge, topic)
         if rule is None:
             continue
         policy = policies[rule.policy]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.policy.agreement import LOSES_KEYS, drops_key
 from aggregator.privacy.policy.file import Policy
@@ -40,7 +39,7 @@ def losing_keys(
     found = {}
     for edge, shown in snapshots.items():
         for topic in shown:
-            rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+            rule = rule_for(config, edge, topic)
             if rule is None:
                 continue
             name = target(config, edge, topic)

@@ -13,7 +13,6 @@ from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS
 from aggregator.replicate.planning import target
 
 _SIZE = "max.message.bytes"
@@ -99,7 +98,7 @@ def drifts(config: HubConfig, shown: Shown, central: Mapping[str, Mapping[str, s
     feeding = defaultdict[str, set[str]](set)
     for edge, topics in sorted(shown.items()):
         for topic, settings in sorted(topics.items()):
-            rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+            rule = rule_for(config, edge, topic)
             if rule is None:
                 continue
             goal = target(config, edge, topic)

@@ -71,7 +71,7 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
         for topic in shown.values():
             name, count = target(config, edge, topic.name), len(topic.starts)
             known = specs.get(name)
-            rule = None if topic.name == HEARTBEATS else rule_for(config, edge, topic.name)
+            rule = rule_for(config, edge, topic.name)
             own: frozenset[str] = frozenset()
             if rule is None:
                 settings = dict(_HEARTBEAT_SETTINGS)
@@ -86,15 +86,15 @@ def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
 def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
     """Where each edge topic is written."""
     return {
-        Target(edge, name, target(config, edge, name), _is_by_key(config, edge, name))
+        Target(edge, name, target(config, edge, name), is_by_key(config, edge, name))
         for edge, shown in snapshots.items()
         for name in shown
     }
 
 
-def _is_by_key(config: HubConfig, edge: str, topic: str) -> bool:
+def is_by_key(config: HubConfig, edge: str, topic: str) -> bool:
     """Whether a rule divides this edge topic by key."""
-    rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+    rule = rule_for(config, edge, topic)
     return rule is not None and rule.partition_by == "key"
 
 
@@ -113,7 +113,7 @@ def undecided_beside(
 
 def skips_gaps(config: HubConfig, edge: str, topic: str) -> bool:
     """Whether a gap of this edge topic holds nothing; heartbeats are a signal, not data."""
-    rule = None if topic == HEARTBEATS else rule_for(config, edge, topic)
+    rule = rule_for(config, edge, topic)
     return rule is None or rule.on_gap == "skip"
 
 
@@ -192,7 +192,7 @@ class _Rules:
         settings = central.get(name, {})
         terms = TopicTerms(
             name,
-            by_key=_is_by_key(config, edge, topic),
+            by_key=is_by_key(config, edge, topic),
             limits=Limits.of(settings),
             skips=skips_gaps(config, edge, topic),
         )

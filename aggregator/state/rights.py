@@ -112,6 +112,6 @@ def _sources(config: HubConfig, edge: str, topics: Collection[str]) -> Iterator[
 def _of(config: HubConfig, edge: str, rule: TopicRule, topics: Collection[str]) -> Iterable[Branch]:
     listed = dict.fromkeys((*names(rule.match), *(Branch(name, whole=True) for name in topics)))
     for one in listed:
-        is_taken = one.literal != HEARTBEATS and rule_for(config, edge, one.literal) is rule
+        is_taken = rule_for(config, edge, one.literal) is rule
         if is_taken if one.whole else not topics:
             yield one
