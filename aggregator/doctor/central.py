@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import reading
 from aggregator.doctor.flows import CentralTopic
-from aggregator.doctor.rights import Need, central_needs
+from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
 from aggregator.kafka import inspection
 from aggregator.kafka.clients import TRANSACTION_TIMEOUT_MS
@@ -22,6 +23,7 @@ from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.planning import central_topics, plan_flows
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
+from aggregator.state.rights import Right
 
 _LOOK_S, _LEDGER_S = 10.0, 30.0
 _TRANSACTION_STATE = "__transaction_state"
@@ -46,7 +48,7 @@ class CentralView:
 
     topics: Topics = field(default_factory=Topics)
     own: tuple[TopicSpec, ...] = ()
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Right, ...] = ()
     targets: Mapping[str, CentralTopic] = field(default_factory=dict)
     holds: tuple[Hold, ...] | None = None
     state: TopicView | None = None
@@ -69,9 +71,8 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     own = tuple(internal_topics(names, config.replication.slots))
     snapshots = {edge: one.topics for edge, one in shown.items()}
     specs = {spec.name: spec for spec in central_topics(config, snapshots)}
-    ids = [names.driver_id, *(names.slot_id(slot) for slot in range(config.replication.slots))]
-    asked = {*specs, *(spec.name for spec in own), _TRANSACTION_STATE}
-    found = inspection.topics(config.central, sorted(asked), patience_s=_LOOK_S)
+    asked = {*specs, *(spec.name for spec in own), names.decisions}
+    found = inspection.topics(config.central, sorted({*asked, _TRANSACTION_STATE}), patience_s=_LOOK_S)
     state = found.views.get(_TRANSACTION_STATE)
     topics = Topics(
         {name: one for name, one in found.views.items() if name != _TRANSACTION_STATE},
@@ -79,7 +80,8 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     )
     targets = {name: _target(spec, topics, view) for name, spec in specs.items()}
     holds, trouble = _planned(config, names, shown, targets, now_ms)
-    needs = tuple(central_needs((spec.name for spec in own), specs, ids))
+    wanted = {name for topics_at_edge in snapshots.values() for name in topics_at_edge if name != HEARTBEATS}
+    needs = tuple(central_needs(config, wanted, asked))
     skew_ms, ahead_ms = _clock(config, [edge for edge in shown if central_heartbeats(edge) in topics.views])
     return CentralView(topics, own, needs, targets, holds, state, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble)
 

@@ -208,7 +208,7 @@ def _of_edge(config: HubConfig, edge: str, seen: ClusterSeen, told: CentralView,
         return
     shown, denied = seen.shown, {n: w for n, w in seen.topics.refused.items() if "AUTHORIZATION" in w}
     wanted = {*(shown.topics if shown else ()), *(shown.unanswered if shown else ()), *denied} - {HEARTBEATS}
-    needs = rights.edge_needs(wanted, heartbeats=HEARTBEATS if config.heartbeats.emit else "")
+    needs = rights.edge_needs(config, edge, wanted)
     yield from rights.findings(edge, _principal(cluster, seen), seen.view, seen.topics, needs)
     if shown is not None:
         yield from flows.topics(edge, config, shown, denied)

@@ -5,42 +5,22 @@ the cluster allows us; of what is not there yet, and of transactional ids, by th
 them. No group is asked for: the hub uses none.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, ok
 from aggregator.kafka.cluster_view import Acl, ClusterView, Topics
+from aggregator.state.names import HubNames
+from aggregator.state.rights import ALTER, CONFIGS, CREATE, READ, TOPIC, WRITE, Right, central_rights, edge_rights
 
 _NO_AUTHORIZER = ""
 _ANYBODY = "User:*"
 # Each of these implies Describe.
 _IMPLYING = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",)}
-_WORDS = {
-    "READ": "Read",
-    "WRITE": "Write",
-    "DESCRIBE_CONFIGS": "DescribeConfigs",
-    "CREATE": "Create",
-    "DESCRIBE": "Describe",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A right that the hub needs.
-
-    Attributes:
-        kind: TOPIC or TRANSACTIONAL_ID.
-        name: Of the topic, or of the id.
-        operations: Names as in Kafka's protocol.
-        purpose: What for, in words.
-        is_made: The hub creates it where it is not there.
-    """
-
-    kind: str
-    name: str
-    operations: tuple[str, ...]
-    purpose: str
-    is_made: bool = False
+# What a need is called, and how Kafka's protocol says it.
+_CALLED = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", ALTER: "ALTER", CONFIGS: "DESCRIBE_CONFIGS"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +37,15 @@ class Principal:
     servers: str
     is_certain: bool = True
 
-    def grant(self, need: Need, operations: Iterable[str]) -> str:
+    def grant(self, need: Right, operations: Iterable[str]) -> str:
         """The command that gives rights."""
-        kind = "--topic" if need.kind == "TOPIC" else "--transactional-id"
-        words = " ".join(f"--operation {_WORDS.get(one, one)}" for one in operations)
-        who = self.name or "User:<the hub's>"
-        return (
-            f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal '{who}' {words} {kind} '{need.name}'"
-        )
+        words = " ".join(f"--operation {one}" for one in operations)
+        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{need.name}'"
+        return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal '{who}' {words} {what}"
 
 
 def findings(
-    cluster: str, principal: Principal, view: ClusterView, topics: Topics, needs: Iterable[Need]
+    cluster: str, principal: Principal, view: ClusterView, topics: Topics, needs: Iterable[Right]
 ) -> Iterator[Finding]:
     """What is missing.
 
@@ -77,7 +54,7 @@ def findings(
         principal: Who we are there.
         view: What the cluster tells of itself.
         topics: Topics that were asked for; those that are not there are in neither of its parts.
-        needs: What the hub does there.
+        needs: What the hub does there, each name in full.
     """
     well, told = True, 0
     for need in needs:
@@ -87,24 +64,23 @@ def findings(
         told += 1
         if missing:
             well = False
-            words = " and ".join(_WORDS.get(one, one) for one in missing)
-            kind = "topic" if need.kind == "TOPIC" else "transactional id"
-            what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name}: {need.purpose}"
+            words, kind = " and ".join(missing), need.kind.replace("-", " ")
+            what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name}: {need.why}"
             yield failed(cluster, "rights", what, principal.grant(need, missing))
     if well and told:
         yield ok(cluster, "rights", f"nothing that the cluster tells of is missing for {principal.name or 'the hub'}")
 
 
-def _missing(need: Need, principal: Principal, view: ClusterView, topics: Topics) -> tuple[str, ...] | None:
+def _missing(need: Right, principal: Principal, view: ClusterView, topics: Topics) -> tuple[str, ...] | None:
     """Operations that we may not do; None where nobody tells."""
-    if need.kind != "TOPIC":
+    if need.kind != TOPIC:
         return _by_rules(need.operations, need, principal, view)
     shown = topics.views.get(need.name)
+    there = tuple(one for one in need.operations if one != CREATE)
     if shown is not None:
         rights = shown.rights
-        return None if rights is None else tuple(one for one in need.operations if not _among(one, rights))
-    fresh = need.is_made and "CREATE" not in (view.rights or ())
-    operations = ("CREATE", *need.operations) if fresh else need.operations
+        return None if rights is None else tuple(one for one in there if not _among(_CALLED[one], rights))
+    operations = there if "CREATE" in (view.rights or ()) else need.operations
     if "AUTHORIZATION" in topics.refused.get(need.name, ""):
         return operations
     return None if need.name in topics.refused else _by_rules(operations, need, principal, view)
@@ -115,7 +91,7 @@ def _among(operation: str, rights: frozenset[str]) -> bool:
 
 
 def _by_rules(
-    operations: tuple[str, ...], need: Need, principal: Principal, view: ClusterView
+    operations: tuple[str, ...], need: Right, principal: Principal, view: ClusterView
 ) -> tuple[str, ...] | None:
     """What no rule of the authorizer gives us; None where it has none, or where they do not say it of us."""
     settings = view.settings
@@ -127,7 +103,8 @@ def _by_rules(
         return None
     if settings.get("allow.everyone.if.no.acl.found") == "true":
         return None
-    return tuple(one for one in operations if not allowed(view.acls, principal.name, need.kind, need.name, one))
+    kind = need.kind.upper().replace("-", "_")
+    return tuple(one for one in operations if not allowed(view.acls, principal.name, kind, need.name, _CALLED[one]))
 
 
 def allowed(acls: Iterable[Acl], principal: str, kind: str, name: str, operation: str) -> bool:
@@ -146,35 +123,27 @@ def allowed(acls: Iterable[Acl], principal: str, kind: str, name: str, operation
     return any(rule.allows and rule.operation in enough for rule in about)
 
 
-def edge_needs(wanted: Iterable[str], *, heartbeats: str) -> list[Need]:
+def edge_needs(config: HubConfig, edge: str, wanted: Collection[str]) -> list[Right]:
     """What the hub does at an edge.
 
     Args:
+        config: The hub.
+        edge: Its name.
         wanted: Topics that are replicated, without the heartbeats.
-        heartbeats: Name of the topic of the beats that the hub writes; empty: it writes none.
     """
-    needs = [Need("TOPIC", name, ("READ", "DESCRIBE_CONFIGS"), "it is replicated") for name in sorted(wanted)]
-    if heartbeats:
-        needs.append(Need("TOPIC", heartbeats, ("READ", "WRITE"), "the hub writes its beats there", is_made=True))
-    return needs
+    return [one for one in edge_rights(config, edge, wanted) if one.name in wanted or one.name == HEARTBEATS]
 
 
-def central_needs(own: Iterable[str], targets: Iterable[str], ids: Iterable[str]) -> list[Need]:
+def central_needs(config: HubConfig, wanted: Collection[str], asked: Collection[str]) -> list[Right]:
     """What the hub does at central.
 
     Args:
-        own: Topics of the hub itself.
-        targets: Topics that records are delivered to.
-        ids: Transactional ids.
+        config: The hub.
+        wanted: Topics that are replicated from any edge, without the heartbeats.
+        asked: Topics that the hub keeps or fills.
     """
-    return [
-        *(
-            Need("TOPIC", name, ("READ", "WRITE"), "the hub keeps its state there", is_made=True)
-            for name in sorted(own)
-        ),
-        *(
-            Need("TOPIC", name, ("READ", "WRITE", "DESCRIBE_CONFIGS"), "records are delivered there", is_made=True)
-            for name in sorted(targets)
-        ),
-        *(Need("TRANSACTIONAL_ID", one, ("WRITE",), "records are delivered under it") for one in sorted(ids)),
-    ]
+    rights = central_rights(config, wanted)
+    found = [one for one in rights if not one.prefixed and (one.kind != TOPIC or one.name in asked)]
+    ids = [HubNames(config.hub).slot_id(slot) for slot in range(config.replication.slots)]
+    begun = [one for one in rights if one.prefixed and one.kind != TOPIC]
+    return [*found, *(one._replace(name=id_, prefixed=False) for one in begun for id_ in ids)]

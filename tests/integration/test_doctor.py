@@ -287,7 +287,7 @@ def test_what_keeps_records_away_is_told_by_its_name(trial, broken, examined, we
     assert code == 4
     rights = [one["what"] for one in findings if (one["cluster"], one["check"]) == ("guarded", "rights")]
     assert any(f"topic seen-{mark}" in what and "Read and DescribeConfigs" in what for what in rights)
-    assert any("Write on topic heartbeats" in what for what in rights)
+    assert any("Write and DescribeConfigs on topic heartbeats" in what for what in rights)
     twins = {edge for edge in ("clock", "guarded", "soon") if (edge, "id") in found}
     assert twins == {"clock", "guarded", "soon"}, "one broker under three names"
     expected |= {(edge, "id"): () for edge in (*twins, "us")}
@@ -317,7 +317,7 @@ def test_what_keeps_central_from_its_work_is_told_by_its_name(trial, broken, exa
     (slot,) = [one for one in denied if f"transactional id {hub}.slot-0" in one]
     assert f"--operation Write --transactional-id '{hub}.slot-0'" in denied[slot]
     assert not [one for one in denied if f"{hub}.driver" in one or f"topic {hub}.control" in one]
-    assert any("Create and Read and Write" in one and f"topic eu.{trial.topic}" in one for one in denied)
+    assert any("Read and Write and Create" in one and f"topic eu.{trial.topic}" in one for one in denied)
     assert f"{hub}.ledger has cleanup.policy=delete" in bad["topics"][0]["what"]
     assert "--add-config cleanup.policy=compact" in bad["topics"][0]["next"]
     assert bad["registry"]

@@ -9,12 +9,13 @@ from aggregator.doctor.finding import State, listed
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.machine import Disk, Machine, Trouble
 from aggregator.doctor.registries import RegistryView, Unframed
-from aggregator.doctor.rights import Need, Principal
+from aggregator.doctor.rights import Principal
 from aggregator.kafka.cluster_view import Acl, ClusterView, Topics, TopicView
 from aggregator.kafka.listener import Address, Listener
 from aggregator.kafka.topic_spec import TopicSpec, inherited
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered
+from aggregator.state.rights import Right
 
 HUB = Principal("User:hub", "c:9092")
 AUTHORIZED = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:admin"}
@@ -54,9 +55,9 @@ def allow(operation, name="orders", kind="TOPIC", principal="User:hub", *, is_pr
     return Acl(kind, name, is_prefix, principal, "*", operation, allows)
 
 
-READS = [Need("TOPIC", "orders", ("READ", "DESCRIBE_CONFIGS"), "it is replicated")]
-WRITES = [Need("TRANSACTIONAL_ID", "h.driver", ("WRITE",), "records are delivered under it")]
-MAKES = [Need("TOPIC", "h.ledger", ("READ", "WRITE"), "state", is_made=True)]
+READS = [Right("topic", "orders", False, ("Read", "DescribeConfigs"), "it is replicated")]
+WRITES = [Right("transactional-id", "h.driver", False, ("Write",), "records are delivered under it")]
+MAKES = [Right("topic", "h.ledger", False, ("Read", "Write", "Create"), "state")]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_what_is_to_be_created_needs_the_right_to():
     assert not bad(rights.findings("central", HUB, seen, Topics(), MAKES))
     seen = ClusterView("id", {}, AUTHORIZED, frozenset(), ())
     (found,) = rights.findings("central", HUB, seen, Topics(), MAKES)
-    assert "Create and Read and Write" in found.what
+    assert "Read and Write and Create" in found.what
     (found,) = rights.findings("central", HUB, seen, Topics({}, {"h.ledger": "TOPIC_AUTHORIZATION_FAILED"}), MAKES)
     assert "--operation Create" in found.next
     assert not bad(rights.findings("central", Principal("", "c:1"), seen, Topics(), MAKES))
