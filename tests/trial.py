@@ -20,7 +20,7 @@ from pathlib import Path
 
 import duckdb
 import fastavro
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -140,6 +140,19 @@ class Trial:
     def cut(self, edge: str, partition: int, offset: int) -> None:
         """Delete the records before `offset`, as retention would."""
         settle(self.admin(edge).delete_records([TopicPartition(self.topic, partition, offset)]))
+
+    def forget(self, at: tuple[str, int]) -> None:
+        """Delete every record of a partition of a compacted topic at central."""
+        self.configure("central", at[0], "cleanup.policy", "compact,delete")
+
+        def deleted() -> bool:
+            (future,) = self.admin("central").delete_records([TopicPartition(*at, -1)]).values()
+            error = future.exception(15)
+            # The leader hears of the setting a moment after it was taken.
+            assert error is None or error.args[0].code() == KafkaError.POLICY_VIOLATION, error
+            return error is None
+
+        wait_for(deleted, timeout=20, what="a deletion of all records")
 
     def admin(self, cluster: str) -> AdminClient:
         where = self.sandbox.central if cluster == "central" else self.sandbox.edges[cluster]

@@ -97,11 +97,11 @@ def drawn(draw, count):
 
 
 def read_by_them(central, topic, count):
-    """All records of a topic by partition, as (key, value, timestamp, headers)."""
+    """All records of a topic by partition, as (key, value, timestamp, headers); a commit is visible a moment later."""
     reader = confluent_kafka.Consumer({"bootstrap.servers": central, **READING, "isolation.level": "read_committed"})
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found, ended = defaultdict(list), set()
-    while len(ended) < PARTITIONS:
+    found, ended, deadline = defaultdict(list), set(), time.monotonic() + 30
+    while len(ended) < PARTITIONS or (sum(map(len, found.values())) < count and time.monotonic() < deadline):
         for message in reader.consume(1000, 1.0):
             if message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()

@@ -145,8 +145,7 @@ def test_a_ledger_record_is_settled_by_what_is_visible(epochs, central):
     known = read_range(central, at, OffsetRange(0, ends.stable_end_offsets(central, [at])[at]), committed=True)
     flow = EdgePartition("eu", trial.topic, 0)
     last = [one for one in known if one.key == str(flow).encode()][-1]
-    trial.configure("central", at[0], "cleanup.policy", "compact,delete")
-    settle(trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    trial.forget(at)
     leave(epochs, at, [one for one in known if one.key != last.key] + [last])
     trial.produce("eu", 30)
     assert drained(epochs) == {}
@@ -266,8 +265,7 @@ def undecide_ledger(epochs, id_):
     at = (names.ledger, 0)
     known = read_range(central, at, OffsetRange(0, ends.stable_end_offsets(central, [at])[at]), committed=True)
     last = [one for one in known if one.key.endswith(id_.encode()) and b"/0/" in one.key][-1]
-    epochs.trial.configure("central", at[0], "cleanup.policy", "compact,delete")
-    settle(epochs.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
+    epochs.trial.forget(at)
     leave_of_backfills(epochs, at, [last])
 
 
