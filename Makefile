@@ -65,7 +65,7 @@ $(BIN)/uv:
 
 $(WARMED): $(LOOPS) | $(STAMP)
 	@echo "compiling the hot loops, once …"
-	@$(BIN)/python -m aggregator.replicate.warming
+	@$(BIN)/python -m aggregator.replicate.warmup
 	@touch $@
 
 $(STAMP): requirements.lock pyproject.toml | $(BIN)/uv

@@ -16,9 +16,9 @@ from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch_opening import open_epoch
+from aggregator.replicate.epoch_plan import central_topics, plan_flows, targets
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts, internal_topics
 from aggregator.replicate.key_checks import unrecorded
-from aggregator.replicate.planning import central_topics, plan_flows, targets
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan

@@ -13,7 +13,7 @@ from dataclasses import replace
 from aggregator.audit.backfills import LateWork
 from aggregator.audit.comparison import Books, Comparison
 from aggregator.audit.findings import Audit, FlowAudit, Selection, Strangers
-from aggregator.audit.never_begun import never_begun
+from aggregator.audit.missing_flows import never_begun
 from aggregator.audit.omissions import FLOW, LAKE, Omission
 from aggregator.audit.records import letter_offsets
 from aggregator.audit.tally import Finding, ranges_of
@@ -21,7 +21,7 @@ from aggregator.backfill.store import read_backfills
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
-from aggregator.lake.current import SUFFIX as CURRENT
+from aggregator.lake.current_state import SUFFIX as CURRENT
 from aggregator.lake.sources import lake_sources
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.status import last_troubles

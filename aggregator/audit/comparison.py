@@ -22,10 +22,10 @@ from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import central_partitions
+from aggregator.kafka.committed_reader import central_partitions
 from aggregator.kafka.log import decided_ranges
+from aggregator.replicate.epoch_plan import target
 from aggregator.replicate.gaps import segments
-from aggregator.replicate.planning import target
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_topic

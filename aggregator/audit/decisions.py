@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.audit.unrecorded import Requested, unrecorded
+from aggregator.audit.unrecorded_requests import Requested, unrecorded
 from aggregator.errors import ExitCode
 from aggregator.kafka.log_record import LogRecord
 from aggregator.state.decisions import BEGINNING, SETTINGS, Link, decode, place_after, place_of

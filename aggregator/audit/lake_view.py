@@ -15,13 +15,13 @@ from aggregator.audit.omissions import LAKE, Omission
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition
 from aggregator.errors import AggregatorError, HoldError, RetryError
-from aggregator.kafka.committed import CommittedReader
+from aggregator.kafka.committed_reader import CommittedReader
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import Rows, row_origins
-from aggregator.lake.quality.held import HELD_DAYS, still_held
-from aggregator.lake.quality.history import read
+from aggregator.lake.quality.held_ranges import HELD_DAYS, still_held
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
+from aggregator.lake.quality.verdict_log import read
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.schema.registry import open_registry

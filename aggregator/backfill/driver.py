@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from aggregator.backfill.epoch_plan import EpochPlan, Scene, plan_epoch
 from aggregator.backfill.facts import Central, read_central
-from aggregator.backfill.flows import EpochPlan, Scene, plan_epoch
-from aggregator.backfill.live import LiveFlows
+from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.pace import paced
 from aggregator.backfill.pause_watch import PauseWatch
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.ranges import union
 from aggregator.backfill.request import Mode
-from aggregator.backfill.settling import backfills_central, places_of_backfills
+from aggregator.backfill.settlement import backfills_central, places_of_backfills
 from aggregator.backfill.store import Backfill, is_cancel, passed_by, read_backfills
 from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
@@ -39,13 +39,13 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import open_epoch
+from aggregator.replicate.epoch_plan import central_topics
 from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.planning import central_topics
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms

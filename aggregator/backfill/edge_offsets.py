@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from aggregator.backfill.affected import Numbers, Origins, offset_of
+from aggregator.backfill.affected_rows import Numbers, Origins, offset_of
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import read_committed
+from aggregator.kafka.committed_reader import read_committed
 
 _PIECE_BYTES = 8 * 1024 * 1024
 

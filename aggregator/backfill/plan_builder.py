@@ -20,8 +20,8 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.lake.sources import lake_sources
+from aggregator.replicate.epoch_plan import target
 from aggregator.replicate.limits import is_compacted
-from aggregator.replicate.planning import target
 from aggregator.replicate.retention import deleted_at_once
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from aggregator.backfill.affected import ORIGIN_COLUMNS, Affected, Numbers, Origins
+from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aggregator.backfill.affected import Affected
+from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.edge_offsets import at_edge
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
@@ -22,10 +22,10 @@ from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed import central_partitions
+from aggregator.kafka.committed_reader import central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.lake.attempts import Done, attempted
-from aggregator.lake.current import CurrentState
+from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.job import run_job
 from aggregator.lake.ranges import Outcome, Span, tasks

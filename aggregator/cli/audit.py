@@ -156,7 +156,7 @@ _ABOUT_NAMES = (
 def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     """Check the chain of decisions; the exit code is the verdict."""
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
-    from aggregator.audit.unrecorded import Requested  # noqa: PLC0415
+    from aggregator.audit.unrecorded_requests import Requested  # noqa: PLC0415
     from aggregator.backfill.store import read_backfills  # noqa: PLC0415
     from aggregator.kafka import topics  # noqa: PLC0415
     from aggregator.state.decisions import SETTINGS, read_decisions  # noqa: PLC0415

@@ -9,7 +9,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from aggregator.backfill.settling import is_stuck, settle_backfills
+from aggregator.backfill.settlement import is_stuck, settle_backfills
 from aggregator.cli.output import progress
 from aggregator.cli.run import stopping_on_signals
 from aggregator.config.model import HubConfig

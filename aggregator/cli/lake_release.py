@@ -19,7 +19,7 @@ from aggregator.config.load import load_config
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
-    from aggregator.lake.quality.held import HeldRange
+    from aggregator.lake.quality.held_ranges import HeldRange
 
 
 @click.command(epilog='\b\nExample:\n  aggregator lake release bookings --reason "the shop sent test data, and knows"')
@@ -35,7 +35,7 @@ def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, 
     Exactly the ranges that are shown are released; records behind them are audited as usual. Where the suite was wrong,
     correct it and start the hub again instead: then the range is audited anew.
     """
-    from aggregator.lake.quality.held import held_ranges  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.lake.quality.held_ranges import held_ranges  # noqa: PLC0415 - `--help` needs none of its imports
 
     hub = load_config(config, os.environ)
     if not reason.strip():

@@ -12,7 +12,7 @@ from typing import Literal, NoReturn
 
 import click
 
-from aggregator.cli.lazy import Lazy, LazyGroup
+from aggregator.cli.lazy_group import Lazy, LazyGroup
 from aggregator.errors import ExitCode
 
 COMMANDS = {

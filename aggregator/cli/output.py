@@ -17,7 +17,7 @@ from aggregator.errors import AggregatorError, Failed
 from aggregator.escapes import json_escaped, visible
 
 if TYPE_CHECKING:
-    from aggregator.replicate.following import Drift
+    from aggregator.replicate.topic_settings import Drift
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("text", "json", "yaml")

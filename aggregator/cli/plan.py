@@ -20,7 +20,7 @@ from aggregator.errors import ExitCode, Failed
 
 if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
-    from aggregator.plan.plan import HubPlan
+    from aggregator.plan.run_plan import HubPlan
 
 
 @click.command(
@@ -41,7 +41,7 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool, applies: bool, y
     Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
     edge does not answer, or when a run would hold a flow or refuse a schema.
     """
-    from aggregator.plan.plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.plan.run_plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
     from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 

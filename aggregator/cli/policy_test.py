@@ -13,7 +13,7 @@ import click
 from aggregator.cli.output import emit, output_option
 from aggregator.cli.policy_sources import FILE
 from aggregator.errors import ConfigError, ExitCode
-from aggregator.privacy.policy.expectations import Mismatch
+from aggregator.privacy.policy.fixture_expectations import Mismatch
 from aggregator.privacy.policy.fixtures import Fixtures, fixture_files
 
 

@@ -20,7 +20,7 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
-from aggregator.cli.lacking import require_own
+from aggregator.cli.missing_rights import require_own
 from aggregator.cli.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.lacking import tell_lacking
+from aggregator.cli.missing_rights import tell_lacking
 from aggregator.cli.output import config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig

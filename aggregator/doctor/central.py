@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
-from aggregator.doctor import reading
+from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
@@ -19,8 +19,8 @@ from aggregator.kafka.topic_spec import TopicSpec, inherited
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import without
 from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.replicate.epoch_plan import central_topics, plan_flows
 from aggregator.replicate.kafka_ports import internal_topics
-from aggregator.replicate.planning import central_topics, plan_flows
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.rights import Right
@@ -103,7 +103,7 @@ def _planned(
 ) -> tuple[tuple[Hold, ...] | None, tuple[str, str] | None]:
     """Flows that a run would refuse; or why nobody knows."""
     try:
-        ledger = reading.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
+        ledger = facts.bounded(lambda: read_ledger(config.central, names), _LEDGER_S, f"{names.ledger} at central")
     except AggregatorError as error:
         return None, (error.message, error.hint)
     snapshots = {edge: one.topics for edge, one in shown.items()}
@@ -117,7 +117,7 @@ def _clock(config: HubConfig, edges: list[str]) -> tuple[int | None, int | None]
 
     A beat may have waited for long before central stamped it, so only a stamp from before the beat says something.
     """
-    stamps = [reading.skew_ms(config.central, central_heartbeats(edge)) for edge in edges]
+    stamps = [facts.skew_ms(config.central, central_heartbeats(edge)) for edge in edges]
     behind = [skew for skew, _ in stamps if skew is not None]
     ahead = [one for _, one in stamps if one is not None]
     return min([0, *behind]) if behind else None, max(ahead, default=None)

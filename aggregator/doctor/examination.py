@@ -16,7 +16,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.config.patterns import branches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import cluster as condition
-from aggregator.doctor import flows, machine, reach, reading, registries, rights
+from aggregator.doctor import facts, flows, machine, reach, registries, rights
 from aggregator.doctor.central import CentralView, read_central
 from aggregator.doctor.finding import CENTRAL, Finding, failed
 from aggregator.doctor.records import Records, read_records
@@ -83,7 +83,7 @@ def examine(
     """
     now_ms = int(time.time() * 1000)
     with ThreadPoolExecutor(len(config.edges) + 2) as pool:
-        here = pool.submit(reading.machine, config, environ)
+        here = pool.submit(facts.machine, config, environ)
         edges = {edge: pool.submit(_edge, config, policies, edge) for edge in config.edges}
         middle = pool.submit(_central, config)
         seen = {edge: one.result() for edge, one in edges.items()}
@@ -131,13 +131,13 @@ def _identities(seen: Mapping[str, ClusterSeen]) -> Iterator[Finding]:
 def _central(config: HubConfig) -> ClusterSeen:
     seen = _cluster(config.central)
     if config.schemas is not None:
-        seen.registry = reading.registry(config.schemas, lambda: central_registry(config), {}, written=True)
+        seen.registry = facts.registry(config.schemas, lambda: central_registry(config), {}, written=True)
     return seen
 
 
 def _cluster(cluster: ClusterConfig) -> ClusterSeen:
     """The way to a cluster, and what it tells of itself."""
-    seen = ClusterSeen(reading.reach(cluster))
+    seen = ClusterSeen(facts.reach(cluster))
     known, brokers = seen.reach.view, seen.reach.brokers
     if known is not None and brokers:
 
@@ -155,7 +155,7 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str) -> Clus
     if seen.view is not None:
 
         def discover() -> None:
-            seen.shown = reading.bounded(lambda: snapshot(config, edge, {}), _SNAPSHOT_S, f"topics of {edge}")
+            seen.shown = facts.bounded(lambda: snapshot(config, edge, {}), _SNAPSHOT_S, f"topics of {edge}")
 
         def name() -> None:
             shown = seen.shown or EdgeShown({})
@@ -170,10 +170,10 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str) -> Clus
         seen.ask("topics", name)
         seen.ask("records", sample)
         if seen.shown is not None and HEARTBEATS in seen.shown.topics:
-            seen.skew_ms, seen.ahead_ms = reading.skew_ms(cluster, HEARTBEATS)
+            seen.skew_ms, seen.ahead_ms = facts.skew_ms(cluster, HEARTBEATS)
     if cluster.schemas is not None:
         reference, client = cluster.schemas, cluster.schemas_client
-        seen.registry = reading.registry(
+        seen.registry = facts.registry(
             reference, lambda: open_registry(reference, client), seen.records.ids, written=False
         )
     return seen

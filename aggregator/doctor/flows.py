@@ -13,8 +13,8 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.replicate.epoch_plan import target
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.planning import target
 
 # What the hub's own producer sends at most.
 _PRODUCER_BYTES = 64 * 1024 * 1024

@@ -14,9 +14,9 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients, ends
-from aggregator.kafka.decoding import key_text
 from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.polls import poll_batch
+from aggregator.kafka.typed_decoder import key_text
 
 # A hanging transaction is aborted after its time-out (15 s) plus the broker's sweep interval (10 s).
 END_BOUND_S = 40.0

@@ -11,8 +11,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import clients, ends
 from aggregator.kafka.connection import Connection
-from aggregator.kafka.decoding import key_text
 from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.typed_decoder import key_text
 
 _MOST = 1000
 # One look takes a backlog of so many batches; the rest is there at the next one.

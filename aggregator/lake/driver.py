@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
-from aggregator.kafka.committed import central_partitions, offset_bounds
+from aggregator.kafka.committed_reader import central_partitions, offset_bounds
 from aggregator.kafka.ends import log_end_offsets
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
-from aggregator.lake.current import SUFFIX as CURRENT
-from aggregator.lake.current import CurrentStates
+from aggregator.lake.current_state import SUFFIX as CURRENT
+from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka.committed import central_partitions, offset_bounds
+from aggregator.kafka.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.compaction import bins
-from aggregator.lake.quality.history import Totals, read, totals
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
+from aggregator.lake.quality.verdict_log import Totals, read, totals
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables

@@ -12,9 +12,9 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.errors import Failed
 from aggregator.kafka import ends, topics
-from aggregator.kafka.decoding import Damaged
 from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.tail import ArrivalTail, LogTail
+from aggregator.kafka.typed_decoder import Damaged
 from aggregator.observe.fields import FieldFeed, TopicFields
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka import topics
-from aggregator.replicate.following import Drift, drifts, following
-from aggregator.replicate.planning import target
+from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.topic_settings import Drift, drifts, following
 
 
 def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift, ...]:

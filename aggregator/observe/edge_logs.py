@@ -17,8 +17,8 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import ends, peek, topics
 from aggregator.moments import iso
 from aggregator.replicate.edge_topic import start_of
+from aggregator.replicate.epoch_plan import skips_gaps
 from aggregator.replicate.gaps import deleted, gap
-from aggregator.replicate.planning import skips_gaps
 from aggregator.replicate.retention import Margin, margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord

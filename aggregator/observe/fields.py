@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from aggregator.kafka.decoding import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.kafka.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.field_counts import KIND
 from aggregator.state.telemetry import kind_of

@@ -15,7 +15,7 @@ from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.rights import Lacking
-from aggregator.replicate.following import Drift
+from aggregator.replicate.topic_settings import Drift
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotWord

@@ -25,7 +25,7 @@ from aggregator.observe.edge_snapshot import Entries
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
-from aggregator.observe.history import lasting, told_spans
+from aggregator.observe.history_rows import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.lake_poller import LakePoller
 from aggregator.observe.probe import EdgeProbe

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from aggregator.config.model import HubConfig
 from aggregator.kafka.lossy_producer import Outlet
 from aggregator.observe.edge_account import EdgeAccount, Moment
-from aggregator.observe.history import day_records
+from aggregator.observe.history_rows import day_records
 from aggregator.state.edge_status import Told, pulse, refusal, state_key
 from aggregator.state.names import HubNames
 

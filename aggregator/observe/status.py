@@ -19,7 +19,7 @@ from aggregator.observe.drift import drift
 from aggregator.observe.edge_account import Moment
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
-from aggregator.observe.history import lasting, told_spans
+from aggregator.observe.history_rows import lasting, told_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles

@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from aggregator.errors import AggregatorError
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.page.edge_page import edge_page
-from aggregator.page.explaining import Explaining
+from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frame, Frames
 from aggregator.page.overview import overview
 from aggregator.page.parts import awake, edge_place, overview_place

@@ -13,8 +13,8 @@ from aggregator.observe.gaps import KnownGap
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, known
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.overview import EdgeRow, edge_row
-from aggregator.page.past import Change, Past, changes, pasts
-from aggregator.page.stripped import StrippedTopic, stripped
+from aggregator.page.stripped_fields import StrippedTopic, stripped
+from aggregator.page.timeline import Change, Past, changes, pasts
 from aggregator.plan.explanation import RuleMatch
 
 _CHANGES_MOST, _LEFT_MOST, _GAPS_MOST = 50, 200, 50

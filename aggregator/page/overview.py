@@ -14,11 +14,11 @@ from aggregator.observe.amounts import ago
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.attention import Need, needs, needs_somebody
-from aggregator.page.drawing import Line, line
-from aggregator.page.past import Change, Past, changes, pasts, window_of
+from aggregator.page.charts import Line, line
 from aggregator.page.picture import Picture, picture
 from aggregator.page.states import UNWATCHED, Badge, badge_of, badness
-from aggregator.page.stripped import StrippedTopic, stripped
+from aggregator.page.stripped_fields import StrippedTopic, stripped
+from aggregator.page.timeline import Change, Past, changes, pasts, window_of
 
 _SPARK_S = 60
 _SMOOTH_S = 5

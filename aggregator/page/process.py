@@ -18,7 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
-from aggregator.page.explaining import Explaining
+from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
 from aggregator.page.link import Link
 from aggregator.privacy.policy.file import Policy

@@ -18,7 +18,7 @@ from aggregator.kafka import topics
 from aggregator.plan.schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.edge_topic import EdgeTopic, is_internal
-from aggregator.replicate.planning import target
+from aggregator.replicate.epoch_plan import target
 from aggregator.state.names import central_topic
 
 _TIMEOUT_S = 5.0

@@ -14,8 +14,8 @@ from aggregator.errors import HoldError, Reason
 from aggregator.privacy.policy.agreement import LOSES_KEYS, drops_key
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Rejection, Stripped
+from aggregator.replicate.epoch_plan import Snapshots, target
 from aggregator.replicate.limits import is_compacted
-from aggregator.replicate.planning import Snapshots, target
 
 
 def losing_keys(

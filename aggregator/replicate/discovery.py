@@ -17,7 +17,7 @@ from aggregator.kafka import ends, topics
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered, start_of
-from aggregator.replicate.following import following
+from aggregator.replicate.topic_settings import following
 from aggregator.state.ledger import LedgerRecord
 
 _SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")

@@ -29,7 +29,7 @@ from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.policy_changes import record_terms
 from aggregator.replicate.slot_plan import SlotResult
-from aggregator.replicate.warming import Warming
+from aggregator.replicate.warmup import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 

@@ -27,17 +27,17 @@ from aggregator.replicate.discovery import unanswered, without
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
+from aggregator.replicate.epoch_plan import Snapshots, central_topics, plan_flows, targets, undecided_beside
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.following import changes, drifts
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.planning import Snapshots, central_topics, plan_flows, targets, undecided_beside
 from aggregator.replicate.settlement import Unsettled, Whose
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.task import EpochWork
+from aggregator.replicate.topic_settings import changes, drifts
 from aggregator.state.control import Epoch
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges

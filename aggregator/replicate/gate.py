@@ -16,7 +16,7 @@ from aggregator.backoff import Backoff
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.kafka.refusals import Refusal
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 from aggregator.replicate.slot_plan import SlotPlan
 
 # A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.

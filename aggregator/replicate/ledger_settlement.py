@@ -18,9 +18,9 @@ from typing import NamedTuple, Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import Unreachable
-from aggregator.kafka.decoding import key_text
 from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.open_range import CentralRecord
+from aggregator.kafka.typed_decoder import key_text
 from aggregator.replicate.gaps import after
 from aggregator.replicate.settlement import Leftovers, SettlingCentral, Whose, standing, undecided_again
 from aggregator.state.control import Epoch, Undecided

@@ -20,7 +20,7 @@ from aggregator.replicate.flow import Flow
 from aggregator.replicate.gate import Gate
 from aggregator.replicate.ports import SlotPorts, Writer
 from aggregator.replicate.readers import Readers
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, standstill
 from aggregator.replicate.throttle import Throttle
 from aggregator.state.ledger import LedgerRecord, flow_key

@@ -11,7 +11,7 @@ from aggregator.coordinates import EdgePartition, Partition
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 from aggregator.state.names import HubNames
 
 

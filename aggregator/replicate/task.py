@@ -30,9 +30,9 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.epoch_plan import target
 from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.key_checks import checked_rings
-from aggregator.replicate.planning import target
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.schema.registry import Registry, open_registry

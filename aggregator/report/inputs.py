@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka import ends, topics
-from aggregator.kafka.committed import read_committed
-from aggregator.kafka.decoding import Damaged
+from aggregator.kafka.committed_reader import read_committed
+from aggregator.kafka.typed_decoder import Damaged
 from aggregator.observe.fields import FieldFeed
 from aggregator.report.report import Report, compose
 from aggregator.state.dead_letters import reason_of

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aggregator.config.model import HubConfig
-from aggregator.lake.quality.history import SUFFIX, Audit, Totals, read, totals
+from aggregator.lake.quality.verdict_log import SUFFIX, Audit, Totals, read, totals
 from aggregator.lake.tables.formats import lake_config, lake_folder
 
 NEWEST = 50

@@ -7,7 +7,7 @@ value of a record, because the report has none.
 from datetime import UTC, datetime
 from html import escape
 
-from aggregator.lake.quality.history import Audit
+from aggregator.lake.quality.verdict_log import Audit
 from aggregator.report.html import cell, document, grid, moment, row
 from aggregator.report.quality import QualityReport, TableQuality
 

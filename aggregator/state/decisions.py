@@ -22,11 +22,11 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.escapes import recordable
 from aggregator.kafka import topics
-from aggregator.kafka.decoding import Count, Damaged, Moment, TypedDecoder
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.log_record import LogRecord
 from aggregator.kafka.principal import principal_of
 from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.typed_decoder import Count, Damaged, Moment, TypedDecoder
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.state.names import HubNames
 

@@ -18,9 +18,9 @@ from msgspec import Struct, structs
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import topics
-from aggregator.kafka.decoding import Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.tail import LogTail
+from aggregator.kafka.typed_decoder import Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 

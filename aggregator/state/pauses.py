@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.decoding import Damaged, Moment, TypedDecoder
 from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.typed_decoder import Damaged, Moment, TypedDecoder
 from aggregator.moments import iso
 
 VERSION = 1

@@ -38,7 +38,7 @@ from aggregator.privacy.strip import Batch
 from aggregator.replicate.assignment import assign
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows
+from aggregator.replicate.epoch_plan import EpochFlows, Snapshots, central_topics, plan_flows
 from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame

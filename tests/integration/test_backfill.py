@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from aggregator.backfill.live import LiveFlows
+from aggregator.backfill.live_flows import LiveFlows
 from aggregator.backfill.monitor import BackfillWatch
 from aggregator.backfill.plan_builder import make_plan
 from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window

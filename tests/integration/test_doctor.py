@@ -170,7 +170,7 @@ def planted_ways(broken, closed):
 
 def test_an_edge_that_hangs_delays_no_other(trial, examined, monkeypatch):
     """Its kernel takes connections; each question to it has its bound, and all others are told."""
-    monkeypatch.setattr("aggregator.doctor.reading.STEP_S", 2.0)
+    monkeypatch.setattr("aggregator.doctor.facts.STEP_S", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as hangs:
         address = f"127.0.0.1:{hangs.getsockname()[1]}"
         trial.settings["edges"]["hangs"] = {"bootstrap_servers": address, "schemas": "directory:schemas"}
@@ -184,7 +184,7 @@ def test_an_edge_that_hangs_delays_no_other(trial, examined, monkeypatch):
 
 def test_what_keeps_an_edge_away_is_told_by_its_name(trial, broken, examined, monkeypatch):
     """Sixteen edges at once, each with a fault of its own: one finding each, and none of the edge that is well."""
-    monkeypatch.setattr("aggregator.doctor.reading.STEP_S", 30.0)  # a handshake on a busy machine
+    monkeypatch.setattr("aggregator.doctor.facts.STEP_S", 30.0)  # a handshake on a busy machine
     trial.produce("eu", 3)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         closed = f"127.0.0.1:{gone.getsockname()[1]}"

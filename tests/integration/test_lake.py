@@ -22,7 +22,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
 from aggregator.engine.session import open_session
 from aggregator.kafka import clients, topics
-from aggregator.kafka.committed import CommittedReader, central_partitions, offset_bounds
+from aggregator.kafka.committed_reader import CommittedReader, central_partitions, offset_bounds
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver

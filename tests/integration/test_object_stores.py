@@ -10,7 +10,7 @@ from aggregator.config.model import CatalogConfig
 from aggregator.lake.compaction import compact
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
-from aggregator.lake.quality.history import append_audit, append_commit, read
+from aggregator.lake.quality.verdict_log import append_audit, append_commit, read
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable

@@ -13,8 +13,8 @@ import pytest
 from aggregator.config.expectations import NO_PERSONAL_DATA
 from aggregator.config.suites import DIVERTIBLE
 from aggregator.errors import ConfigError
-from aggregator.lake.quality.held import still_held
-from aggregator.lake.quality.history import read
+from aggregator.lake.quality.held_ranges import still_held
+from aggregator.lake.quality.verdict_log import read
 from aggregator.report.quality import quality_report
 from aggregator.report.quality_page import quality_page
 from aggregator.state.releases import Release

@@ -14,7 +14,7 @@ import pytest
 from aggregator.config.model import CatalogConfig
 from aggregator.errors import RetryError
 from aggregator.lake.compaction import Compacted, compact
-from aggregator.lake.current import CurrentState
+from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
 from aggregator.lake.quality.quarantine import Half, Quarantine

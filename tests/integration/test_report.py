@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from aggregator.cli.lazy import LazyGroup
+from aggregator.cli.lazy_group import LazyGroup
 from aggregator.cli.main import COMMANDS
 from tests.trial import Trial
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from aggregator.backfill.settling import is_stuck, settle_backfills
+from aggregator.backfill.settlement import is_stuck, settle_backfills
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.kafka import ends, topics
 from aggregator.kafka.log import read_visible

@@ -19,7 +19,7 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.slot_job import _SlotsJob
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.replicate.task import EpochWork
-from aggregator.replicate.warming import Warming
+from aggregator.replicate.warmup import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 from tests.trial import wait_for

@@ -7,7 +7,7 @@ lies in the requests topic. Two rules that live in the product's driver, which i
 from collections import Counter
 from dataclasses import replace
 
-from aggregator.backfill.flows import Scene, plan_epoch
+from aggregator.backfill.epoch_plan import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
 from aggregator.backfill.request import Mode

@@ -13,7 +13,7 @@ from pathlib import Path
 # Each imports only from those before it.
 MODULES = ("aggregator.kafka.log", "aggregator.state.ledger", "aggregator.replicate.settlement",
            "aggregator.replicate.ledger_settlement", "aggregator.replicate.epoch_opening", "aggregator.replicate.gaps",
-           "aggregator.replicate.cursor", "aggregator.replicate.flow", "aggregator.replicate.planning",
+           "aggregator.replicate.cursor", "aggregator.replicate.flow", "aggregator.replicate.epoch_plan",
            "aggregator.replicate.gate", "aggregator.replicate.topic_identity", "aggregator.replicate.readers",
            "aggregator.replicate.slot")  # fmt: skip
 

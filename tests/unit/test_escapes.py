@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from aggregator.cli.draft import Draft, hub_text, policy_text
-from aggregator.cli.lazy import LazyGroup
+from aggregator.cli.lazy_group import LazyGroup
 from aggregator.cli.logs import configure_logs
 from aggregator.cli.output import emit, progress, rendered, table
 from aggregator.cli.survey import FoundTopic, Leaf

@@ -21,7 +21,7 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.lake.files import StagedFile
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality.conditions import failing
-from aggregator.lake.quality.frames import FILE, ROW, placed, view
+from aggregator.lake.quality.dataframes import FILE, ROW, placed, view
 from aggregator.lake.quality.split import Files, Split
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.task import decode_outcome, encode_outcome

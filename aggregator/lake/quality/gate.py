@@ -23,9 +23,12 @@ from aggregator.lake.files import StagedFile
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality import validation
+from aggregator.lake.quality.dataframes import FILE, ROW, staged
 from aggregator.lake.quality.diversion import Diverted, divert
-from aggregator.lake.quality.frames import FILE, ROW, staged
-from aggregator.lake.quality.history import (
+from aggregator.lake.quality.publication import Published
+from aggregator.lake.quality.quarantine import Half, Quarantine
+from aggregator.lake.quality.split import Split, marked
+from aggregator.lake.quality.verdict_log import (
     Audit,
     RuleCount,
     append_audit,
@@ -35,9 +38,6 @@ from aggregator.lake.quality.history import (
     read,
     unsaid,
 )
-from aggregator.lake.quality.publication import Published
-from aggregator.lake.quality.quarantine import Half, Quarantine
-from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.quality.verdicts import Finding, Verdict, diverting, judge
 from aggregator.lake.ranges import Held, Outcome, Settlement, Span
 from aggregator.lake.tables.port import CommitConflict, TableHandle, Tables

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aggregator.lake.commit import CommitResult
-from aggregator.lake.quality.history import append_completion, range_of
 from aggregator.lake.quality.quarantine import Quarantine
+from aggregator.lake.quality.verdict_log import append_completion, range_of
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.ranges import Held, Outcome
 from aggregator.lake.tables.port import TableHandle

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from aggregator.config.expectations import EVERY_TEXT
 from aggregator.config.suites import Rule
 from aggregator.errors import ConfigError
-from aggregator.lake.quality.frames import texts, view
+from aggregator.lake.quality.dataframes import texts, view
 from aggregator.lake.quality.verdicts import Finding
 
 # The default format copies failing values into results; a count of nought keeps them out.

@@ -13,6 +13,7 @@ from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, Number, borrowed, compiled, inlined, woven
 from aggregator.privacy.guard import MAXIMUM_DEPTH, MAXIMUM_WEIGHTLESS
 from aggregator.privacy.kernel import tape as tapes
+from aggregator.privacy.kernel.decoder import REFUSED, is_padded, leaves, number
 from aggregator.privacy.kernel.intrinsics import item
 from aggregator.privacy.kernel.opcodes import (
     ARGUMENT,
@@ -27,7 +28,6 @@ from aggregator.privacy.kernel.opcodes import (
     WEIGHT,
     Op,
 )
-from aggregator.privacy.kernel.reading import REFUSED, is_padded, leaves, number
 from aggregator.privacy.kernel.tape import kept, put, renumbered
 
 # Verdicts on a record.

@@ -14,11 +14,11 @@ from numba import types
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
-from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
+from aggregator.privacy.kernel.encoder import copied
 from aggregator.privacy.kernel.intrinsics import WORD, fetch, put_word, word
 from aggregator.privacy.kernel.machine import SPAN
+from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, RESULT, START
 from aggregator.privacy.kernel.spans import LONGEST_SEARCH, are_same, hashed
-from aggregator.privacy.kernel.writing import copied
 
 # Half a million identifiers with tokens of common lengths.
 BUDGET_BYTES = 64 * 1024 * 1024

@@ -13,9 +13,9 @@ from aggregator.bytes_column import Bytes, Integers
 from aggregator.privacy import operators
 from aggregator.privacy.column import SideValues, TooMuch
 from aggregator.privacy.distinct import Distinct
-from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.machine import SPAN
 from aggregator.privacy.kernel.memory import Memory
+from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.side_inputs import paired, raws_of_spans, records_of, side_values
 from aggregator.privacy.kernel.spans import distinct
 from aggregator.privacy.kernel.workspace import Scanned

@@ -8,9 +8,9 @@ import numpy as np
 
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
+from aggregator.privacy.kernel.encoder import copied
 from aggregator.privacy.kernel.intrinsics import WORD, item, word
 from aggregator.privacy.kernel.machine import SPAN
-from aggregator.privacy.kernel.writing import copied
 
 LONGEST_SEARCH = 16
 # Odd constants of Knuth's multiplicative hashing (golden ratio) and of MurmurHash3's finaliser.

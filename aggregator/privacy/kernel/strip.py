@@ -16,9 +16,9 @@ from aggregator.bytes_column import BytesColumn, Integers
 from aggregator.errors import HoldError, Reason
 from aggregator.privacy.column import Column, Counts, TooMuch, joined, refused
 from aggregator.privacy.distinct import Distinct
-from aggregator.privacy.kernel.assembling import assemble, measure
 from aggregator.privacy.kernel.machine import GOOD, OPERATOR_FAILED, SPAN, TOO_DEEP, UNDECODABLE
 from aggregator.privacy.kernel.memory import Budget, Memory
+from aggregator.privacy.kernel.output import assemble, measure
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.side_inputs import records_of

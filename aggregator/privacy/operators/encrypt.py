@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from aggregator.config.subkeys import Purpose
-from aggregator.privacy.operators import envelope, sealing
+from aggregator.privacy.operators import encryption, envelope
 from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
 from aggregator.privacy.plan.leaf import Leaf
 
 
-class Encrypt(sealing.Sealing):
+class Encrypt(encryption.Sealing):
     """The value becomes an AES-256-GCM envelope, another one in every batch; a key of 32 bytes."""
 
     operator: Literal["encrypt"] = "encrypt"
@@ -26,23 +26,25 @@ def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[
         rule: Names the key.
         leaf: Type of the values.
         keys: Key rings by name.
-        context: From `sealing.context`.
+        context: From `encryption.context`.
         nonces: Makes so many random bytes.
 
     Raises:
         ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
-    head, key = sealing.head_and_key(rule, keys, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)
-    return sealing.sealed(leaf, lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES)))
+    head, key = encryption.head_and_key(rule, keys, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)
+    return encryption.sealed(
+        leaf, lambda plain: head + envelope.seal_gcm(key, plain, place, nonces(envelope.NONCE_BYTES))
+    )
 
 
 ENCRYPT = Descriptor(
     parameters=Encrypt,
     strongest=PrivacyClass.REVERSIBLE,
-    result=sealing.result,
+    result=encryption.result,
     build=build,
-    context=sealing.context,
+    context=encryption.context,
     is_steady=False,
     is_remembered=False,
     is_tried=False,

@@ -6,12 +6,12 @@ Invariant: an envelope belongs to one topic and path, and equal values of one pl
 from typing import Literal
 
 from aggregator.config.subkeys import Purpose
-from aggregator.privacy.operators import envelope, sealing
+from aggregator.privacy.operators import encryption, envelope
 from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, PrivacyClass
 from aggregator.privacy.plan.leaf import Leaf
 
 
-class EncryptDeterministic(sealing.Sealing):
+class EncryptDeterministic(encryption.Sealing):
     """The value becomes an AES-256-SIV envelope, always the same one; a key of 64 bytes."""
 
     operator: Literal["encrypt_deterministic"] = "encrypt_deterministic"
@@ -24,16 +24,16 @@ def build(rule: EncryptDeterministic, leaf: Leaf, keys: Keys, context: str) -> O
         ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
-    head, key = sealing.head_and_key(rule, keys, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)
-    return sealing.sealed(leaf, lambda plain: head + envelope.seal_siv(key, plain, place))
+    head, key = encryption.head_and_key(rule, keys, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)
+    return encryption.sealed(leaf, lambda plain: head + envelope.seal_siv(key, plain, place))
 
 
 ENCRYPT_DETERMINISTIC = Descriptor(
     parameters=EncryptDeterministic,
     strongest=PrivacyClass.REVERSIBLE,
-    result=sealing.result,
+    result=encryption.result,
     build=build,
-    context=sealing.context,
+    context=encryption.context,
     is_tried=False,
     tells_apart=True,
     key_bytes=envelope.SIV_KEY_BYTES,

@@ -23,7 +23,7 @@ from aggregator.privacy.policy.file import Policy, TopicPolicy
 from aggregator.privacy.policy.model import Model
 from aggregator.privacy.policy.precedence import key_scope, leaves_whole, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.policy.sampled import tried
+from aggregator.privacy.policy.sample_strictness import tried
 from aggregator.privacy.policy.strictness import Strictness, compared, together
 from aggregator.schema.avro import Kind
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from aggregator.backfill.affected import Affected, offset_of
+from aggregator.backfill.affected_rows import Affected, offset_of
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import Come, Everything, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.flows import Scene, plan_epoch
+from aggregator.backfill.epoch_plan import Scene, plan_epoch
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode

@@ -12,7 +12,7 @@ from aggregator.backfill import replacement as module
 from aggregator.backfill.replacement import Everything
 from aggregator.errors import HoldError
 from aggregator.lake.compaction import compact
-from aggregator.lake.current import CurrentState
+from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep
 from aggregator.lake.tables.delta import DeltaTables

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from aggregator.cli.lazy import LazyGroup
+from aggregator.cli.lazy_group import LazyGroup
 from aggregator.cli.main import COMMANDS
 
 

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from click.testing import CliRunner, Result
 
-from aggregator.cli.lazy import Lazy, LazyGroup
+from aggregator.cli.lazy_group import Lazy, LazyGroup
 from aggregator.cli.logs import configure_logs
 from aggregator.cli.main import COMMANDS, main
 from aggregator.errors import AnotherHub, ConfigError, Failed, HoldError, Unreachable

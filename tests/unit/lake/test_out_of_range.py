@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.kafka.committed import Committed
+from aggregator.kafka.committed_reader import Committed
 from aggregator.lake.compaction import compact
-from aggregator.lake.current import CurrentState
+from aggregator.lake.current_state import CurrentState
 from aggregator.lake.decode import Decoder, Decoding, Undecodable
 from aggregator.lake.files import out_of_range
 from aggregator.lake.folder import Folder

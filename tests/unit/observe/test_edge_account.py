@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from aggregator.edges.availability import State
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.edge_logs import EdgeLogs
-from aggregator.observe.history import day_records, lasting, spans_of
+from aggregator.observe.history_rows import day_records, lasting, spans_of
 from aggregator.replicate.retention import Margin
 from aggregator.state.edge_status import Told, day_record, state_key
 from aggregator.state.pauses import Pause

@@ -12,11 +12,11 @@ from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
 from aggregator.errors import Failed
-from aggregator.kafka.decoding import Damaged, key_text
 from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.typed_decoder import Damaged, key_text
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
-from aggregator.observe.history import day_records, lasting, told_spans
+from aggregator.observe.history_rows import day_records, lasting, told_spans
 from aggregator.observe.metrics import samples
 from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview

@@ -21,7 +21,7 @@ from aggregator.config.waivers import Waiver
 from aggregator.coordinates import CentralPartition, EdgePartition, Position
 from aggregator.errors import ConfigError
 from aggregator.kafka.statistics import condensed
-from aggregator.lake.quality.history import Totals
+from aggregator.lake.quality.verdict_log import Totals
 from aggregator.lake.status import TableStatus
 from aggregator.measures import CLIENT_NUMBERS, MEASURES
 from aggregator.observe.exposition import Exposition, rendered

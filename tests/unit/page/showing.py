@@ -17,7 +17,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.hub_status import HubStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
-from aggregator.page.explaining import Explaining
+from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.state.gap import Decision, Gap, GapKind

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from aggregator.edges.availability import State
 from aggregator.edges.history import WINDOWS_MS, Span
 from aggregator.page.attention import needs
-from aggregator.page.drawing import BAR_WIDTH, bar, line
+from aggregator.page.charts import BAR_WIDTH, bar, line
 from aggregator.page.frames import Frame, Frames
 from aggregator.page.overview import overview
-from aggregator.page.past import changes
 from aggregator.page.picture import SIZE, picture, spokes
 from aggregator.page.rendering import Pages
 from aggregator.page.states import badge_of, badness
+from aggregator.page.timeline import changes
 from tests.growth import cpu_s
 from tests.unit.observe.hubs import edge, flow, snapshot
 from tests.unit.page.showing import AT_MS, MINUTE_MS, Watched, application, client, troubled, wide

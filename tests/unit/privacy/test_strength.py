@@ -12,7 +12,7 @@ from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.policy.diff import WriterSchema, policy_changes
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.rules import privacy_class
-from aggregator.privacy.policy.sampled import tried
+from aggregator.privacy.policy.sample_strictness import tried
 from aggregator.privacy.policy.strictness import Strictness, compared
 from aggregator.schema.avro import Kind
 from tests.unit.privacy.operators.single import DOUBLE, TEXT, one, rule

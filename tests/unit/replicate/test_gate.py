@@ -9,7 +9,7 @@ from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.gate import BEHIND_S, STUCK_S, Gate
 from aggregator.replicate.limits import Limits
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames

@@ -15,10 +15,10 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Meaning
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.epoch_plan import plan_flows
 from aggregator.replicate.flow import Flow, FlowPlan
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import remembered
-from aggregator.replicate.planning import plan_flows
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame

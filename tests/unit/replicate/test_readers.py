@@ -13,7 +13,7 @@ from aggregator.replicate.gaps import settled
 from aggregator.replicate.gate import Gate
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.readers import Readers
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 from aggregator.replicate.slot_plan import SlotPlan
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from aggregator.cli.lake import lake
 from aggregator.lake.folder import Folder
-from aggregator.lake.quality.history import Audit, RuleCount, append_audit, append_commit
+from aggregator.lake.quality.verdict_log import Audit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.report.quality import QualityReport, table_quality
 from aggregator.report.quality_page import quality_page

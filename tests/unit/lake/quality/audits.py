@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from aggregator.config.suites import Rule
-from aggregator.lake.quality.history import (
+from aggregator.lake.quality.verdict_log import (
     Audit,
     RuleCount,
 )

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
-from aggregator.privacy.kernel.assembling import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.kernel.machine import NO_BYTES
 from aggregator.privacy.kernel.memory import NOTHING, Budget, Memory
+from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.plan.leaf import Leaf
 from aggregator.privacy.plan.plan import Call

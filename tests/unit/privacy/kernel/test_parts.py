@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from aggregator import code_cache, jit
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, compiled
 from aggregator.privacy.guard import Malformed
+from aggregator.privacy.kernel.decoder import number, number_end
+from aggregator.privacy.kernel.encoder import number_size, put_number
 from aggregator.privacy.kernel.machine import GOOD, SPAN, UNDECODABLE
 from aggregator.privacy.kernel.opcodes import STRIDE, Op
 from aggregator.privacy.kernel.program import assembled
-from aggregator.privacy.kernel.reading import number, number_end
 from aggregator.privacy.kernel.spans import distinct, gather
 from aggregator.privacy.kernel.text import is_text
 from aggregator.privacy.kernel.workspace import Workspace
-from aggregator.privacy.kernel.writing import number_size, put_number
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.policy.precedence import value_scope

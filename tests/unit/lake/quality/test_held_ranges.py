@@ -2,7 +2,7 @@
 
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.lake.commit import Commit
-from aggregator.lake.quality.held import still_held
+from aggregator.lake.quality.held_ranges import still_held
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.state.releases import Release

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config.suites import Rule
 from aggregator.lake.folder import Folder
-from aggregator.lake.quality.history import (
+from aggregator.lake.quality.verdict_log import (
     RuleCount,
     append_audit,
     append_commit,

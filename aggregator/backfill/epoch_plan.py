@@ -20,11 +20,11 @@ from aggregator.errors import Failed
 from aggregator.replicate.assignment import NOWHERE, assign
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.epoch_plan import is_by_key, target
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.gaps import grown
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import Meanings, meant
-from aggregator.replicate.planning import is_by_key, target
 from aggregator.replicate.route import Route
 from aggregator.state.ledger import LedgerRecord
 

@@ -1,7 +1,7 @@
 """Warming: Python workers load what a slot needs while their driver still waits for its lease and looks at the edges.
 
 Invariant: for the start's sake only. A worker that was not warmed loads the same when its slot begins; whatever goes
-wrong here is said in the log and goes no further. `python -m aggregator.replicate.warming` compiles ahead of the first
+wrong here is said in the log and goes no further. `python -m aggregator.replicate.warmup` compiles ahead of the first
 start on a machine, and writes the class archive of Spark.
 """
 

@@ -8,8 +8,8 @@ import numpy as np
 from aggregator.bytes_column import Bytes, Integers
 from aggregator.jit import BYTES, INTEGERS, NUMBER, OUT, Number, compiled, inlined
 from aggregator.privacy.kernel import tape as tapes
+from aggregator.privacy.kernel.encoder import copied, number_size, put_number
 from aggregator.privacy.kernel.machine import GOOD
-from aggregator.privacy.kernel.writing import copied, number_size, put_number
 
 # How a result is written: its bytes, its bytes after their number, or its number. A failed one is never written.
 BARE, PREFIXED, NUMERIC, FAILED = range(4)

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.backfill.affected import Affected
+from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import split
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment

@@ -2,7 +2,7 @@
 
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import Refusal
-from aggregator.replicate.refused import Refused
+from aggregator.replicate.refused_topics import Refused
 
 GONE = Refusal("eu.orders", 2, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
 

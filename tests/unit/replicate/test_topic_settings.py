@@ -4,8 +4,8 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.following import DriftAction, changes, drifts, following
-from aggregator.replicate.planning import central_topics
+from aggregator.replicate.epoch_plan import central_topics
+from aggregator.replicate.topic_settings import DriftAction, changes, drifts, following
 
 
 def config(central="{topic}", **rule):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS, Span
 from aggregator.observe.amounts import ago
-from aggregator.page.drawing import Stretch, bar
+from aggregator.page.charts import Stretch, bar
 from aggregator.page.states import UNWATCHED, Badge, badge_of
 
 # A bar shows the shortest of these in which all that is known has room, and the last one otherwise.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aggregator.audit.decisions import audit_decisions
-from aggregator.audit.unrecorded import Requested
+from aggregator.audit.unrecorded_requests import Requested
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka.committed import central_partitions, offset_bounds
-from aggregator.lake.quality.history import Audit, read
+from aggregator.kafka.committed_reader import central_partitions, offset_bounds
+from aggregator.lake.quality.verdict_log import Audit, read
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables

@@ -36,10 +36,10 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
+from aggregator.replicate.epoch_plan import EpochFlows, Snapshots, central_topics, plan_flows, target
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.following import Drift, DriftAction, changes, drifts
 from aggregator.replicate.kafka_ports import internal_topics
-from aggregator.replicate.planning import EpochFlows, Snapshots, central_topics, plan_flows, target
+from aggregator.replicate.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
