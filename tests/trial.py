@@ -402,7 +402,15 @@ def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
 
 
 def _watermark(consumer: Consumer, topic: str, partition: int) -> int:
-    return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+    """The end of a partition; one whose leader does not know yet that it leads is asked again."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def settle(futures) -> None:
