@@ -12,11 +12,12 @@ from aggregator.kafka import topics
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.policy.file import load_policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.central_topics import central_topics, targets
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epoch_plan import central_topics, plan_flows, targets
+from aggregator.replicate.epoch_plan import plan_flows
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, KafkaSlotPorts, internal_topics
 from aggregator.replicate.key_checks import unrecorded
 from aggregator.replicate.settlement import Whose

@@ -24,7 +24,7 @@ from aggregator.errors import HoldError, RetryError
 from aggregator.kafka import ends, topics
 from aggregator.kafka.committed_reader import central_partitions
 from aggregator.kafka.log import decided_ranges
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.gaps import segments
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord

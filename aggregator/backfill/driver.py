@@ -34,12 +34,12 @@ from aggregator.kafka import topics
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.central_topics import central_topics
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epoch_plan import central_topics
 from aggregator.replicate.epochs import EpochResult
 from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
 from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks

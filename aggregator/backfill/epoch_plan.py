@@ -18,9 +18,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
 from aggregator.replicate.assignment import NOWHERE, assign
+from aggregator.replicate.central_topics import is_by_key, target
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.epoch_plan import is_by_key, target
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.gaps import grown
 from aggregator.replicate.limits import Limits

@@ -11,7 +11,7 @@ from aggregator.backfill.target import target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka import ends, topics
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.names import HubNames
 

@@ -20,7 +20,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
 from aggregator.kafka import topics
 from aggregator.lake.sources import lake_sources
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.limits import is_compacted
 from aggregator.replicate.retention import deleted_at_once
 from aggregator.state.dead_letters import Letter

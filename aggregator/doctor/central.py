@@ -16,10 +16,11 @@ from aggregator.kafka import inspection
 from aggregator.kafka.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster_view import ClusterView, Topics, TopicView
 from aggregator.kafka.topic_spec import TopicSpec, inherited
+from aggregator.replicate.central_topics import central_topics
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import without
 from aggregator.replicate.edge_topic import EdgeShown
-from aggregator.replicate.epoch_plan import central_topics, plan_flows
+from aggregator.replicate.epoch_plan import plan_flows
 from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.kafka import topics
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.topic_settings import Drift, drifts, following
 
 

@@ -17,8 +17,8 @@ from aggregator.errors import AggregatorError, Unreachable
 from aggregator.kafka import topics
 from aggregator.plan.schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.edge_topic import EdgeTopic, is_internal
-from aggregator.replicate.epoch_plan import target
 from aggregator.state.names import central_topic
 
 _TIMEOUT_S = 5.0

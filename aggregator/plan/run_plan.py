@@ -33,10 +33,11 @@ from aggregator.plan.schemas import (
 )
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.central_topics import Snapshots, central_topics, target
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
-from aggregator.replicate.epoch_plan import EpochFlows, Snapshots, central_topics, plan_flows, target
+from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.topic_settings import Drift, DriftAction, changes, drifts

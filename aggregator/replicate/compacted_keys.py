@@ -14,7 +14,7 @@ from aggregator.errors import HoldError, Reason
 from aggregator.privacy.policy.agreement import LOSES_KEYS, drops_key
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Rejection, Stripped
-from aggregator.replicate.epoch_plan import Snapshots, target
+from aggregator.replicate.central_topics import Snapshots, target
 from aggregator.replicate.limits import is_compacted
 
 

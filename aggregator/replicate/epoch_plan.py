@@ -1,4 +1,4 @@
-"""Planning an epoch: from the ledger and the edges' snapshots to slot plans and central topics.
+"""The plan of an epoch: from the ledger and the edges' snapshots to the flows of every slot.
 
 Invariant: pure. A known topic id goes on where its winning ledger record says, or where a decision about its gap says;
 another id starts a new incarnation at offset 0; a flow without a record begins where its rule says, and partitions
@@ -19,31 +19,25 @@ from numpy.typing import NDArray
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange, Partition, Segment
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.replicate.assignment import NOWHERE, assign
+from aggregator.replicate.central_topics import Snapshots, is_by_key, target
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeTopic, is_internal
 from aggregator.replicate.flow_table import PlacedFlows, TopicTerms
 from aggregator.replicate.gaps import deleted, is_decided, new_life, settled, skipped
-from aggregator.replicate.limits import Limits, room
+from aggregator.replicate.limits import Limits
 from aggregator.replicate.meanings import meant
 from aggregator.replicate.retention import refusal
 from aggregator.state.control import Target, former
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
-from aggregator.state.names import central_heartbeats, central_topic
 from aggregator.state.requests import by_flow
 
-Snapshots = Mapping[str, Mapping[str, EdgeTopic]]
 Ledger = Mapping[EdgePartition, LedgerRecord]
 
 # A flow costs something even when nothing waits: fetch requests, a position to keep.
 _FLOW_WEIGHT = 1000.0
-# A record keeps its time, and central takes it: a broker refuses what is an hour ahead of its clock unless it is told
-# otherwise, and a refused record aborts its slot's transaction for ever. Brokers before 3.6 have no such bound.
-_ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-_HEARTBEAT_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,50 +46,6 @@ class EpochFlows:
 
     by_slot: Mapping[int, PlacedFlows]
     holds: tuple[Hold, ...]
-
-
-def target(config: HubConfig, edge: str, topic: str) -> str:
-    """Central topic of an edge topic that is replicated."""
-    if topic == HEARTBEATS:
-        return central_heartbeats(edge)
-    rule = rule_for(config, edge, topic)
-    if rule is None:
-        raise KeyError(topic)
-    return central_topic(rule.central, edge, topic)
-
-
-def central_topics(config: HubConfig, snapshots: Snapshots) -> list[TopicSpec]:
-    """Topics that central needs, each with as many partitions as its widest source."""
-    specs: dict[str, TopicSpec] = {}
-    for edge, shown in snapshots.items():
-        for topic in shown.values():
-            name, count = target(config, edge, topic.name), len(topic.starts)
-            known = specs.get(name)
-            rule = rule_for(config, edge, topic.name)
-            own: frozenset[str] = frozenset()
-            if rule is None:
-                settings = dict(_HEARTBEAT_SETTINGS)
-            else:
-                policy = {"cleanup.policy": topic.settings.get("cleanup.policy", "delete")}
-                settings = policy | _ANY_TIME | room(topic.follows, known) | rule.central_config
-                own = frozenset(_ANY_TIME.keys() - rule.central_config.keys())
-            specs[name] = TopicSpec(name, max(count, known.partitions if known else 0), settings, own)
-    return list(specs.values())
-
-
-def targets(config: HubConfig, snapshots: Snapshots) -> set[Target]:
-    """Where each edge topic is written."""
-    return {
-        Target(edge, name, target(config, edge, name), is_by_key(config, edge, name))
-        for edge, shown in snapshots.items()
-        for name in shown
-    }
-
-
-def is_by_key(config: HubConfig, edge: str, topic: str) -> bool:
-    """Whether a rule divides this edge topic by key."""
-    rule = rule_for(config, edge, topic)
-    return rule is not None and rule.partition_by == "key"
 
 
 def undecided_beside(

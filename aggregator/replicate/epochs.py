@@ -21,13 +21,14 @@ from aggregator.errors import RetryError
 from aggregator.kafka import topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
+from aggregator.replicate.central_topics import Snapshots, central_topics, targets
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import unanswered, without
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
-from aggregator.replicate.epoch_plan import Snapshots, central_topics, plan_flows, targets, undecided_beside
+from aggregator.replicate.epoch_plan import plan_flows, undecided_beside
 from aggregator.replicate.flow import FlowPlan
 from aggregator.replicate.kafka_ports import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of

@@ -26,7 +26,7 @@ from aggregator.kafka.statistics import ClientStatistics
 from aggregator.kafka.topic_ids import EdgeTopicIds
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.kafka.writer import TransactionalWriter
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.limits import Limits
 from aggregator.replicate.settlement import after_a_moment
 from aggregator.state import edge_status

@@ -28,9 +28,9 @@ from aggregator.errors import ExitError, Failed, HoldError
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
+from aggregator.replicate.central_topics import target
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.epoch_plan import target
 from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.slot import Slot

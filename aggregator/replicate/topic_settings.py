@@ -13,7 +13,7 @@ from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.replicate.epoch_plan import target
+from aggregator.replicate.central_topics import target
 
 _SIZE = "max.message.bytes"
 # Numbers of which central keeps the largest; -1 stands for no bound where Kafka says so.

@@ -36,9 +36,10 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.replicate.assignment import assign
+from aggregator.replicate.central_topics import Snapshots, central_topics
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epoch_plan import EpochFlows, Snapshots, central_topics, plan_flows
+from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
 from aggregator.replicate.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame

@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.config.model import HubConfig
+from aggregator.replicate.central_topics import central_topics
 from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.epoch_plan import central_topics
 from aggregator.replicate.topic_settings import DriftAction, changes, drifts, following
 
 
