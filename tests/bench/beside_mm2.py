@@ -29,6 +29,7 @@ from aggregator.sandbox.sandbox import Sandbox
 from tests.bench import mirrormaker
 from tests.bench.backlog import DROPPED, IDENTIFIERS, SCHEMA, SCHEMA_ID, Backlog
 from tests.bench.contest import Contestant, Result, as_dict, race
+from tests.bench.ratios import spread
 from tests.processes import kill_all
 from tests.trial import Trial, settle
 
@@ -191,15 +192,8 @@ def rounds(arena: Arena, backlogs: dict[str, Backlog], count: int) -> dict[str, 
 
 def _ratios(results: dict[str, list[Result]], base: str, what: str) -> dict[str, dict[str, float]]:
     """Each contestant's figure by that of `base` in the same round: median, least, most."""
-    answer = {}
-    for name, found in results.items():
-        ratios = [getattr(one, what) / getattr(other, what) for one, other in zip(found, results[base], strict=True)]
-        answer[name] = {
-            "median": round(statistics.median(ratios), 3),
-            "least": round(min(ratios), 3),
-            "most": round(max(ratios), 3),
-        }
-    return answer
+    theirs = [getattr(one, what) for one in results[base]]
+    return {name: spread((getattr(one, what) for one in found), theirs) for name, found in results.items()}
 
 
 def answer_of(results: dict[str, dict[str, list[Result]]]) -> dict[str, object]:

@@ -133,11 +133,10 @@ def _plot(result: Result) -> str:
     return bars("CPU per record of 160 bytes, MirrorMaker 2 exactly once = 1", "ratio", drawn)
 
 
-def _spread(ratio: Mapping[str, float]) -> str:
+def _spread(ratio: Mapping[str, float], *, digits: int = 2) -> str:
     """The median, and what it lies between."""
-    if ratio["least"] == ratio["most"]:
-        return f"{ratio['median']:.2f}"
-    return f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})"
+    median, least, most = (f"{ratio[name]:.{digits}f}" for name in ("median", "least", "most"))
+    return median if least == most else f"{median} ({least} to {most})"
 
 
 def latency(result: Result) -> str:
@@ -228,28 +227,31 @@ def slots(result: Result) -> str:
         for name, found in result.items()
         if name.startswith("slots_")
     ]
+    command = f"python -m tests.bench.slots --records {result['records']} -o json"
     head = ("slots", "records/s", "Python CPU µs/record", "JVM CPU µs/record", "largest worker MB")
-    return "\n\n".join((_measured("python -m tests.bench.slots -o json", result), table(head, rows)))
+    return "\n\n".join((_measured(command, result), table(head, rows)))
 
 
 def strip(result: Result) -> str:
     """Strip beside fastavro's decoding and encoding, by shape and by what is done."""
     cases = {name: found for name, found in result.items() if isinstance(found, Mapping)}
     settings = list(next(iter(cases.values())))
-    rows = [(name, *(f"{found[one]['ratio']:.0f} x" for one in settings)) for name, found in cases.items()]
-    head = ("fastavro's time, strip = 1", *(one.replace("_", " ") for one in settings))
-    return "\n\n".join((_measured("python -m tests.bench.strip -o json", result), table(head, rows)))
+    rows = [(name, *(_spread(found[one]["ratio"], digits=0) for one in settings)) for name, found in cases.items()]
+    head = ("fastavro's decoding and encoding, strip = 1", *(one.replace("_", " ") for one in settings))
+    command = f"python -m tests.bench.strip --rounds {result['rounds']} -o json"
+    return "\n\n".join((_measured(command, result), table(head, rows)))
 
 
 def lake(result: Result) -> str:
     """The lake's decode and commit beside other ways to the same Parquet."""
+    itself = {"median": 1, "least": 1, "most": 1}
     ways = {"ours": "hub", "polars": "polars alone", "spark": "Spark's own writer", "rows": "fastavro, row by row"}
     rows = [
-        (words, f"{result[f'{name}_us_per_record']:.1f}", f"{result.get(f'ratio_vs_{name}', 1):.2f}")
+        (words, f"{result[f'{name}_us_per_record']:.1f}", _spread(result.get(f"ratio_vs_{name}", itself)))
         for name, words in ways.items()
     ]
     head = ("central to Parquet", "CPU µs/record", "hub's share of it")
-    command = f"python -m tests.bench.lake --records {result['records']} -o json"
+    command = f"python -m tests.bench.lake --records {result['records']} --rounds {result['rounds']} -o json"
     return "\n\n".join((_measured(command, result), table(head, rows)))
 
 

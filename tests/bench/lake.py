@@ -2,10 +2,11 @@
 
     python -m tests.bench.lake -o json
 
-All read the same topic of a real central broker, whose CPU is not counted, in one run and in turns; the best round of
-each counts, because other programs only ever add. Each way warms up on the first records and is then measured on the
-others, so that starts, compilers and first connections are left out. CPU is that of every process that takes part:
-Python, its threads, the JVM.
+All read the same topic of a real central broker, whose CPU is not counted, in one run and in turns. A ratio compares
+two ways in one round: its median is told with the lowest and the highest. Of the microseconds the best round counts,
+because other programs only ever add. Each way warms up on the first records and is then measured on the others, so that
+starts, compilers and first connections are left out. CPU is that of every process that takes part: Python, its threads,
+the JVM.
 
 All write the same rows: the record's fields and the eleven columns of the lake's tables.
 
@@ -43,6 +44,7 @@ from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.names import HubNames
+from tests.bench.ratios import spread
 from tests.bench.ways import ORDER, TOPIC, Source, by_polars, by_rows
 
 PARTITIONS = 2
@@ -218,21 +220,19 @@ def main() -> None:
             )
             bench = Bench(config, folder, options.records, max(options.records // 5, 20_000))
             found = {"ours": [], "polars": [], "spark": [], "rows": []}
+            few = [(at, start, start + (end - start) // 10) for at, start, end in bench.spans]
             for _ in range(options.rounds):
                 found["ours"].append(bench.ours())
                 found["polars"].append(bench.measured(by_polars))
                 found["spark"].append(bench.by_spark())
-            few = [(at, start, start + (end - start) // 10) for at, start, end in bench.spans]
-            found["rows"].append(bench.measured(by_rows, few))
+                found["rows"].append(bench.measured(by_rows, few))
             bench.spark.stop()
         finally:
             sandbox.down()
-    best = {name: min(costs) for name, costs in found.items()}
-    answer = {"records": options.records}
-    answer |= {f"{name}_us_per_record": round(cost, 2) for name, cost in best.items()}
-    answer |= {f"ratio_vs_{name}": round(best["ours"] / best[name], 3) for name in ("polars", "rows", "spark")}
+    answer = {"records": options.records, "rounds": options.rounds}
+    answer |= {f"{name}_us_per_record": round(min(costs), 2) for name, costs in found.items()}
+    answer |= {f"ratio_vs_{name}": spread(found["ours"], found[name]) for name in ("polars", "rows", "spark")}
     answer["ours_last_round_by_process"] = bench.parts
-    answer["spread"] = {name: round(max(costs) / min(costs), 2) for name, costs in found.items()}
     print(json.dumps(answer, indent=2))
 
 

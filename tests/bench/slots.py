@@ -130,7 +130,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox.up(Path(folder), ("eu", "us"))
         try:
-            answer = {f"slots_{slots}": measure(sandbox, records=options.records, slots=slots) for slots in (1, 2)}
+            answer = {"records": options.records}
+            answer |= {f"slots_{slots}": measure(sandbox, records=options.records, slots=slots) for slots in (1, 2)}
             answer["bare_spark_first_task_s"] = round(bare_start_s(), 2)
         finally:
             sandbox.down()

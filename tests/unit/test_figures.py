@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.bench import figures
+from tests.bench.ratios import spread
 
 
 @pytest.mark.parametrize("page", figures.pages(), ids=lambda path: path.name)
@@ -32,3 +33,31 @@ def test_another_result_is_another_page():
     assert "0.50 (0.25 to 0.75)" in page
     assert "--rounds 7" in page
     assert figures.rendered(page, {}) == page
+
+
+def test_strip_and_the_lake_are_told_as_ratios_of_turns():
+    """Both say how far their rounds lay apart, with the options that they ran with."""
+    ratio = spread([90.0, 80.0, 100.0], [1.0, 1.0, 1.0])
+    assert ratio == {"median": 90.0, "least": 80.0, "most": 100.0}
+    strip = {"commit": "abc1234", "rounds": 3, "booking": {"drop": {"ratio": ratio}}}
+    assert "| booking | 90 (80 to 100) |" in figures.strip(strip)
+    assert "`python -m tests.bench.strip --rounds 3 -o json` at abc1234" in figures.strip(strip)
+    lake = {f"{name}_us_per_record": 6.6 for name in ("ours", "polars", "spark", "rows")}
+    lake |= {f"ratio_vs_{name}": spread([6.6], [13.2]) for name in ("polars", "spark", "rows")}
+    page = figures.lake(lake | {"commit": "abc1234", "records": 300_000, "rounds": 1})
+    assert "| hub | 6.6 | 1.00 |" in page
+    assert "| polars alone | 6.6 | 0.50 |" in page
+    assert "--records 300000 --rounds 1" in page
+
+
+def test_a_bench_of_slots_says_how_many_records_waited():
+    """Whoever runs the command again has the same backlog."""
+    one = {
+        "records_per_s": 400_000,
+        "python_cpu_us_per_record": 2.1,
+        "jvm_cpu_us_per_record": 0.1,
+        "peak_worker_mb": 300,
+    }
+    page = figures.slots({"commit": "abc1234", "records": 500_000, "slots_1": one})
+    assert "`python -m tests.bench.slots --records 500000 -o json` at abc1234" in page
+    assert "| 1 | 400,000 | 2.10 | 0.10 | 300 |" in page
