@@ -8,7 +8,7 @@ import threading
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.kafka.writer import TransactionalWriter
 from aggregator.privacy.policy.file import load_policy
 from aggregator.replicate.cadence import Cadence
@@ -78,7 +78,7 @@ class Epochs:
         }
         specs = central_topics(self.config, shown)
         counts = topics.ensure(self.config.central, specs)
-        settings = topics.settings(self.config.central, [spec.name for spec in specs])
+        settings = topic_settings.settings(self.config.central, [spec.name for spec in specs])
         self.written = frozenset(settings)
         epoch, ledger, self.undecided = open_epoch(
             central or self.central,

@@ -21,7 +21,7 @@ from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka import ends, topics
+from aggregator.kafka import ends, topic_settings, topics
 from aggregator.kafka.committed_reader import central_partitions
 from aggregator.kafka.log import decided_ranges
 from aggregator.replicate.central_topics import target
@@ -197,7 +197,9 @@ class Comparison:
         if self._table is not None:
             self._view = self._patiently(self._table, partitions)
         self._ranges = decided_ranges(self._config.central, places)
-        ours = topics.settings(self._config.central, [self._central]).get(self._central, {}) if partitions else {}
+        ours = (
+            topic_settings.settings(self._config.central, [self._central]).get(self._central, {}) if partitions else {}
+        )
         theirs = self._edge_settings()
         self._keeps_ms = int(ours.get("retention.ms", -1)) if "delete" in ours.get("cleanup.policy", "") else -1
         self._rules = Rules(
@@ -218,7 +220,7 @@ class Comparison:
 
     def _edge_settings(self) -> Mapping[str, str]:
         try:
-            return topics.settings(self._cluster, [self._topic]).get(self._topic, {})
+            return topic_settings.settings(self._cluster, [self._topic]).get(self._topic, {})
         except RetryError:
             return {}  # no right to describe: nothing is explained by compaction then
 

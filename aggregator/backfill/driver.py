@@ -30,7 +30,7 @@ from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
@@ -216,7 +216,7 @@ class BackfillDriver:
         shown = self._shown()
         specs = central_topics(self._config, shown)
         counts = topics.ensure(cluster, specs, replication_factor=self._config.replication_factor)
-        settings = topics.settings(cluster, [spec.name for spec in specs])
+        settings = topic_settings.settings(cluster, [spec.name for spec in specs])
         slots = self._config.replication.slots
         own = {*topics.partitions(counts), (self._letters(), 0)}
         epoch, entries, held = open_epoch(

@@ -16,7 +16,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import Failed
-from aggregator.kafka import ends, topics
+from aggregator.kafka import ends, topic_settings, topics
 from aggregator.replicate.limits import is_compacted
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.gap import Decision
@@ -128,7 +128,7 @@ def look_at_edge(
     logs = {source: found[place].readable for source, place in at.items()}
     known = sampled(cluster, {source: (logs[source], union(asked[source])) for source in at}, _last_times(ask))
     restated = sorted({source.topic for source in at}) if ask.mode is Mode.RESTATE else ()
-    settings = topics.settings(cluster, restated)
+    settings = topic_settings.settings(cluster, restated)
     return {
         source: Shown(
             shown[source.topic].topic_id,

@@ -18,7 +18,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.lake.sources import lake_sources
 from aggregator.replicate.central_topics import target
 from aggregator.replicate.limits import is_compacted
@@ -94,7 +94,7 @@ def _settings(where: HubConfig, names: Mapping[EdgePartition, str]) -> Mapping[s
     """Settings of each central topic; of one that is not there yet, those that it will have."""
     control = HubNames(where.hub).control  # has no retention of its own: shows the brokers' default
     there = set(names.values()) & set(topics.topic_names(where.central))
-    found = topics.settings(where.central, there | {control})
+    found = topic_settings.settings(where.central, there | {control})
     default = {"retention.ms": found[control].get("retention.ms", "-1")}
     for source, name in names.items():
         rule = rule_for(where, source.edge, source.topic)

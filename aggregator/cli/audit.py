@@ -158,7 +158,7 @@ def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
     from aggregator.audit.unrecorded_requests import Requested  # noqa: PLC0415
     from aggregator.backfill.store import read_backfills  # noqa: PLC0415
-    from aggregator.kafka import topics  # noqa: PLC0415
+    from aggregator.kafka import topic_settings, topics  # noqa: PLC0415
     from aggregator.state.decisions import SETTINGS, read_decisions  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.request_log import read_releases, read_requests  # noqa: PLC0415
@@ -172,7 +172,7 @@ def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     )
     records = read_decisions(hub.central, names)
     there = topics.partition_count(hub.central, names.decisions)
-    settings = topics.settings(hub.central, [names.decisions])[names.decisions] if there else SETTINGS
+    settings = topic_settings.settings(hub.central, [names.decisions])[names.decisions] if there else SETTINGS
     answer = audit_decisions(records, head, requested=requested, settings=settings)
     emit(answer.plain(), output, lambda: _chain(answer))
     return answer.exit_code

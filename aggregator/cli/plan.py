@@ -63,7 +63,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
     Raises:
         Failed: central does not take it; names the topics.
     """
-    from aggregator.kafka.topics import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.kafka.topic_settings import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
 
     wanted = found.changes
     if not wanted:

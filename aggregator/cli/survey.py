@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.privacy.policy import paths
 from aggregator.replicate.edge_topic import is_internal
 from aggregator.schema.avro import Kind, Node, Schema
@@ -56,7 +56,7 @@ def survey(edges: Mapping[str, ClusterConfig], registry: Registry | None) -> lis
     compacted: set[str] = set()
     for edge, cluster in edges.items():
         names = sorted(name for name in topics.topic_names(cluster) if is_replicable(name))
-        for name, settings in topics.settings(cluster, names).items():
+        for name, settings in topic_settings.settings(cluster, names).items():
             if "compact" in settings.get("cleanup.policy", ""):
                 compacted.add(name)
         for name in names:

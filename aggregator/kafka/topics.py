@@ -1,34 +1,26 @@
-"""Topics: what exists, with ids and settings, and the creation of what a hub needs.
+"""Topics: what exists, with ids and partitions, and the creation of what a hub needs.
 
 Invariant: creation is idempotent, partitions are only ever added, and nothing is deleted here.
 """
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
-    ResourceType,
 )
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients
-from aggregator.kafka.topic_spec import TopicSpec, inherited
+from aggregator.kafka.admin_answers import TIMEOUT_S, asked, code, succeeded
+from aggregator.kafka.topic_spec import TopicSpec
 
-TIMEOUT_S = 10.0
-# A broker answers a creation before every broker, itself included, has the topic in its metadata.
-_PROPAGATION_S = 5.0
 # Ids of topics are as old (KIP-516).
 OLDEST = "2.8"
 # What older brokers, and those that speak an older protocol among themselves, tell of every topic: sixteen zeros.
@@ -38,9 +30,7 @@ _WITHOUT_IDS = (
     f"it takes Kafka {OLDEST} or newer, with an `inter.broker.protocol.version` that is no older"
 )
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-_OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 log = logging.getLogger(__name__)
-_Subject = TypeVar("_Subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,45 +44,6 @@ class Topic:
     topic_id: str
     partitions: int
     leaderless: tuple[int, ...] = ()
-
-
-def _result(future: "Future[Any]", what: str, cluster: ClusterConfig) -> Any:
-    try:
-        return future.result(TIMEOUT_S + 5)
-    except (KafkaException, TimeoutError) as error:
-        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        raise Unreachable(
-            f"{what} at {cluster.bootstrap_servers}: {why}",
-            hint="check that the broker runs and the principal's rights",
-        ) from None
-
-
-def _code(future: "Future[Any]") -> int | None:
-    """By which code a question was refused; None where it was answered, or not at all."""
-    try:
-        error = future.exception(TIMEOUT_S + 5)
-    except TimeoutError:
-        return None
-    code: int | None = error.args[0].code() if isinstance(error, KafkaException) else None
-    return code
-
-
-def _succeeded(future: "Future[Any]") -> bool:
-    """Whether the cluster did what it was asked."""
-    try:
-        return future.exception(TIMEOUT_S + 5) is None
-    except TimeoutError:
-        return False
-
-
-def _asked(ask: "Callable[[], dict[_Subject, Future[Any]]]") -> "dict[_Subject, Future[Any]]":
-    """Answers to a question that may be asked twice: it is, where the broker that had it is gone from the metadata.
-
-    So it is with each broker of a cluster that is rolled; librdkafka lets go of it and of what it was asked.
-    """
-    futures = ask()
-    gone = any(_code(future) == KafkaError._DESTROY_BROKER for future in futures.values())  # noqa: SLF001 - public code
-    return ask() if gone else futures
 
 
 def leaders(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, tuple[bool, ...]]:
@@ -117,10 +68,15 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
 
 
 def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
-    return {name: topic for name, topic in _metadata(cluster, timeout_s).topics.items() if topic.error is None}
+    return {name: topic for name, topic in metadata(cluster, timeout_s).topics.items() if topic.error is None}
 
 
-def _metadata(cluster: ClusterConfig, timeout_s: float) -> Any:
+def metadata(cluster: ClusterConfig, timeout_s: float) -> Any:
+    """A cluster's topics and brokers.
+
+    Raises:
+        Unreachable: no broker answers within `timeout_s` seconds.
+    """
     try:
         return clients.admin(cluster).list_topics(timeout=timeout_s)
     except KafkaException as error:
@@ -166,7 +122,7 @@ def described_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict
     if not names:
         return found, refused
     wanted = TopicCollection(list(names))
-    futures = _asked(lambda: clients.admin(cluster).describe_topics(wanted, request_timeout=TIMEOUT_S))
+    futures = asked(lambda: clients.admin(cluster).describe_topics(wanted, request_timeout=TIMEOUT_S))
     for name, future in futures.items():
         try:
             topic = future.result(TIMEOUT_S + 5)
@@ -203,103 +159,6 @@ def require_ids(cluster: ClusterConfig, names: Collection[str]) -> None:
         )
 
 
-def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Effective topic settings by topic name. A topic that was just created is asked for until its broker knows it.
-
-    Raises:
-        Unreachable: no answer, or no right to describe configs.
-    """
-    return {name: _entries(future, name, cluster) for name, future in _asked_settings(cluster, names).items()}
-
-
-def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
-    """What a topic gets from the brokers where nobody says anything; empty where we may not ask for it.
-
-    Raises:
-        Unreachable: no broker answers.
-    """
-    brokers = _metadata(cluster, TIMEOUT_S).brokers
-    resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
-    asked = _asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
-    try:
-        told = _entries(asked[resource], "settings of a broker", cluster)
-    except Unreachable:
-        return {}
-    return inherited(told)
-
-
-class Settings(NamedTuple):
-    """Settings of a topic.
-
-    Attributes:
-        values: All that are in effect.
-        own: Names of those that were given to the topic itself; it has the others from its brokers.
-    """
-
-    values: dict[str, str]
-    own: frozenset[str]
-
-
-def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Settings], dict[str, str]]:
-    """Settings of topics by themselves: those that are told, and why others are not."""
-    found: dict[str, Settings] = {}
-    refused: dict[str, str] = {}
-    for name, future in _asked_settings(cluster, names).items():
-        try:
-            told = _result(future, f"settings of {name}", cluster)
-        except Unreachable as error:
-            refused[name] = error.message
-        else:
-            own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
-            found[name] = Settings({key: entry.value for key, entry in told.items()}, own)
-    return found, refused
-
-
-def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Give topics these settings, and leave their others alone; why some do not take them, by topic.
-
-    Args:
-        cluster: Whose.
-        wanted: Settings by topic.
-    """
-    resources = [
-        ConfigResource(
-            ResourceType.TOPIC,
-            name,
-            incremental_configs=[
-                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in given.items()
-            ],
-        )
-        for name, given in wanted.items()
-    ]
-    refused: dict[str, str] = {}
-    if resources:
-        asked = _asked(lambda: clients.admin(cluster).incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
-        for resource, future in asked.items():
-            try:
-                _result(future, f"settings of {resource.name}", cluster)
-            except Unreachable as error:
-                refused[resource.name] = error.message
-    return refused
-
-
-def _entries(future: "Future[Any]", name: str, cluster: ClusterConfig) -> dict[str, str]:
-    return {key: entry.value for key, entry in _result(future, f"settings of {name}", cluster).items()}
-
-
-def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str, Future[Any]]":
-    if not names:
-        return {}
-    deadline = time.monotonic() + _PROPAGATION_S
-    while True:
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = _asked(lambda: clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
-        if time.monotonic() > deadline or KafkaError.UNKNOWN_TOPIC_OR_PART not in map(_code, futures.values()):
-            break
-        time.sleep(0.05)
-    return {resource.name: future for resource, future in futures.items()}
-
-
 def lacking(have: Mapping[str, int], specs: Collection[TopicSpec]) -> tuple[list[TopicSpec], list[TopicSpec]]:
     """What is to be created, and what is to get more partitions.
 
@@ -328,7 +187,7 @@ def ensure(cluster: ClusterConfig, specs: Collection[TopicSpec], *, replication_
             log.info("%s is made without %s, unknown to the cluster", spec.name, ", ".join(sorted(spec.dispensable)))
     if short:
         wider = [NewPartitions(s.name, s.partitions) for s in short]
-        widened = _asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
+        widened = asked(lambda: clients.admin(cluster).create_partitions(wider, request_timeout=TIMEOUT_S))
         _all_settled(widened, cluster, "widened", "Alter")
     return {spec.name: max(spec.partitions, have.get(spec.name, 0)) for spec in specs}
 
@@ -363,16 +222,16 @@ def _created(
 
     def ask(wanted: Collection[TopicSpec]) -> "dict[str, Future[Any]]":
         fresh = [NewTopic(s.name, s.partitions, replication_factor, config=dict(s.settings)) for s in wanted]
-        return _asked(
+        return asked(
             lambda: clients.admin(cluster).create_topics(fresh, request_timeout=TIMEOUT_S, validate_only=validate_only)
         )
 
     answers = ask(specs)
-    refused = [s for s in specs if s.dispensable and _code(answers[s.name]) == KafkaError.INVALID_CONFIG]
+    refused = [s for s in specs if s.dispensable and code(answers[s.name]) == KafkaError.INVALID_CONFIG]
     if not refused:
         return answers, []
     again = ask([spec.bare() for spec in refused])
-    return answers | again, [spec for spec in refused if _succeeded(again[spec.name])]
+    return answers | again, [spec for spec in refused if succeeded(again[spec.name])]
 
 
 def partitions(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings
 from aggregator.replicate.central_topics import target
 from aggregator.replicate.topic_settings import Drift, drifts, following
 
@@ -25,13 +25,13 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
     }
 
     def one(edge: str) -> dict[str, dict[str, str]]:
-        told, _ = topics.settings_each(config.edges[edge], wanted[edge])
+        told, _ = topic_settings.settings_each(config.edges[edge], wanted[edge])
         return {name: following(*settings) for name, settings in told.items()}
 
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         shown = dict(zip(wanted, pool.map(one, wanted), strict=True))
     goals = {target(config, edge, name) for edge, names in wanted.items() for name in names}
-    central, _ = topics.settings_each(config.central, sorted(goals))
+    central, _ = topic_settings.settings_each(config.central, sorted(goals))
     return tuple(drifts(config, shown, {name: settings.values for name, settings in central.items()}))
 
 

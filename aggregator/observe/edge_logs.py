@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
-from aggregator.kafka import ends, peek, topics
+from aggregator.kafka import ends, peek, topic_settings, topics
 from aggregator.moments import iso
 from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.epoch_plan import skips_gaps
@@ -144,7 +144,7 @@ def hanging(found: Undecided, age_ms: int | None) -> str:
 def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[str, str]]:
     """Topic settings; none for a principal that may not describe them, whose margins are then unknown."""
     try:
-        return topics.settings(config.edges[edge], names)
+        return topic_settings.settings(config.edges[edge], names)
     except Unreachable:
         return {}
 

@@ -17,7 +17,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.plan.schemas import (
     NOTHING,
@@ -135,7 +135,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
-    settings = _settings(config, specs, have, topics.topic_defaults(config.central))
+    settings = _settings(config, specs, have, topic_settings.topic_defaults(config.central))
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
     flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
     there = {name: settings[name] for name in settings.keys() & have}
@@ -216,7 +216,7 @@ def _settings(
     config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int], defaults: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
     """Settings of the central topics: those that are, and of the others those that they would get."""
-    there = topics.settings(config.central, [spec.name for spec in specs if spec.name in have])
+    there = topic_settings.settings(config.central, [spec.name for spec in specs if spec.name in have])
     return {spec.name: there.get(spec.name, {**defaults, **spec.settings}) for spec in specs}
 
 

@@ -13,7 +13,7 @@ from itertools import chain
 
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
-from aggregator.kafka import ends, topics
+from aggregator.kafka import ends, topic_settings, topics
 from aggregator.kafka.topic_spec import TopicSpec
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered, start_of
@@ -101,7 +101,7 @@ def _detailed(
 ) -> tuple[dict[str, EdgeTopic], dict[str, str]]:
     """Offsets and settings of topics, in as many questions for two hundred of them as for one; and who stays silent."""
     cluster = config.edges[edge]
-    settings, silent = topics.settings_each(cluster, fresh)
+    settings, silent = topic_settings.settings_each(cluster, fresh)
     at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
     every = list(chain.from_iterable(at.values()))
     refused: ends.Refused = {}
@@ -132,7 +132,7 @@ def _detailed(
     }, silent
 
 
-def _kept(settings: topics.Settings) -> dict[str, str]:
+def _kept(settings: topic_settings.Settings) -> dict[str, str]:
     return {key: settings.values[key] for key in _SETTINGS if key in settings.values}
 
 
@@ -143,7 +143,7 @@ def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str,
         cluster: The edge.
         known: What it showed before.
     """
-    told, _ = topics.settings_each(cluster, known)
+    told, _ = topic_settings.settings_each(cluster, known)
     return {
         name: replace(topic, settings=_kept(told[name]), follows=following(*told[name])) if name in told else topic
         for name, topic in known.items()

@@ -18,7 +18,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
-from aggregator.kafka import topics
+from aggregator.kafka import topic_settings, topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.central_topics import Snapshots, central_topics, targets
@@ -231,16 +231,16 @@ class EpochRunner:
         specs, central = central_topics(self._config, snapshots), self._config.central
         counts = topics.ensure(central, specs, replication_factor=self._config.replication_factor)
         names = [spec.name for spec in specs]
-        settings = topics.settings(central, names)
+        settings = topic_settings.settings(central, names)
         if self._config.config_sync == "apply" and self._followed(snapshots, settings):
-            settings = topics.settings(central, names)
+            settings = topic_settings.settings(central, names)
         return settings, topics.partitions(counts)
 
     def _followed(self, snapshots: Snapshots, settings: Mapping[str, Mapping[str, str]]) -> bool:
         """Carry over what follows by itself; whether there was anything."""
         shown = {edge: {name: one.follows for name, one in topics.items()} for edge, topics in snapshots.items()}
         wanted = changes(drifts(self._config, shown, settings), confirmed=False)
-        refused = topics.change_settings(self._config.central, wanted)
+        refused = topic_settings.change_settings(self._config.central, wanted)
         for name, given in wanted.items():
             told = ", ".join(f"{key}={value}" for key, value in given.items())
             log.warning("%s", refused.get(name) or f"{name} at central gets {told}, as at its edges")

@@ -16,7 +16,7 @@ import psutil
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka import ends, topics
+from aggregator.kafka import ends, topic_settings, topics
 from aggregator.kafka.log import read_to_end, read_visible
 from aggregator.kafka.lossy_producer import Outlet
 from aggregator.kafka.open_range import CentralRecord, newest_position, read_range, rows
@@ -136,7 +136,7 @@ class KafkaSlotPorts:
         Raises:
             Unreachable: central does not answer.
         """
-        return Limits.of(topics.settings(self._config.central, [topic])[topic])
+        return Limits.of(topic_settings.settings(self._config.central, [topic])[topic])
 
     def telemetry(self, body: dict[str, object]) -> None:
         """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""
