@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.config.model import HubConfig
 from aggregator.kafka import topics
-from aggregator.replicate.kafka_ports import KafkaSlotPorts, internal_topics
+from aggregator.replicate.kafka_ports import KafkaSlotPorts
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from tests.simulation.cluster import Central, Faults
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, Edge, EdgeFaults

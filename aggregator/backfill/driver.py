@@ -41,7 +41,7 @@ from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.epochs import EpochResult
-from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
@@ -52,6 +52,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Te
 from aggregator.replicate.task import EpochWork
 from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 

@@ -13,7 +13,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership import await_turn, leading
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.settlement import Whose, after_a_moment

@@ -9,7 +9,7 @@ from aggregator.backfill.store import Backfill, Signed, State, read_backfills, r
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.kafka import topics
-from aggregator.replicate.kafka_ports import internal_topics
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 
 

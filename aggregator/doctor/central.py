@@ -21,7 +21,7 @@ from aggregator.replicate.cursor import Hold
 from aggregator.replicate.discovery import without
 from aggregator.replicate.edge_topic import EdgeShown
 from aggregator.replicate.epoch_plan import plan_flows
-from aggregator.replicate.kafka_ports import internal_topics
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.rights import Right

@@ -39,9 +39,9 @@ from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.kafka_ports import internal_topics
 from aggregator.replicate.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.state.decisions import decisions_topic
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames

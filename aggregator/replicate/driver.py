@@ -23,13 +23,14 @@ from aggregator.replicate.discovery import unanswered
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.heartbeats import HeartbeatEmitter
-from aggregator.replicate.kafka_ports import KafkaDriverCentral, internal_topics
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.policy_changes import record_terms
 from aggregator.replicate.slot_plan import SlotResult
 from aggregator.replicate.warmup import Warming
+from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
 

@@ -30,7 +30,7 @@ from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
 from aggregator.replicate.epoch_plan import plan_flows, undecided_beside
 from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.lease_renewal import LeaseRenewal

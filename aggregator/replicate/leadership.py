@@ -23,7 +23,7 @@ from aggregator.errors import (
     Unreachable,
 )
 from aggregator.replicate.edge_watch import EdgeWatch
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.lease import LeaseState, lease_state
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease

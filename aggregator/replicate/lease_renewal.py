@@ -8,7 +8,7 @@ import logging
 import threading
 
 from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.lease import BEAT_S
 from aggregator.state.control import Lease
 from aggregator.threads import Pulse, Supervised, Threads

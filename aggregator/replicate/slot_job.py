@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from aggregator.errors import TransactionAborted
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.slot_plan import SlotOutcome, SlotResult
 from aggregator.replicate.task import EpochWork, run_slots

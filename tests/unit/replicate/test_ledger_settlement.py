@@ -11,7 +11,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
 from aggregator.errors import Failed, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.open_range import CentralRecord
 from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.kafka_ports import KafkaDriverCentral
+from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.ledger_settlement import settle_ledger
 from aggregator.replicate.settlement import Leftovers, Whose, end_leftovers, write_missing
 from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided

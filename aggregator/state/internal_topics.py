@@ -1,0 +1,22 @@
+"""The topics that a hub owns at central.
+
+Invariant: each has the settings that the protocol needs; whoever creates or checks one takes them from here.
+"""
+
+from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.state import edge_status
+from aggregator.state.names import HubNames
+
+
+def internal_topics(names: HubNames, slots: int) -> list[TopicSpec]:
+    """Everything that a hub owns at central, with the settings that the protocol needs."""
+    compact = {"cleanup.policy": "compact"}
+    return [
+        TopicSpec(names.ledger, slots, compact),
+        TopicSpec(names.control, 1, compact),
+        TopicSpec(names.requests, 1, compact),
+        TopicSpec(names.dead_letters, 1, {"retention.ms": "-1"}),
+        TopicSpec(names.edge_status, 1, edge_status.SETTINGS),
+        # A segment that is written to is never deleted: without a short one, retention would be that of a week.
+        TopicSpec(names.telemetry, 1, {"retention.ms": "3600000", "segment.ms": "600000"}),
+    ]
