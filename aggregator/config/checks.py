@@ -14,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
 from aggregator.config.match import speaks_of
-from aggregator.config.model import EdgeName, HubName, RegistryOptions, TableConfig, TopicRule
+from aggregator.config.model import TableConfig, TopicRule
 from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
 from aggregator.config.transport import registry_openings, unreasoned
+from aggregator.config.value_types import EdgeName, HubName, RegistryOptions
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)

@@ -3,75 +3,47 @@
 Invariant: unknown keys are refused at every level, secrets are references, and no error echoes a value.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from aggregator.budgets import LATE_SECONDS
-from aggregator.config.client import ClientOption, checked, refusal, registry_refusal
+from aggregator.config.client import checked, refusal
 from aggregator.config.features import token_fault
 from aggregator.config.fields import (
     AUTHENTICATE,
     broker_count,
     central_pattern,
     host_name,
-    hub_name,
     is_loopback,
     lake_format,
     lake_path,
     lake_pattern,
     listen_address,
     partition_columns,
-    registry_reference,
     servers,
     spark_conf,
     topic_pattern,
 )
-from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
 from aggregator.config.stores import catalog_openings, catalog_refusal, storage_openings, storage_refusal
 from aggregator.config.suites import Action
 from aggregator.config.transport import client_openings
-from aggregator.config.units import duration, moment, size_bytes, start_position
-
-# The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
-_WORD = {"type": ["string", "number", "boolean"]}
-_REFERENCE = {"type": "string", "pattern": "^(env|file):.+"}
-_KEY = {
-    "anyOf": [
-        _REFERENCE,
-        {
-            "type": "object",
-            "properties": {
-                "current": {"type": "integer", "minimum": 1},
-                "versions": {"type": "object", "additionalProperties": _REFERENCE},
-            },
-            "required": ["current", "versions"],
-            "additionalProperties": False,
-        },
-    ]
-}
-_DURATION = {"type": "string", "examples": ["30s", "PT2H"]}
-_SIZE = {"type": "string", "examples": ["16MB", "8MiB"]}
-Duration = Annotated[timedelta, BeforeValidator(duration), WithJsonSchema(_DURATION)]
-SizeBytes = Annotated[int, BeforeValidator(size_bytes), WithJsonSchema(_SIZE)]
-Start = Annotated[
-    Literal["earliest", "latest"] | datetime,
-    BeforeValidator(start_position),
-    WithJsonSchema({"type": "string", "examples": ["earliest", "latest", "2026-11-01T00:00Z"]}),
-]
-Moment = Annotated[
-    datetime, BeforeValidator(moment), WithJsonSchema({"type": "string", "examples": ["2026-11-01T02:00Z"]})
-]
-Key = Annotated[KeyRing, BeforeValidator(key_ring), WithJsonSchema(_KEY)]
-Secret = Annotated[SecretRef, BeforeValidator(secret_ref), WithJsonSchema(_REFERENCE)]
-Option = Annotated[ClientOption, WithJsonSchema(_WORD)]
-Text = Annotated[str, WithJsonSchema(_WORD)]
-RegistryReference = Annotated[str, AfterValidator(registry_reference)]
-RegistryOptions = Annotated[dict[str, Option], AfterValidator(checked(registry_refusal))]
-EdgeName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
-HubName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$"), AfterValidator(hub_name)]
+from aggregator.config.value_types import (
+    Duration,
+    EdgeName,
+    HubName,
+    Key,
+    Moment,
+    Option,
+    RegistryOptions,
+    RegistryReference,
+    Secret,
+    SizeBytes,
+    Start,
+    Text,
+)
 
 
 class Model(BaseModel):
