@@ -21,7 +21,6 @@ from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.central_tails import CentralFeeds
 from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
-from aggregator.observe.edge_snapshot import Entries
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
@@ -32,13 +31,12 @@ from aggregator.observe.probe import EdgeProbe
 from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
+from aggregator.observe.wanted_flows import WantedFlows
 from aggregator.observe.warnings import Warnings, foreign, held_flows, troubles, warnings
 from aggregator.replicate.cursor import Hold
-from aggregator.replicate.edge_topic import start_of
 from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
-from aggregator.state.ledger import LedgerRecord
 from aggregator.state.telemetry import StandStill
 from aggregator.threads import Pulse, Threads
 
@@ -90,12 +88,10 @@ class Monitor:
         self._number = number
         self._feeds = CentralFeeds(config)
         self._clock = CentralClock()
-        self._wanted: dict[tuple[str, str], bool] = {}
-        self._entries: dict[str, Entries] = {edge: {} for edge in config.edges}
+        self._wanted = WantedFlows(config)
         self._own = () if watches else tuple(EdgeWatch(config, edge, discovers=False) for edge in config.edges)
         self._probes = {
-            watch.edge: EdgeProbe(config, watch, partial(self._entries.__getitem__, watch.edge))
-            for watch in watches or self._own
+            watch.edge: EdgeProbe(config, watch, partial(self._wanted.of, watch.edge)) for watch in watches or self._own
         }
         self._ends_s = dict.fromkeys(config.edges, 0.0)
         self._rates = Rates()
@@ -190,13 +186,14 @@ class Monitor:
     def _tick(self) -> None:
         self._feeds.look(time.monotonic(), self._beat)
         self._hear(self._feeds.told.pulse_ms or 0)
-        self._sort_flows()
+        self._wanted.take(self._feeds.ledger)
         moment = self._moment()
         if self._publisher:
             self._publisher.pulse(self._accounts, self._feeds.told, moment)
         if not self._clock.known and moment.now_s - self._began_s < _CLOCK_S:
             return
-        gaps = self._gaps()
+        seen = {edge: probe.snapshot for edge, probe in self._probes.items()}
+        gaps = known_gaps(self._feeds.ledger, self._wanted.gaps(seen), tuple(self._feeds.decisions.values()))
         holding = {gap.source: gap.gap for gap in unsettled(gaps)}
         held = frozenset(map(EdgePartition.parse, held_flows(self._feeds.slots(moment.now_s), self._refused(moment))))
         for edge, account in self._accounts.items():
@@ -219,26 +216,6 @@ class Monitor:
             if now_s - self._began_s > OLD_NEWS_S:
                 self._clock = self._clock.heard(stamp_ms, now_s)
 
-    def _sort_flows(self) -> None:
-        """Give every probe the flows of its edge that the configuration wants."""
-        found: dict[str, dict[EdgePartition, LedgerRecord]] = {edge: {} for edge in self._entries}
-        for source, entry in self._feeds.ledger.items():
-            at = (source.edge, source.topic)
-            if source.edge in found:
-                if at not in self._wanted:
-                    self._wanted[at] = start_of(self._config, *at) is not None
-                if self._wanted[at]:
-                    found[source.edge][source] = entry
-        self._entries.update(found)
-
-    def _gaps(self) -> tuple[KnownGap, ...]:
-        lacking: dict[EdgePartition, Gap] = {}
-        for edge, entries in self._entries.items():
-            lacking |= {s: entry.gap for s, entry in entries.items() if entry.gap is not None}
-            seen = self._probes[edge].snapshot.gaps.items()
-            lacking |= {s: lost for s, (position, lost) in seen if s in entries and entries[s].position == position}
-        return known_gaps(self._feeds.ledger, lacking, tuple(self._feeds.decisions.values()))
-
     def _judge(
         self,
         edge: str,
@@ -250,7 +227,7 @@ class Monitor:
         shown = self._probes[edge].snapshot
         if shown.answer.ends_s != self._ends_s[edge]:
             self._ends_s[edge] = shown.answer.ends_s
-            account.moved(self._entries[edge], shown)
+            account.moved(self._wanted.of(edge), shown)
         seen = account.observe(
             moment,
             shown,
@@ -344,7 +321,7 @@ class Monitor:
     ) -> dict[str, tuple[FlowStatus, ...]]:
         return {
             edge: edge_flows(
-                self._entries[edge],
+                self._wanted.of(edge),
                 self._probes[edge].snapshot,
                 tracks=account.tracks,
                 holding=holding,
