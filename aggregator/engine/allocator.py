@@ -1,7 +1,7 @@
 """Which `malloc` workers get: one that is made for many threads, where the system has it.
 
-librdkafka makes a record's message in one thread and frees it in another, which glibc's own is slowest at: a fifth of a
-slot's CPU goes there (docs/speed.md).
+librdkafka makes a record's message in one thread and frees it in another. glibc's own `malloc` is slowest at that
+(tests/bench/results/tried.md).
 
 Invariant: only what the system's loader finds by itself, in folders that belong to root; nothing is loaded here.
 """

@@ -1,6 +1,7 @@
 """The documentation's figures are those of the benches' kept results."""
 
 import json
+import re
 
 import pytest
 
@@ -61,3 +62,12 @@ def test_a_bench_of_slots_says_how_many_records_waited():
     page = figures.slots({"commit": "abc1234", "records": 500_000, "slots_1": one})
     assert "`python -m tests.bench.slots --records 500000 -o json` at abc1234" in page
     assert "| 1 | 400,000 | 2.10 | 0.10 | 300 |" in page
+
+
+def test_no_measured_figure_stands_in_prose():
+    """Costs per record and ratios to others are typed nowhere: outside the blocks only an example may have one."""
+    measured = re.compile("\\d ?(µs|\N{MULTIPLICATION SIGN}|x )")
+    for page in figures.pages():
+        prose = figures._BLOCK.sub("", page.read_text())
+        typed = [line for line in prose.splitlines() if measured.search(line) and "example" not in line]
+        assert typed == [], page.name

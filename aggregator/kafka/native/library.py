@@ -1,7 +1,7 @@
 """The functions of librdkafka that this room calls, out of the very library that confluent-kafka has loaded.
 
 An object for every record, and a call for every part of it, cost more than all that librdkafka does with the record
-(docs/speed.md). Everything else about Kafka goes through confluent-kafka.
+(tests/bench/results/tried.md). Everything else about Kafka goes through confluent-kafka.
 
 Invariant: only what the library's public header (rdkafka.h) declares, whose meaning never changes within a major
 version; errors come out as confluent-kafka's own.
