@@ -100,7 +100,7 @@ class Origin(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """One writing of an edge's record, or of the word about it: where it came from, and which backfill wrote it."""
+    """One copy of an edge's record, or its dead letter: where it came from, and which backfill wrote it."""
 
     origin: Origin
     backfill: str = ""

@@ -190,7 +190,7 @@ class Comparison:
     def _open_central(self) -> None:
         """The lake's version first: rows that it has are then at central before the end that is read.
 
-        Records in the quarantine are delivered, too (I3).
+        Records in the quarantine are delivered, too.
         """
         partitions = central_partitions(self._config.central, [self._central])
         places = [(one.topic, one.partition) for one in partitions]

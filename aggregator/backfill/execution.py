@@ -1,7 +1,7 @@
-"""Carrying a backfill out from where it stands to its end: into central, into the table, and the word that it is done.
+"""Carries out a backfill from where it stands to its end: into central, into the table, and then the record of its end.
 
-Invariant: the word comes last, and every step before it may be done twice; so whoever is killed anywhere, or runs
-beside another, leaves the same behind.
+Invariant: the record that it is done is written last, and every step before may be done twice. So a process that is
+killed anywhere, or that runs beside another, leaves the same behind.
 """
 
 import logging

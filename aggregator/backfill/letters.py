@@ -17,7 +17,7 @@ from aggregator.state.names import HubNames
 
 
 def known_letters(config: HubConfig, into: str = "") -> Iterator[Letter]:
-    """The letters of the live flows, or of a generation, with the last word about each.
+    """The letters of the live flows, or of a generation, each with its resolution if it has one.
 
     Args:
         config: The hub.

@@ -30,7 +30,7 @@ class Load:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether what waits is no more than what is always under way."""
+        """Whether no more records wait than are always under way."""
         return self.behind <= max(_FEW_RECORDS, self.per_s * _BEHIND_S)
 
 

@@ -151,7 +151,7 @@ def _letters(ask: Ask, central: Central, source: EdgePartition, name: str) -> fr
 
 
 def _gone(ask: Ask, central: Central, found: Iterable[PartitionPlan]) -> Iterable[str]:
-    """Dead letters that are asked for and will not be written, because the edge has their records no more."""
+    """Dead letters that are asked for and will not be written, because the edge no longer has their records."""
     for one in found:
         wanted = _letters(ask, central, one.source, one.central) or frozenset()
         written = [offsets for _, offsets in one.segments]

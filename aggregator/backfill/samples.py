@@ -1,7 +1,7 @@
 """A look at some records of a window: how dense and how large they are, and whether their timestamps are in order.
 
 Invariant: bounded: some hundred records of a partition's window, and behind it; coordinates, sizes and timestamps only.
-An estimate is never more than that, and so is the word that timestamps are in order.
+All of it is an estimate, also whether the timestamps are in order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

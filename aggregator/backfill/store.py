@@ -364,5 +364,5 @@ def finish(cluster: ClusterConfig, names: HubNames, id_: str, end: End) -> None:
 
 
 def is_cancel(record: LogRecord, id_: str) -> bool:
-    """Whether a request is the word about this backfill's cancellation; without a value it is taken back."""
+    """Whether a request cancels this backfill or, without a value, takes its cancellation back."""
     return record.key == f"{_CANCEL}{id_}"

@@ -1,7 +1,7 @@
 """Starting a backfill: two people who start the same one get the same one.
 
-Invariant: what was asked in the same words and is not finished yet is joined, never planned a second time; the first
-of two that were written at the same moment is the one that both carry out.
+Invariant: whoever asks for the same as an unfinished backfill joins it, and nothing is planned a second time. Of two
+that were written at the same moment both carry out the first.
 """
 
 from aggregator.backfill.plan import Plan

@@ -1,6 +1,6 @@
 """`aggregator run`: the hub itself; composes the Spark session, the replication driver and the lake driver.
 
-Invariant: SIGTERM and SIGINT end it cleanly with 0; every other end has the exit code of `cli.md`'s contract.
+Invariant: SIGTERM and SIGINT end it cleanly with 0; every other end has the exit code of its error.
 """
 
 import os

@@ -184,8 +184,10 @@ def refused(name: str, value: str) -> str | None:
 
 
 def catalog_openings(options: Options) -> tuple[Opening, ...]:
-    """What the options of a table catalogue leave open: of every server that it signs in to, gets a word from, or shows
-    one; and of the store, which it may reach by options of its own.
+    """What the options of a table catalogue leave open.
+
+    That is the way to every server that it signs in to or that it exchanges a secret with, and the way to the store,
+    which it may reach by options of its own.
     """
     plain = {name: value for name, value in options.items() if isinstance(value, str)}
     own = [name for name in plain if re.search(r"ur[il]$", name.lower())]

@@ -1,7 +1,7 @@
 """What the doctor asks of the world: addresses, clusters, registries, this machine.
 
-Invariant: reads only. Every question has a bound in time, so that one that is not answered delays nobody but its own
-cluster, and what is known of that one counts all the same.
+Invariant: reads only. Every question has a bound in time. One that is not answered delays only its own cluster, and
+what is known of that cluster is still used.
 """
 
 import os

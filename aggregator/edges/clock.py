@@ -27,11 +27,11 @@ class CentralClock:
 
     @property
     def known(self) -> bool:
-        """Whether central has been heard."""
+        """Whether a stamp of central's was taken."""
         return self.offset_ms is not None
 
     def heard(self, stamp_ms: int, now_s: float) -> Self:
-        """Take a stamp of central's that was heard now; a slower one than another says nothing."""
+        """Take a stamp of central's that has arrived now; one that was longer under way than another says nothing."""
         offset_ms = stamp_ms - now_s * 1000
         if self.offset_ms is None or now_s - self.since_s > _KEPT_S:
             return type(self)(offset_ms, self.offset_ms, now_s)

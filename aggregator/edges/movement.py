@@ -1,7 +1,7 @@
 """Movement: what a flow's recent positions and ends say about it, whatever its rate is.
 
-Invariant: pure. Offsets are compared with offsets that were seen earlier, and seconds are those of the watcher's own
-clock at the moments when it looked; no record timestamp takes part, because the clocks that wrote them may be wrong.
+Invariant: pure. Offsets are compared with offsets that were seen earlier. Seconds are those of the watcher's own clock
+at the moments when it looked. No record timestamp takes part, because the clocks that wrote them may be wrong.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Passwords, keys and certificates in files, which somebody renews while the hub runs.
 
-Invariant: what is there is looked at, and not read here. A change is told until somebody has taken it, so that files
-which are renewed one after the other are tried again until they fit together.
+Invariant: only a file's stamp is looked at; its content is not read here. A change is reported until somebody has taken
+it, so that files which are renewed one after the other are tried again until they fit together.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The current state of a table: the latest row per key of its edge partition, without the keys that were deleted.
 
-Invariant: `<table>__current` is what one version of the table says, and carries that version's positions in the commit
-that brought it; it is worked out from the whole table, because a backfilled row may be older than a tombstone that came
-before it. Memory holds the keys and one batch of rows. Rows without a key or an origin have no current state.
+Invariant: `<table>__current` is derived from one version of the table, and its commit carries that version's positions.
+It is worked out from the whole table, because a backfilled row may be older than a tombstone that came before it.
+Memory holds the keys and one batch of rows. Rows without a key or an origin have no current state.
 """
 
 import logging

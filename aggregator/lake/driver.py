@@ -247,7 +247,7 @@ class LakeDriver:
     def _released(
         self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
     ) -> Mapping[CentralPartition, Release]:
-        """What the newest word about this table lets pass, by partition; a cycle publishes that and nothing beside."""
+        """What the newest release of this table lets pass, by partition; a cycle publishes that and nothing else."""
         if all(positions.get(one, start) >= end for one, (start, end) in limits.items()):
             return {}
         starts = _known(positions, limits)

@@ -1,8 +1,8 @@
 """The one owner of deletion in the lake's folders: what is removed at once, what by age, and what never.
 
 Invariant: a file that a commit was ever sent with is removed by nobody who wrote it, whatever was answered: a store may
-apply a commit and refuse it. The sweep removes what no version that the table keeps names, once it is older than any
-cycle can last, and than the begin of every job that still renews its lease.
+apply a commit and refuse it. The sweep removes files that no kept version of the table names. They must be older than
+any cycle can last, and older than every job that still renews its lease.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def discard(folder: Folder, paths: Iterable[str]) -> None:
 
 
 class Lease:
-    """A job's word, in the folders that it stages in, that what it staged since it began may still be committed.
+    """Says, in the folders that a job stages in, that what it staged since it began may still be committed.
 
     Args:
         folders: The table's, and where else.

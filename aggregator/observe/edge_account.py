@@ -97,7 +97,7 @@ class EdgeAccount:
             seen: What the edge last showed.
             gaps: How many flows an open gap holds.
             held: Flows that stand still for a reason that is known.
-            pause: The newest word about a pause.
+            pause: The newest pause or resumption.
         """
         paused = pause is not None and pause.paused
         if self.availability.state is State.PAUSED and not paused:  # its first beat is to come once more

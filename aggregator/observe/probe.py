@@ -1,7 +1,7 @@
 """The probe of one edge: follows the flows that are wanted of it, and asks for its logs every few seconds.
 
-Invariant: reads only. The watch of the edge asks what is wanted every second; what takes longer is asked here, in a
-thread of its own, so that it delays nobody, and of an edge that answers.
+Invariant: reads only. The watch of the edge asks every second what is wanted. What takes longer is asked here, in a
+thread of its own, so that it delays nobody, and only while the edge answers.
 """
 
 import threading

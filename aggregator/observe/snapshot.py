@@ -36,7 +36,7 @@ class Snapshot:
         letters: Dead letters by edge, topic and reason, of the newest hundred thousand.
         fields: What is known of the fields of each edge topic, and what becomes of them.
         gaps: Every gap, open or decided.
-        pauses: The newest word about each edge that ever was paused.
+        pauses: The newest pause or resumption of each edge that ever was paused.
         history: The states of each edge in the last thirty days.
         damaged: Records of the hub's own topics that were none of ours, by topic.
         watched_ms: When each edge last answered, by central's clock; an edge that never did is missing.

@@ -29,7 +29,7 @@ class Survey:
         decisions: All that were made about gaps.
         edges: What each edge showed, asked at second 0 of the reader's clock.
         gaps: Every gap, open or decided.
-        pauses: The newest word about each edge that ever was paused.
+        pauses: The newest pause or resumption of each edge that ever was paused.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]

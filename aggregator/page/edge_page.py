@@ -1,6 +1,6 @@
 """The page of one edge: its state and past, its topics and partitions, what stands still, and what is not replicated.
 
-Invariant: pure. Why a topic is (not) replicated is what `observe.explanation` says of it.
+Invariant: pure. Why a topic is or is not replicated comes from `plan.explanation`.
 """
 
 from collections import defaultdict

@@ -15,7 +15,7 @@ Place = Mapping[str, tuple[str, dict[str, Any]]]
 
 
 def awake(frame: Frame) -> tuple[str, dict[str, Any]]:
-    """Of what moment the place speaks."""
+    """How old the snapshot is that the view shows."""
     return "parts/awake.html", {"frame": frame, "seen": frame.seen}
 
 

@@ -1,7 +1,8 @@
 """The page, as the hub has it: a socket that listens, and a process of its own that answers there.
 
-Invariants: what goes wrong in that process never stops the hub, takes none of its descriptors and none of its keys, and
-is begun again; but an address that can not be listened on, or a token that is missing, is told before.
+Invariants: whatever goes wrong in that process, the hub goes on and starts it again; it has none of the hub's
+descriptors and none of its keys. An address that can not be listened on, or a missing token, is refused before it
+starts.
 """
 
 import os

@@ -1,12 +1,13 @@
 """Which records of a batch a policy's `drop_record` leaves out.
 
-Three answers: a condition holds, does not, or can not be decided. What is null or absent decides `is_null` alone; a
-field that the schema does not have, a value of a type that the constant is none of, a header that is no text and an
-unknown edge decide nothing. `all`, `any` and `not` are Kleene's: an undecided part matters only where it could.
+A condition holds, does not hold, or can not be decided. With a value that is null or absent only `is_null` can be
+decided. Nothing can be decided by a field that the schema does not have, a value of another type than the constant's, a
+header that is not text, or an unknown edge. `all`, `any` and `not` are Kleene's: an undecided part matters only where
+it could change the answer.
 
-Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it; one for which none can
-be ruled out is refused, not delivered. A tombstone has no fields and passes where nothing is undecided but them: what
-it deletes must go.
+Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it. One for which no
+condition holds, and some can not be decided, is refused and not delivered. A tombstone has no fields. It passes where
+only conditions about fields are undecided, because what it deletes has to go.
 """
 
 import re

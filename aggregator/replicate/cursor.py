@@ -23,7 +23,7 @@ from aggregator.state.ledger import LedgerRecord
 
 
 class HoldReason(StrEnum):
-    """Why a flow stands still, in the word that metrics count by."""
+    """Why a flow stands still; metrics count by these words."""
 
     GAP = "gap"
     POLICY = "policy"

@@ -1,4 +1,4 @@
-"""The watch of one edge: asks it once a second what it has, and how far the flows go that somebody follows.
+"""The watch of one edge: asks it once a second what it has, and where the logs of followed flows end.
 
 Invariant: one loop per edge and process, in a thread of its own: an edge that does not answer delays nobody. Its last
 answer stays, with the moment of it on a clock that only goes forward. Without discovery it only reads, and asks nothing

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def record_terms(config: HubConfig, policies: Mapping[Path, Policy], *, by: str) -> None:
-    """Append a decision for each policy, and each rule's word about gaps, that is another one than before.
+    """Append a decision for each policy, and for what each rule says of gaps, where it differs from before.
 
     Args:
         config: The hub.

@@ -1,4 +1,4 @@
-"""Topic settings that follow from an edge to its central topic, and where central stands apart from them (drift).
+"""Topic settings that follow from an edge to its central topic, and where central differs from them (drift).
 
 Invariant: pure, and by an allow-list. What a rule's `central_config` names is the rule's own. Nothing follows by itself
 that makes central delete sooner than it does: a person who has seen it carries it over. Records never become smaller.

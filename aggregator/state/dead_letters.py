@@ -1,7 +1,7 @@
-"""Dead letters as central keeps them: coordinates and a reason, and later perhaps the word that one is resolved.
+"""Dead letters as central keeps them: coordinates and a reason; and their resolutions, once a record came after all.
 
-Invariant: one letter per record, by its key; the last word about it holds. A resolution commits with the record's copy
-at central, so a letter that is not resolved is a record that central does not have. Never a payload.
+Invariant: one letter per record, by its key; the newest record under that key counts. A resolution commits with the
+record's copy at central, so a letter that is not resolved is a record that central does not have. Never a payload.
 """
 
 import json
@@ -89,7 +89,7 @@ def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy 
 def encode_resolution(
     source: EdgePartition, offset: int, incarnation: int, backfill: str, outcome: str, *, central: str = ""
 ) -> tuple[str, bytes]:
-    """Key and value of the word that a letter is resolved."""
+    """Key and value of a letter's resolution."""
     body = {
         "v": VERSION,
         "edge": source.edge,
@@ -131,7 +131,7 @@ _DECODER, _BODIES = TypedDecoder(_Died), TypedDecoder(_Body)
 
 
 def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
-    """Edge, topic and reason of a letter, to count by; None where the record is the word that one is resolved.
+    """Edge, topic and reason of a letter, to count by; None where the record is a resolution.
 
     Raises:
         Damaged: it is neither.
@@ -145,7 +145,7 @@ def reason_of(value: bytes | None) -> tuple[str, str, str] | None:
 
 
 def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> Iterator[Letter]:
-    """Every letter with the last word about it, the topic read to its end; none before the hub's first run.
+    """Every letter as its newest record has it, the topic read to its end; none before the hub's first run.
 
     Args:
         cluster: Central.
@@ -162,7 +162,7 @@ def read_letters(cluster: ClusterConfig, topic: str, *, apart: bool = False) -> 
 def fold_letters(
     records: Iterable[tuple[int, bytes, bytes | None]], topic: str, *, apart: bool = False
 ) -> Iterator[Letter]:
-    """Every letter with the last word about it.
+    """Every letter as its newest record has it.
 
     Args:
         records: Offset, key and value, in log order.
@@ -195,7 +195,7 @@ def _records(cluster: ClusterConfig, topic: str) -> Iterator[tuple[int, bytes, b
 
 
 def _letter(body: _Body, key: str) -> Letter:
-    """The letter, or the word that it is resolved, of the record that its key names.
+    """The letter, or its resolution, of the record that its key names.
 
     Raises:
         Damaged: it speaks of another record, or gives no reason.

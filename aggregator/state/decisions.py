@@ -4,7 +4,7 @@
 
 Invariant: the topic is only ever appended to, and one transactional id writes it: a link is made when all before it are
 known, and two that decide at once follow each other. What is decided is written here before it takes effect anywhere.
-`by` is what somebody said of himself; `principal` is as whom his client signed in, by its own configuration.
+`by` is the name that somebody gave; `principal` is the name that the client signed in as, by its own configuration.
 """
 
 import hashlib

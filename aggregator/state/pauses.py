@@ -65,7 +65,7 @@ _DECODER = TypedDecoder(_Pause)
 
 
 def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
-    """The newest word about each edge; a damaged one is that it rests."""
+    """The newest pause or resumption of each edge; a damaged record pauses it."""
     found = [_decoded(record) or _resting(record) for record in _last(records)]
     return {pause.edge: pause for pause in found}
 

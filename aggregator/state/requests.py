@@ -1,8 +1,8 @@
 """The requests topic: what people (and rules, in their stead) have decided, which the driver carries out.
 
-Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by the next
-word about its edge. A damaged request is named and not carried out, which loses nothing: its flow or range stays held,
-its edge rests. What a rule decides is written by the slot, in the transaction that goes on.
+Invariant: a decision about a gap is never changed or withdrawn, its key is its gap; a pause is replaced by its edge's
+next pause or resumption. A damaged request is named and not carried out, which loses nothing: its flow or range stays
+held, its edge paused. What a rule decides is written by the slot, in the transaction that goes on behind the gap.
 """
 
 import json
@@ -91,7 +91,7 @@ def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decis
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What the topic says: every decision about a gap, and the newest word about each edge that ever was paused.
+    """What the topic says: every decision about a gap, and the newest pause or resumption of each edge.
 
     `damaged` names the requests that nobody can read, in sentences.
     """

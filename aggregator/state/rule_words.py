@@ -1,6 +1,6 @@
 """What a rule says of gaps, as the decisions topic has it: `topics PATTERN at EDGES: on_gap skip`, or `hold`.
 
-Invariant: one spelling, made and read here alone; what else stands in a decision about gaps is no word of a rule.
+Invariant: one spelling, made and read here alone; any other text in a decision about gaps is not a rule's.
 """
 
 from collections.abc import Collection

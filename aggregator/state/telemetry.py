@@ -1,7 +1,7 @@
-"""What the slots tell once a second: the newest word of each slot that runs.
+"""What slots report once a second: the newest report of each slot that runs.
 
-Invariant: pure; nothing is decided by it. A word of an older epoch, or one that nobody has heard of for a while, is no
-word of a running slot; a record that is none of ours changes nothing and is counted.
+Invariant: pure; nothing is decided by it. A report of an older epoch, or one that is some seconds old, is not that of a
+running slot. A record that is no report changes nothing and is counted.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _STALE_S = 10.0
 
 
 class StandStill(NamedTuple):
-    """Why a flow is not read: a word, which counts in metrics, and a sentence."""
+    """Why a flow is not read: a reason that metrics count by, and a sentence."""
 
     reason: str
     detail: str
@@ -95,7 +95,7 @@ class SlotFeed:
         self.damaged = 0
 
     def take(self, value: bytes | None, now_s: float) -> None:
-        """Take one telemetry record, heard now; whatever is not a slot's regular word is left alone."""
+        """Take one telemetry record that has arrived now; whatever is no report of a slot is left alone."""
         if kind_of(value):
             return
         try:

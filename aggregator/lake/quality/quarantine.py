@@ -1,9 +1,9 @@
 """The quarantine of a table: records that failed a rule, in `<table>__quarantine`, with the names of the rules.
 
-Invariant (I3, and rule G on both tables): a commit's decision is the quarantine's commit, which comes first and moves
-the quarantine's own positions over the whole range, also when nothing is diverted; the table's commit of the same range
-comes after. What lies between the two positions is decided: whoever finds it publishes what the quarantine does not
-hold, and asks no rule again. So a record is in one of the two, once, whoever dies in between or decides otherwise.
+Invariant (protocol, rule G, on both tables): the quarantine's commit decides. It comes first and moves the quarantine's
+own positions over the whole range, also when nothing is diverted; the table's commit of the same range comes after.
+What lies between the two positions is decided: whoever finds it publishes what the quarantine does not hold, and asks
+no rule again. So a record is in one of the two, once, whoever dies in between or decides otherwise.
 """
 
 import operator

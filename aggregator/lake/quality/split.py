@@ -1,7 +1,7 @@
 """A staged file cut in two: what stays for the table, and what goes into its quarantine with the names of the rules.
 
-Invariant: every row of the file is in exactly one of the two, as it was; the quarantine's rows know the id of their
-central topic, so that a row is itself also when a topic is made anew. The file that is cut stays where it is.
+Invariant: every row of the file is in exactly one of the two, as it was; the quarantine's rows hold the id of their
+central topic, which tells them apart from rows of a topic that was made anew. The file that is cut stays where it is.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

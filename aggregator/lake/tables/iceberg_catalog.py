@@ -1,7 +1,8 @@
-"""The client of an Iceberg catalogue, which hears from the catalogue where tables are, and nothing of how safe that is.
+"""The client of an Iceberg catalogue: it learns from the catalogue where tables are, but not how to reach their files.
 
-Invariant: files are reached by the hub's own options alone. What the properties of a table, or a REST catalogue's
-configuration, say of a store is not heard; what they say of the catalogue's own line may not open it, nor load code.
+Invariant: files are reached by the hub's own options alone. What a table's properties or a REST catalogue's
+configuration say of a store is ignored. What they say of the connection to the catalogue may neither open it nor load
+code.
 """
 
 from collections.abc import Mapping

@@ -63,7 +63,7 @@ def masked(rule: MaskIp, text: str) -> str | None:
 
 
 def _v6_prefix(rule: MaskIp, address: int) -> int:
-    """The bits to keep: of an IPv4 address that stands within, no more than of one by itself."""
+    """How many bits to keep; of an embedded IPv4 address no more than of one by itself."""
     inner = [behind for start, bits, behind in _EMBEDDING if address >> (128 - bits) == start]
     if address >> 32 & 0xFDFF_FFFF == _ISATAP:
         inner.append(96)

@@ -29,7 +29,7 @@ def raws_of(leaf: Leaf, values: Sequence[Value | None]) -> list[Raw]:
     """What the encoder needs, for many values.
 
     Raises:
-        TypeError: the operator broke its word about the type.
+        TypeError: the operator made a value of another type than it had declared.
     """
     if leaf.kind is Kind.STRING and not leaf.nullable:
         return list(map(str.encode, values))  # type: ignore[arg-type] # a TypeError is the point
@@ -40,7 +40,7 @@ def raw_of(leaf: Leaf, value: Value | None) -> Raw:
     """What the encoder needs.
 
     Raises:
-        TypeError: the operator broke its word about the type.
+        TypeError: the operator made a value of another type than it had declared.
     """
     if value is None:
         if leaf.nullable:

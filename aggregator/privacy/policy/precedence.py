@@ -1,8 +1,8 @@
 """Which rule decides a leaf: explicit path, then tag, then default; at one level the most restrictive.
 
 Invariant: what can leave a value whole (`keep`, and whatever `strength` says) counts on a tagged leaf only with reason,
-owner and a future expiry, and is void otherwise, as if it were not written. What has ended closes, also below an open
-wildcard. A wildcard without a reason takes no less than the tag does, and an undeclared tag closes.
+owner and a future expiry, and is void otherwise, as if it were not written. A `keep` that has ended closes its field,
+also below an open wildcard. A wildcard without a reason takes no less than the tag does, and an undeclared tag closes.
 """
 
 from collections.abc import Mapping
