@@ -50,6 +50,8 @@ class Reason(StrEnum):
     BAD_HEARTBEAT = "bad_heartbeat"
     SCHEMA_REFUSED = "schema_refused"
     UNDECIDED = "undecided"
+    UNPROVEN_CYCLE = "unproven_cycle"
+    CHAIN_TOO_LONG = "chain_too_long"
 
 
 class AggregatorError(Exception):

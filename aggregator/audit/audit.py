@@ -57,16 +57,22 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
     paused = {edge: pause.sentence for edge, pause in found.pauses.items() if pause.paused}
     held |= {str(source): paused[source.edge] for source in found.ledger if source.edge in paused}
     books = Books(config, found.ledger, by_flow(found.decisions), letters, late, now_ms, held, patient_until)
+    strange = {one.name: one.why for one in found.clusters if one.why}
     flows: list[FlowAudit] = []
     for (edge, topic), sources in _by_topic(found.ledger, selection).items():
-        rule = rule_for(config, edge, topic) if edge in config.edges else None
-        if rule is None:
+        rule, why = rule_for(config, edge, topic) if edge in config.edges else None, strange.get(edge)
+        if why:
+            flows += [FlowAudit(one, found.ledger[one].incarnation, trouble=why) for one in sources]
+        elif rule is None:
             flows += [FlowAudit(one, found.ledger[one].incarnation, omissions=(_NOT_WANTED,)) for one in sources]
         else:
             flows += Comparison(books, rule, edge, topic).run(sources, selection)
     begun = tuple(_with_gaps(flow, tuple(gap for gap in found.gaps if gap.source == flow.source)) for flow in flows)
     silent = [edge for edge, seen in found.edges.items() if seen.logs is None and selection.edge in (None, edge)]
-    beside = [(f"edge {edge}", Omission(FLOW, "unreachable", "the edge does not answer")) for edge in silent]
+    beside = [
+        (f"edge {edge}", Omission(FLOW, "unreachable", strange.get(edge, "the edge does not answer")))
+        for edge in silent
+    ]
     fresh = never_begun(config, found.ledger, selection, held, skip=silent)
     beside += fresh.troubles
     if not (begun or fresh.flows or beside):
@@ -74,8 +80,8 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
             ("selection", Omission(FLOW, "nothing", "no flow of this hub is like that: nothing was compared"))
         )
     beside += _current_states(config, found.ledger, selection)
-    strange = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
-    return Audit(config.hub, (*begun, *fresh.flows), tuple(strange), tuple(beside))
+    unknown = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
+    return Audit(config.hub, (*begun, *fresh.flows), tuple(unknown), tuple(beside))
 
 
 def _patience_s(config: HubConfig, names: HubNames) -> float:

@@ -1,8 +1,8 @@
 """Requests that a hub carries out although the chain of decisions has no record of them.
 
 Invariant: pure. Whoever may write requests could leave out the decision. So the chain is searched for each gap that was
-passed over, each edge's pause, each released range and each backfill. What the protocol itself decides (a recreated
-topic, a gap of heartbeats) needs no record.
+passed over, each edge's pause, each new cluster of an edge, each released range and each backfill. What the protocol
+itself decides (a recreated topic, a gap of heartbeats) needs no record.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +42,11 @@ def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
     """
     yield from _gaps(links, requested.requests.decisions)
     yield from _edges(links, requested.requests.pauses.values())
+    named = {link.about for link in links if link.kind is Kind.CLUSTER}
+    for word in requested.requests.successions.values():
+        if word.about not in named:
+            name = f"edge {word.edge}" if word.edge else "central"
+            yield f"{name} is cluster {word.cluster_id} from now on, by {word.by} (claimed)"
     passed = {link.about for link in links if link.kind is Kind.RELEASE}
     for release in requested.releases:
         if release.key not in passed:

@@ -31,10 +31,12 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topic_settings, topics
+from aggregator.kafka.cluster_glance import glance
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.central_topics import central_topics
+from aggregator.replicate.clusters import ClusterGuard, KnownClusters, refuse_central
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import EdgeTopic
@@ -50,10 +52,11 @@ from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.task import EpochWork
-from aggregator.state.control import Pace
+from aggregator.state.control import ControlState, Pace
 from aggregator.state.control_log import read_control
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
+from aggregator.state.request_log import read_requests
 from aggregator.threads import Threads
 
 _TICK_S, _AGAIN_S = 0.1, 1.0
@@ -117,7 +120,8 @@ class BackfillDriver:
         self._names = HubNames(config.hub).backfills()
         self._flows = {one.source for one in self._plan.writes}
         self._edges = sorted({source.edge for source in self._flows})
-        self._watches = [EdgeWatch(self._config, edge) for edge in self._edges]
+        self._guard = ClusterGuard()
+        self._watches = [EdgeWatch(self._config, edge, self._guard.judge) for edge in self._edges]
         self._missed: frozenset[tuple[str, str]] = frozenset()
         self._cancelled = False
         self._newest = -1
@@ -149,13 +153,26 @@ class BackfillDriver:
     def _lead(self, central: KafkaDriverCentral, requests: LogTail, pauses: PauseWatch) -> Outcome:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
-        recorded = read_control(self._hub.central, HubNames(self._hub.hub)).keys
+        live = read_control(self._hub.central, HubNames(self._hub.hub))
+        self._identify(live)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
-        self._checks = recorded_checks(self._config.keys, recorded, used)
+        self._checks = recorded_checks(self._config.keys, live.keys, used)
         with leading(
             central, renewal, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
         ):
             return self._epochs(central, renewal, requests, pauses)
+
+    def _identify(self, live: ControlState) -> None:
+        """Learn which cluster each name has stood for; a stranger is an edge that does not answer.
+
+        Raises:
+            ConfigError: central is another one.
+        """
+        seen = glance(self._hub.central, timeout_s=topics.TIMEOUT_S)
+        said = read_requests(self._hub.central, HubNames(self._hub.hub)).successions
+        known = KnownClusters.of(self._hub, live.clusters, said)
+        refuse_central(seen.cluster_id, known)
+        self._guard.learn(seen.cluster_id, known)
 
     def _epochs(
         self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
@@ -248,7 +265,7 @@ class BackfillDriver:
             for slot in range(slots)
         )
         topics_of_hub = written(self._hub, self._config, known.ledger)
-        work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks)
+        work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks, self._guard.ids)
         shapes, pacing = _shapes(shown), _Pacing(self._hub, central, epoch.epoch, self._rate, len(plan.by_slot))
 
         def due() -> bool:

@@ -21,6 +21,7 @@ from aggregator.errors import Failed
 from aggregator.kafka import topic_settings, topics
 from aggregator.lake.sources import lake_sources
 from aggregator.replicate.central_topics import target
+from aggregator.replicate.identities import require_own
 from aggregator.replicate.limits import is_compacted
 from aggregator.replicate.retention import deleted_at_once
 from aggregator.state.dead_letters import Letter
@@ -85,6 +86,7 @@ def _generation(ask: Ask, flows: Collection[EdgePartition], backfills: Iterable[
 
 def _looked(config: HubConfig, flows: list[EdgePartition], ask: Ask) -> dict[EdgePartition, Shown]:
     edges = {edge: list(some) for edge, some in itertools.groupby(flows, lambda source: source.edge)}
+    require_own(config, edges)
     with ThreadPoolExecutor(max(1, len(edges))) as pool:
         answers = pool.map(lambda edge: look_at_edge(config, edge, edges[edge], ask), edges)
         return {source: shown for answer in answers for source, shown in answer.items()}

@@ -1,4 +1,4 @@
-"""`aggregator edge list|pause|resume`: the edges with their availability, and letting one rest.
+"""`aggregator edge list|pause|resume|accept`: the edges with their availability, pauses, and new clusters.
 
 Invariant: a pause is a request with who, when and why; it is written to central and carried out by the hub, whose next
 epoch leaves the edge's flows out. Nothing at the edge is touched.
@@ -68,6 +68,52 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
     """Let an edge's flows go on from where they stood."""
     _ask(config, name, by=by, reason=reason, paused=False)
     progress(f"{name} is resumed; a running hub goes on within seconds, another one when it starts")
+
+
+@edge.command(epilog='\b\nExample:\n  aggregator edge accept eu --reason "eu moved to new machines"')
+@config_option
+@click.argument("name")
+@click.option("--cluster", metavar="ID", help="The new cluster's id; by default the one that answers now.")
+@click.option("--reason", required=True, help="Why; kept with the decision.")
+@click.option("--by", metavar="WHO", help="Who decides, as claimed; user@host by default.")
+def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | None) -> None:
+    """Say that an edge's name stands for another cluster from now on.
+
+    Its topics have other ids: those of the same names begin a new incarnation and are read from their beginning. What
+    the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
+    central, unless an edge has that name.
+    """
+    from aggregator.replicate.clusters import CENTRAL, succession_fault  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.replicate.identities import known_clusters, shown_ids  # noqa: PLC0415
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
+    from aggregator.state.names import HubNames  # noqa: PLC0415
+    from aggregator.state.request_log import submit  # noqa: PLC0415
+    from aggregator.state.successions import Succession  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    is_central = name == "central" and name not in hub.edges
+    if name not in hub.edges and not is_central:
+        raise Failed(f"no edge {name} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+    if not reason.strip():
+        raise click.BadParameter("says nothing; it is kept with the decision", param_hint="--reason")
+    central, edges = shown_ids(hub)
+    shown = central if is_central else edges[name]
+    if cluster is None and shown is None:
+        raise Failed(f"{name} does not answer", hint="name the new cluster's id with --cluster, or ask again")
+    known, who = known_clusters(hub), claimed(by)
+    new = cluster if cluster is not None else shown or ""
+    asked = Succession(CENTRAL if is_central else name, new, who, _now_ms(), because(reason))
+    if known.stands_for(asked.edge) in (None, new):
+        what = f"there is nothing to accept: {name} stands for that cluster, or for none yet"
+        raise Failed(what, hint="aggregator status shows which cluster answers under each name")
+    if why := succession_fault(asked, known, central or "", edges):
+        raise Failed(why)
+    decide(hub, Kind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
+    submit(hub.central, HubNames(hub.hub), [asked])
+    progress(
+        f"{name} is cluster {new} from now on; a running hub goes on within seconds, another one when it starts."
+        " Topics of the same names are read from their beginning, under a new incarnation"
+    )
 
 
 def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:

@@ -17,6 +17,7 @@ from aggregator.errors import AggregatorError, Failed
 from aggregator.escapes import json_escaped, visible
 
 if TYPE_CHECKING:
+    from aggregator.replicate.clusters import Identity
     from aggregator.replicate.topic_settings import Drift
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -133,6 +134,12 @@ def drift_lines(drifts: "Sequence[Drift]") -> list[str]:
         (one.topic, one.setting, one.central, one.edge, ", ".join(one.edges), one.action, one.why) for one in drifts
     ]
     return ["", *table(("central topic", "setting", "central", "edge", "of", "action", "why"), rows)] if rows else []
+
+
+def cluster_lines(clusters: "Sequence[Identity]") -> list[str]:
+    """A table of clusters of which something is to be said, below an empty line; nothing where there are none."""
+    rows = [(one.name, one.cluster_id, one.known, one.sentence) for one in clusters if one.sentence]
+    return ["", *table(("cluster", "id", "stood for", "why it matters"), rows)] if rows else []
 
 
 def progress(line: str) -> None:

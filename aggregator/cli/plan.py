@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, drift_lines, emit, output_option, progress, table
+from aggregator.cli.output import cluster_lines, config_option, drift_lines, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import ExitCode, Failed
 
@@ -110,8 +110,11 @@ def _text(found: "HubPlan") -> Iterator[str]:
     yield from drift_lines(found.drifts)
     yield from _fields(found)
     yield ""
+    strange = {one.name for one in found.clusters if one.why}
+    yield from cluster_lines(found.clusters)
     for edge, why in found.unreachable.items():
-        yield f"edge {edge} does not answer: {why}"
+        if edge not in strange:
+            yield f"edge {edge} does not answer: {why}"
     yield "changes are pending" if found.pending else "no changes"
 
 

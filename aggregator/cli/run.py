@@ -129,6 +129,8 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
     from aggregator.kafka.topics import topic_names  # noqa: PLC0415 - as above
     from aggregator.observe.rights import lacking_rights  # noqa: PLC0415
+    from aggregator.replicate.clusters import refuse_twins  # noqa: PLC0415
+    from aggregator.replicate.identities import shown_ids  # noqa: PLC0415
 
     policies = checked_policies(config)
     for name, ring in config.keys.items():
@@ -137,10 +139,12 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
     stop = threading.Event()
     with stopping_on_signals(stop):
-        with ThreadPoolExecutor(1) as pool:  # answered while Spark starts
-            asked = pool.submit(lacking_rights, config)
+        with ThreadPoolExecutor(2) as pool:  # answered while Spark starts
+            asked, told = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
             spark = open_session(config, f"aggregator {config.hub}")
         try:
+            central, edges = told.result()
+            refuse_twins(central or "", {edge: one for edge, one in edges.items() if one})
             require_own(asked.result())
             return _run(config, options, spark, policies, stop)
         finally:
@@ -249,7 +253,7 @@ def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
 
     if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS
-    stands = report.holds or report.undrained or report.silent or report.invisible or lake_held
+    stands = report.holds or report.undrained or report.silent or report.invisible or report.strangers or lake_held
     return ExitCode.HELD if stands else ExitCode.DONE
 
 
@@ -282,6 +286,8 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
         )
     for flow, offsets in report.undecided.items():
         yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
+    for sentence in report.strangers:
+        yield f"held: {sentence}"
     for edge in report.silent:
         yield f"edge {edge} never answered; its flows go on where they were when it does"
 

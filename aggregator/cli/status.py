@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aggregator.cli.missing_rights import tell_lacking
-from aggregator.cli.output import config_option, drift_lines, emit, output_option, table
+from aggregator.cli.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.observe.amounts import ago, share
@@ -147,6 +147,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
     yield from _refused_lines(seen)
     yield from _thread_lines(seen)
     yield from _waiver_lines(seen)
+    yield from cluster_lines(seen.clusters)
     yield from drift_lines(seen.drifts)
     if seen.lake:
         yield ""

@@ -44,6 +44,7 @@ class Parts:
         registry_faults: What is wrong between registries and how to connect to them.
         lake: Whether there is a lake section.
         tables: Lake name to what is said of that table, where it is valid in itself.
+        key_faults: Names of keys that there are not.
         lake_faults: What of the lake's own settings does nothing, or is missing.
     """
 
@@ -56,6 +57,7 @@ class Parts:
     lake: bool
     tables: Mapping[str, TableConfig]
     lake_faults: tuple[Fault, ...]
+    key_faults: tuple[Fault, ...]
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Parts":
@@ -78,7 +80,14 @@ class Parts:
             lake=bool(data.get("lake")),
             tables={name: table for name, draft in _tables(data) if (table := _valid(_TABLE, draft))},
             lake_faults=tuple(_lake_faults(data.get("lake"))),
+            key_faults=tuple(_key_faults(data)),
         )
+
+
+def _key_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
+    name, keys = data.get("chain_key"), data.get("keys")
+    if isinstance(name, str) and name not in (keys if isinstance(keys, dict) else {}):
+        yield Fault(("chain_key",), f"no key is named {name}: `keys` lists them")
 
 
 def _lake_faults(lake: object) -> Iterator[Fault]:

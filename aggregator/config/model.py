@@ -336,6 +336,8 @@ class HubConfig(Model):
 
     Attributes:
         exclude: Full-match regular expression (RE2) on edge topics that no rule speaks of.
+        chain_key: Name of the key that this hub shares with the hubs before and behind it: by its seal it knows records
+            that have passed its central before.
         config_sync: What becomes of topic settings in which central differs from its edges: `tell` them in `plan` and
             `status`, or `apply` them.
     """
@@ -349,6 +351,7 @@ class HubConfig(Model):
     exclude: Annotated[str, AfterValidator(topic_pattern)] | None = None
     lake: LakeConfig | None = None
     keys: dict[str, Key] = {}
+    chain_key: str | None = None
     replication_factor: Annotated[int, AfterValidator(broker_count)] = -1
     config_sync: Literal["tell", "apply"] = "tell"
     replication: ReplicationConfig = ReplicationConfig()

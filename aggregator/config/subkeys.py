@@ -29,6 +29,7 @@ class Purpose(StrEnum):
     SIV = "aes-256-siv"
     CHECK = "check"
     ORIGIN = "origin"
+    CHAIN = "chain"
 
 
 _BYTES = {Purpose.SIV: 64, Purpose.CHECK: _CHECK_BYTES}

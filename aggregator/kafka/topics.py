@@ -19,6 +19,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.admin_answers import TIMEOUT_S, asked, code, succeeded
+from aggregator.kafka.cluster_glance import glance
 from aggregator.kafka.topic_spec import TopicSpec
 
 # Ids of topics are as old (KIP-516).
@@ -46,49 +47,13 @@ class Topic:
     leaderless: tuple[int, ...] = ()
 
 
-def leaders(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, tuple[bool, ...]]:
-    """Every topic's name, and of each of its partitions whether a broker leads it.
-
-    Raises:
-        Unreachable: no broker answers within `timeout_s` seconds.
-    """
-    return {
-        name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
-        for name, topic in _listed(cluster, timeout_s).items()
-    }
-
-
 def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
     """Every topic's name and partition count.
 
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds.
     """
-    return {name: len(topic.partitions) for name, topic in _listed(cluster, timeout_s).items()}
-
-
-def _listed(cluster: ClusterConfig, timeout_s: float) -> dict[str, Any]:
-    return {name: topic for name, topic in metadata(cluster, timeout_s).topics.items() if topic.error is None}
-
-
-def metadata(cluster: ClusterConfig, timeout_s: float) -> Any:
-    """A cluster's topics and brokers.
-
-    Raises:
-        Unreachable: no broker answers within `timeout_s` seconds.
-    """
-    try:
-        return clients.admin(cluster).list_topics(timeout=timeout_s)
-    except KafkaException as error:
-        shut = clients.shut_out(cluster)
-        clients.renew_admin(cluster)
-        raise Unreachable(
-            f"no broker {'lets the hub in' if shut else 'answers'} at {cluster.bootstrap_servers}: "
-            f"{shut or error.args[0].str()}",
-            hint="check `client:` of this cluster: docs/connections.md"
-            if shut
-            else "check the address, the network and whether the broker runs",
-        ) from None
+    return {name: len(led) for name, led in glance(cluster, timeout_s=timeout_s).leaders.items()}
 
 
 def partition_count(cluster: ClusterConfig, topic: str) -> int:

@@ -26,6 +26,7 @@ from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import RequestWatch
+from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed, SlotWord
 
 # Older dead letters than these many are not told by reason; the ledger counts them all.
@@ -56,6 +57,7 @@ class CentralFeeds:
         self.ledger: dict[EdgePartition, LedgerRecord] = read_ledger(central, self._names)
         self.decisions: dict[str, Decision] = {}
         self.pauses: dict[str, Pause] = {}
+        self.successions: dict[str, Succession] = {}
         self.control = ControlState()
         self.letters: Counter[tuple[str, str, str]] = Counter()
         self._damaged: Counter[str] = Counter()
@@ -85,6 +87,7 @@ class CentralFeeds:
         asked = self._requests.look()
         self.decisions |= {one.key: one for one in asked.decisions}
         self.pauses |= asked.pauses
+        self.successions |= asked.successions
         self._damaged[self._names.requests] += len(asked.damaged)
         self._take_positions()
         told = self._arrived(self._names.edge_status)

@@ -3,17 +3,19 @@
 Invariant: frozen; each part has the moment at which it was asked for. An edge that does not answer is an answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Unreachable
+from aggregator.kafka.cluster_glance import glance
 from aggregator.observe.edge_logs import EdgeLogs, edge_logs, gap_of
 from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 
+_PATIENCE_S = 10.0
 Entries = Mapping[EdgePartition, LedgerRecord]
 
 
@@ -36,7 +38,15 @@ class EdgeSnapshot:
     skew_ms: int | None = None
 
 
-def edge_snapshot(config: HubConfig, edge: str, entries: Entries, *, now_s: float, now_ms: int) -> EdgeSnapshot:
+def edge_snapshot(
+    config: HubConfig,
+    edge: str,
+    entries: Entries,
+    *,
+    now_s: float,
+    now_ms: int,
+    judge: Callable[[str, str], str] | None = None,
+) -> EdgeSnapshot:
     """Ask one edge once.
 
     Args:
@@ -45,14 +55,20 @@ def edge_snapshot(config: HubConfig, edge: str, entries: Entries, *, now_s: floa
         entries: Its flows in the ledger.
         now_s: The present on the watcher's clock.
         now_ms: The reader's present.
+        judge: Says why a cluster of an id is not this edge's, if so; None: somebody else has asked.
     """
-    logs, answer = None, EdgeAnswer()
+    logs, answer, cluster_id = None, EdgeAnswer(), ""
     try:
+        if judge is not None:
+            cluster_id = glance(config.edges[edge], timeout_s=_PATIENCE_S).cluster_id
+            if why := judge(edge, cluster_id):
+                return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
         logs = edge_logs(config, edge, entries, now_ms=now_ms)
     except Unreachable as error:
         answer = EdgeAnswer(trouble=error.message)
     else:
-        answer = EdgeAnswer(now_s, ends_s=now_s, ends={source: log.end for source, log in logs.ranges.items()})
+        found_ends = {source: log.end for source, log in logs.ranges.items()}
+        answer = EdgeAnswer(now_s, ends_s=now_s, ends=found_ends, cluster_id=cluster_id)
     found = {source: gap_of(config, source, entry, logs, now_ms=now_ms) for source, entry in entries.items()}
     gaps = {source: (entries[source].position, lost) for source, lost in found.items() if lost is not None}
     return EdgeSnapshot(answer, logs, None if logs is None else now_s, gaps)

@@ -15,6 +15,7 @@ from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.rights import Lacking
+from aggregator.replicate.clusters import Identity
 from aggregator.replicate.topic_settings import Drift
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
@@ -117,6 +118,7 @@ class HubStatus:
         waivers: Connections that are open, with the reasons.
         rights: What the hub's principals lack, by topic; None where nobody asked.
         drifts: Settings in which central's topics differ from their edges', where somebody looked once.
+        clusters: Which cluster answers under each name.
     """
 
     hub: str
@@ -133,6 +135,7 @@ class HubStatus:
     waivers: tuple[Waiver, ...] = ()
     rights: tuple[Lacking, ...] | None = None
     drifts: tuple[Drift, ...] = ()
+    clusters: tuple[Identity, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -140,7 +143,14 @@ class HubStatus:
         up = all(edge.state == State.UP for edge in self.edges)
         troubled = any(one.trouble for one in self.flows) or any(table.problem for table in self.lake)
         runs = self.watched and all(one.is_well for one in self.threads)
-        return runs and up and not self.gaps and not troubled and not self.refused
+        return (
+            runs
+            and up
+            and not self.gaps
+            and not troubled
+            and not self.refused
+            and not any(one.why for one in self.clusters)
+        )
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -160,6 +170,7 @@ class HubStatus:
             ],
             "insecure": [one._asdict() for one in self.waivers],
             "rights": None if self.rights is None else [one.plain() for one in self.rights],
+            "clusters": [one._asdict() for one in self.clusters],
             "drifts": [one.plain() for one in self.drifts],
             "refused": [{"flow": flow, "reason": word, "detail": why} for flow, (word, why) in self.refused.items()],
         }

@@ -20,6 +20,7 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, uptimes
 from aggregator.errors import AggregatorError, RetryError
 from aggregator.observe.central_tails import CentralFeeds
+from aggregator.observe.cluster_identities import ClusterIdentities
 from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
@@ -87,9 +88,11 @@ class Monitor:
         self._waivers = waivers(config)
         self._number = number
         self._feeds = CentralFeeds(config)
+        self._identities = ClusterIdentities(config, self._feeds)
         self._clock = CentralClock()
         self._wanted = WantedFlows(config)
-        self._own = () if watches else tuple(EdgeWatch(config, edge, discovers=False) for edge in config.edges)
+        judge = self._identities.judge
+        self._own = () if watches else tuple(EdgeWatch(config, edge, judge, discovers=False) for edge in config.edges)
         self._probes = {
             watch.edge: EdgeProbe(config, watch, partial(self._wanted.of, watch.edge)) for watch in watches or self._own
         }
@@ -258,6 +261,7 @@ class Monitor:
             for edge, account in self._accounts.items():
                 account.spans = lasting(self._written[edge], feeds.told.states.get(edge), moment.now_ms)
         backfills = self._look_at_backfills(moment.now_s)
+        answers = {edge: probe.snapshot.answer for edge, probe in self._probes.items()}
         status = HubStatus(
             self._config.hub,
             moment.now_ms,
@@ -271,8 +275,8 @@ class Monitor:
             self._feeds.slots(moment.now_s),
             refused,
             self._waivers,
+            clusters=self._identities.of(answers),
         )
-        answers = {edge: probe.snapshot.answer for edge, probe in self._probes.items()}
         taken = Snapshot(
             self._latest.number + 1 if self._latest else self._number,
             moment.now_ms,

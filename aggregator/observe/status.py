@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
 from aggregator.config.waivers import waivers
+from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
 from aggregator.kafka import ends, topics
@@ -24,6 +25,7 @@ from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edg
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
 from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
+from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
 from aggregator.state.telemetry import SlotFeed, SlotWord
@@ -51,17 +53,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
     slots = _slots(config, names) if watched else ()
     troubled = troubles(slots, told.refused) if watched else {}
-    flows = {
-        edge: edge_flows(
-            {source: entry for source, entry in found.ledger.items() if source.edge == edge},
-            seen,
-            tracks={},
-            holding=holding,
-            troubled=troubled,
-            moment=Moment(0.0, now_ms),
-        )
-        for edge, seen in found.edges.items()
-    }
+    flows = _flows(found, holding, troubled, now_ms)
     central_ms = _central_ms(beats, told) if watched else now_ms
     edges = tuple(
         _edge(
@@ -91,7 +83,25 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         told.refused if watched else {},
         waivers(config),
         drifts=drift(config, _answered(found)),
+        clusters=found.clusters,
     )
+
+
+def _flows(
+    found: Survey, holding: Mapping[EdgePartition, Gap], troubled: Mapping[str, str], now_ms: int
+) -> dict[str, tuple[FlowStatus, ...]]:
+    """The flows of each edge."""
+    return {
+        edge: edge_flows(
+            {source: entry for source, entry in found.ledger.items() if source.edge == edge},
+            seen,
+            tracks={},
+            holding=holding,
+            troubled=troubled,
+            moment=Moment(0.0, now_ms),
+        )
+        for edge, seen in found.edges.items()
+    }
 
 
 def _answered(found: Survey) -> set[tuple[str, str]]:

@@ -12,6 +12,8 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
+from aggregator.replicate.clusters import Identity, identities, stranger
+from aggregator.replicate.identities import known_clusters, shown_id
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
@@ -30,6 +32,7 @@ class Survey:
         edges: What each edge showed, asked at second 0 of the reader's clock.
         gaps: Every gap, open or decided.
         pauses: The newest pause or resumption of each edge that ever was paused.
+        clusters: Which one answers under each name.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
@@ -37,6 +40,7 @@ class Survey:
     edges: Mapping[str, EdgeSnapshot]
     gaps: tuple[KnownGap, ...]
     pauses: Mapping[str, Pause]
+    clusters: tuple[Identity, ...] = ()
 
 
 def survey(config: HubConfig, *, now_ms: int) -> Survey:
@@ -53,12 +57,23 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
     names = HubNames(config.hub)
     ledger, requests = read_ledger(config.central, names), read_requests(config.central, names)
 
+    known, central = known_clusters(config), shown_id(config.central) or ""
+
+    def judge(edge: str, shown: str) -> str:
+        return stranger(edge, shown, known, central, {})
+
     def one(edge: str) -> EdgeSnapshot:
         own = {source: entry for source, entry in ledger.items() if source.edge == edge}
-        return edge_snapshot(config, edge, own, now_s=0.0, now_ms=now_ms)
+        return edge_snapshot(config, edge, own, now_s=0.0, now_ms=now_ms, judge=judge)
 
     with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
         edges = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
     lacking = {source: lost for seen in edges.values() for source, (_, lost) in seen.gaps.items()}
     gaps = known_gaps(ledger, lacking, requests.decisions)
-    return Survey(ledger, requests.decisions, edges, gaps, requests.pauses)
+    shown = {edge: None if _is_silent(seen) else seen.answer.cluster_id for edge, seen in edges.items()}
+    clusters = identities(central, shown, known)
+    return Survey(ledger, requests.decisions, edges, gaps, requests.pauses, clusters)
+
+
+def _is_silent(seen: EdgeSnapshot) -> bool:
+    return seen.logs is None and not seen.answer.stranger

@@ -34,11 +34,13 @@ from aggregator.plan.schemas import (
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.central_topics import Snapshots, central_topics, target
+from aggregator.replicate.clusters import Identity, identities, refuse_central, refuse_twins
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
 from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
 from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.identities import known_clusters, shown_ids
 from aggregator.replicate.topic_settings import Drift, DriftAction, changes, drifts
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.internal_topics import internal_topics
@@ -87,6 +89,7 @@ class HubPlan:
     tables: tuple[TableStep, ...]
     fields: tuple[FieldRoute, ...]
     drifts: tuple[Drift, ...] = ()
+    clusters: tuple[Identity, ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -109,7 +112,14 @@ class HubPlan:
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        return {"pending": self.pending} | asdict(self) | {"drifts": [one.plain() for one in self.drifts]}
+        return (
+            {"pending": self.pending}
+            | asdict(self)
+            | {
+                "drifts": [one.plain() for one in self.drifts],
+                "clusters": [one._asdict() for one in self.clusters],
+            }
+        )
 
 
 def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int, today: date) -> HubPlan:
@@ -123,10 +133,10 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
 
     Raises:
         Unreachable: central, or a registry, does not answer.
-        ConfigError: a policy contradicts itself.
+        ConfigError: a policy contradicts itself; one cluster stands under two names; central is another one.
         Failed: central gives topics no ids.
     """
-    shown, unreachable = _look(config)
+    shown, unreachable, clusters = _look(config)
     seen = {edge: one.topics for edge, one in shown.items()}
     snapshots = {edge: _with_heartbeats(config, topics) for edge, topics in seen.items()}
     names = HubNames(config.hub)
@@ -154,6 +164,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
         (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
         tuple(_drifts(config, policies, seen, there, now_ms=now_ms)),
+        clusters,
     )
 
 
@@ -185,17 +196,26 @@ def _listed(
         yield from keys_of(config, policies, edge, sorted(shown), today)
 
 
-def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str]]:
+def _look(config: HubConfig) -> tuple[dict[str, EdgeShown], dict[str, str], tuple[Identity, ...]]:
+    """What each edge shows whose own cluster answers, why others are not read, and which cluster each name leads to."""
+
     def one(edge: str) -> EdgeShown | str:
         try:
             return snapshot(config, edge, {})
         except AggregatorError as error:
             return error.message
 
-    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
-        looked = dict(zip(config.edges, pool.map(one, config.edges), strict=True))
+    central, ids = shown_ids(config)
+    refuse_twins(central or "", {edge: one for edge, one in ids.items() if one})
+    known = known_clusters(config)
+    refuse_central(central or "", known)
+    clusters = identities(central or "", ids, known)
+    strange = {one.name: one.why for one in clusters if one.why}
+    own = [edge for edge in config.edges if edge not in strange]
+    with ThreadPoolExecutor(max(1, len(own))) as pool:
+        looked = dict(zip(own, pool.map(one, own), strict=True))
     seen = {edge: found for edge, found in looked.items() if not isinstance(found, str)}
-    return seen, {edge: found for edge, found in looked.items() if isinstance(found, str)}
+    return seen, strange | {edge: found for edge, found in looked.items() if isinstance(found, str)}, clusters
 
 
 def _with_heartbeats(config: HubConfig, shown: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:

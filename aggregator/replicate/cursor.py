@@ -35,6 +35,7 @@ class HoldReason(StrEnum):
     LAKE = "lake"
     DISCOVERY = "discovery"
     UNDECIDED = "undecided"
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,19 @@ import hmac
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.bytes_column import BytesColumn
-from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, EdgePartition
+from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native.producer import Rows
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.chains import Chains, Judged
 from aggregator.replicate.compacted_keys import require_keys
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.field_counts import FieldReports
@@ -45,6 +46,7 @@ class DeliveryPlan:
         cycles: How records of ours are known that come back through an edge.
         digest_key: Key of the dead letters' hash; None leaves the hash out.
         backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
+        chains: How records are known that other hubs bring back.
     """
 
     hub: str
@@ -52,6 +54,7 @@ class DeliveryPlan:
     cycles: Cycles
     digest_key: bytes | None
     backfill: str = ""
+    chains: Chains = field(default_factory=Chains)
 
 
 class Delivery:
@@ -82,14 +85,20 @@ class Delivery:
         """
         source = flow.plan.source
         cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)
-        stripped = self._strip(source).strip(_without(cycles, Batch(chunk.keys, chunk.values, chunk.headers)))
-        stripped.suppressed |= cycles
+        judged = self._judged(flow, chunk)
+        cycles |= judged.cycles
+        dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
+        unread = cycles | dead_already.keys()
+        stripped = self._strip(source).strip(_without(unread, Batch(chunk.keys, chunk.values, chunk.headers)))
+        stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles
+        stripped.rejected |= dead_already
+        forged = (forged | judged.claimed) - unread
         if flow.plan.limits.keyed:
             require_keys(flow.plan.central, chunk.keys, stripped)
         schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.meant)
         begin()
         _reject_far(flow.plan.limits, chunk, stripped, now_ms)
-        produced = self._produce(writer, flow, chunk, stripped)
+        produced = self._produce(writer, flow, chunk, stripped, judged.chains)
         dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
         changed = stripped.counts.total()
         flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
@@ -100,16 +109,22 @@ class Delivery:
         """What telemetry is to say of the fields that were stripped; see `field_counts.FieldReports.bodies`."""
         return self._reports.bodies(self._strips, now_s, last=last)
 
+    def _judged(self, flow: Flow, chunk: Chunk) -> Judged:
+        """The chunk by its chains; what a person asks for by its dead letter is delivered, whatever its chain says."""
+        source, letters = flow.plan.source, flow.plan.letters
+        asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in letters) if letters else letters
+        return self._plan.chains.judged(source.edge, source.topic, flow.plan.central, chunk.headers, asked)
+
     def _strip(self, source: EdgePartition) -> Strip:
         at = (source.edge, source.topic)
         if at not in self._strips:
             self._strips[at] = self._strip_for(source)
         return self._strips[at]
 
-    def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> int:
+    def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None) -> int:
         plan, source = flow.plan, flow.plan.source
         origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
-        stamps = self._stamps(flow, origins)
+        stamps = self._stamps(flow, origins, chains)
         sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
         limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
         limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
@@ -117,7 +132,7 @@ class Delivery:
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
-        for further in self._further_tombstones(flow, chunk, stripped):
+        for further in self._further_tombstones(flow, chunk, stripped, chains):
             writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
@@ -128,14 +143,18 @@ class Delivery:
             self._resolve(writer, flow, chunk, stripped)
         return int(sizes.sum()) + letters
 
-    def _stamps(self, flow: Flow, origins: BytesColumn) -> list[tuple[str, BytesColumn]]:
+    def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
         """Headers that tell of records where they came from."""
         stamps = [(ORIGIN_HEADER, origins), *self._plan.cycles.seals(flow.plan.central, origins)]
+        if chains is not None:
+            stamps.append((CHAIN_HEADER, chains))
         if self._plan.backfill:
             stamps.append((BACKFILL_HEADER, BytesColumn.of([self._plan.backfill.encode()] * len(origins))))
         return stamps
 
-    def _further_tombstones(self, flow: Flow, chunk: Chunk, stripped: Stripped) -> Iterator[Rows]:
+    def _further_tombstones(
+        self, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None
+    ) -> Iterator[Rows]:
         """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
         source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
         for number in itertools.count(1):
@@ -149,7 +168,7 @@ class Delivery:
                 BytesColumn.empty(len(places)),
                 [chunk.timestamps_ms[at] for at in places],
                 HeaderTable.of([stripped.headers[at] for at in places]),
-                self._stamps(flow, origins),
+                self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
             )
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:

@@ -17,7 +17,9 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
+from aggregator.kafka.cluster_glance import glance
 from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.clusters import ClusterGuard, KnownClusters, refuse_central
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import unanswered
 from aggregator.replicate.edge_watch import EdgeWatch
@@ -30,6 +32,7 @@ from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.policy_changes import record_terms
 from aggregator.replicate.slot_plan import SlotResult
 from aggregator.replicate.warmup import Warming
+from aggregator.state.control import ControlState
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -52,6 +55,7 @@ class Report:
         silent: Edges that never answered, with the reason.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
         invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
+        strangers: Why edges are not read whose names lead to another cluster than before.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -59,6 +63,7 @@ class Report:
     silent: tuple[str, ...] = ()
     undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
     invisible: tuple[Partition, ...] = ()
+    strangers: tuple[str, ...] = ()
 
 
 class Driver:
@@ -99,7 +104,8 @@ class Driver:
         self._leading = leading
         self._refusing = refusing
         self._names = HubNames(config.hub)
-        self._watches = [EdgeWatch(config, edge) for edge in config.edges]
+        self._guard = ClusterGuard()
+        self._watches = [EdgeWatch(config, edge, self._guard.judge) for edge in config.edges]
         self._warming = Warming(spark, config.replication.slots)
 
     def run(self, *, standby: bool = False, take_over: bool = False) -> Report:
@@ -111,7 +117,8 @@ class Driver:
 
         Raises:
             AnotherHub: another hub of this name runs, or took over.
-            ConfigError: a key is another one than this hub has used under its name and version.
+            ConfigError: a key is another one than this hub has used under its name and version; central is another
+                cluster than the one that its topics of this hub were written at.
             Failed: central gives topics no ids, slots failed again and again, or the driver lost its own id for no
                 visible reason.
             Unreachable: central does not answer.
@@ -140,8 +147,9 @@ class Driver:
         state = central.control()
         before = state.newest
         unrecorded(self._config.keys, state.keys)  # a hub with another key replaces nobody
+        self._identify(central, state)
         renewal = LeaseRenewal(central, self._identity)
-        emitter = HeartbeatEmitter(self._config)
+        emitter = HeartbeatEmitter(self._config, self._guard.is_known)
         runner = EpochRunner(
             self._config,
             self._spark,
@@ -149,6 +157,7 @@ class Driver:
             central,
             renewal,
             watches=self._watches,
+            guard=self._guard,
             identity=self._identity,
             drain=self._drain,
             stop=self._stop,
@@ -168,7 +177,20 @@ class Driver:
             emitter.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         open_at_edges = self._undecided() if self._drain else {}
-        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, tuple(sorted(result.undecided)))
+        strangers = tuple(watch.answer.stranger for watch in self._watches if watch.answer.stranger)
+        invisible = tuple(sorted(result.undecided))
+        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, invisible, strangers)
+
+    def _identify(self, central: KafkaDriverCentral, state: ControlState) -> None:
+        """Learn which cluster each name has stood for.
+
+        Raises:
+            ConfigError: central is another one.
+        """
+        seen = glance(self._config.central, timeout_s=topics.TIMEOUT_S)
+        known = KnownClusters.of(self._config, state.clusters, central.requests().successions)
+        refuse_central(seen.cluster_id, known)
+        self._guard.learn(seen.cluster_id, known)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
@@ -230,7 +252,7 @@ class Driver:
         }
 
     def _unseen(self) -> list[str]:
-        return [watch.edge for watch in self._watches if watch.topics is None]
+        return [watch.edge for watch in self._watches if watch.topics is None and not watch.answer.stranger]
 
 
 def _newest(runner: EpochRunner, before: int) -> int:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka import ends, topics
+from aggregator.kafka.cluster_glance import glance
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, discovered, renewed
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.threads import Pulse, Threads
@@ -40,6 +41,8 @@ class EdgeAnswer:
         topics: What it has, replicated or not, with partitions.
         ends_s: When the ends were asked for.
         ends: Last stable offset by flow.
+        cluster_id: Of the cluster that answered; empty where it tells none.
+        stranger: Why that is not the edge's cluster; empty: it is. What it has is not looked at.
     """
 
     answered_s: float | None = None
@@ -47,6 +50,12 @@ class EdgeAnswer:
     topics: Mapping[str, int] = field(default_factory=dict)
     ends_s: float = 0.0
     ends: Mapping[EdgePartition, int] = field(default_factory=dict)
+    cluster_id: str = ""
+    stranger: str = ""
+
+
+class Stranger(HoldError):
+    """Another cluster answers in the place of an edge's own."""
 
 
 class EdgeWatch:
@@ -55,15 +64,19 @@ class EdgeWatch:
     Args:
         config: The hub.
         edge: Which one.
+        judge: By an edge's name and the id of the cluster that answers: why that is none of its own, if so.
         discovers: Whether the topics that the configuration wants are looked for, as a driver needs it.
     """
 
-    def __init__(self, config: HubConfig, edge: str, *, discovers: bool = True) -> None:
+    def __init__(
+        self, config: HubConfig, edge: str, judge: Callable[[str, str], str], *, discovers: bool = True
+    ) -> None:
         self.edge = edge
         self.answer = EdgeAnswer()
         self.shown: EdgeShown | None = None
         self._config = config
         self._cluster = config.edges[edge]
+        self._judge = judge
         self._discovers = discovers
         self._settings_s = -math.inf
         self._flows: Callable[[], Iterable[EdgePartition]] | None = None
@@ -105,9 +118,10 @@ class EdgeWatch:
         """One turn; an edge that does not answer is an answer."""
         before = self.answer.trouble
         try:
+            there = self._known_leaders()
             if self._discovers and self.shown is None and self._config.heartbeats.emit:
                 self._ensure_heartbeats()
-            there = topics.leaders(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
+                there = self._known_leaders()
             counts = {name: len(led) for name, led in there.items()}
             self.answer = replace(self.answer, answered_s=time.monotonic(), trouble="", topics=counts)
             if self._discovers:
@@ -118,14 +132,35 @@ class EdgeWatch:
             self.answer = replace(self.answer, trouble=error.message)
         self._tell(before)
 
+    def _known_leaders(self) -> Mapping[str, tuple[bool, ...]]:
+        """Its topics, if its own cluster answers. Of another one nothing is kept: it is as if the edge were away.
+
+        Raises:
+            Stranger: another one answers.
+            Unreachable: nobody does.
+        """
+        seen = glance(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
+        why = self._judge(self.edge, seen.cluster_id)
+        self.answer = replace(self.answer, cluster_id=seen.cluster_id, stranger=why)
+        if why:
+            self.shown = None
+            raise Stranger(why)
+        return seen.leaders
+
     def _discover(self, counts: Mapping[str, int]) -> None:
         before = self.shown or EdgeShown({})
         shown = discovered(self._config, self.edge, counts, before.topics, before.unanswered)
         if self._config.config_sync == "apply" and time.monotonic() - self._settings_s > _SETTINGS_EVERY_S:
             shown = replace(shown, topics=renewed(self._cluster, shown.topics))
             self._settings_s = time.monotonic()
+        if self._shapes(shown) != self._shapes(before):
+            self._known_leaders()  # the same cluster before and after has answered what lies between
         self.shown = shown
         self._tell_unanswered(before.unanswered, self.shown.unanswered)
+
+    @staticmethod
+    def _shapes(shown: EdgeShown) -> dict[str, tuple[str, int]]:
+        return {name: topic.shape for name, topic in shown.topics.items()}
 
     def _ask_ends(self, there: Mapping[str, tuple[bool, ...]], flows: Iterable[EdgePartition]) -> None:
         """A partition without a leader is left out: it would hold up all others until the question's time is over."""

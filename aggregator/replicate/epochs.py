@@ -15,17 +15,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
-from aggregator.coordinates import Partition
+from aggregator.coordinates import EdgePartition, Partition
 from aggregator.engine.collector import resting
 from aggregator.errors import RetryError
 from aggregator.kafka import topic_settings, topics
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.central_topics import Snapshots, central_topics, targets
+from aggregator.replicate.clusters import ClusterGuard, ClusterIds
 from aggregator.replicate.compacted_keys import losing_keys
-from aggregator.replicate.cursor import Hold
+from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import unanswered, without
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, start_of
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
 from aggregator.replicate.epoch_plan import plan_flows, undecided_beside
@@ -40,6 +41,7 @@ from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.task import EpochWork
 from aggregator.replicate.topic_settings import changes, drifts
 from aggregator.state.control import Epoch
+from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import paused_edges
 from aggregator.threads import Pulse, Threads
@@ -91,6 +93,7 @@ class EpochRunner:
         renewal: LeaseRenewal,
         *,
         watches: Sequence[EdgeWatch],
+        guard: ClusterGuard,
         identity: str,
         drain: bool,
         stop: threading.Event,
@@ -104,6 +107,7 @@ class EpochRunner:
         self._central = central
         self._renewal = renewal
         self._watches = watches
+        self._guard = guard
         self._identity = identity
         self._drain = drain
         self._stop = stop
@@ -128,7 +132,7 @@ class EpochRunner:
             Unreachable: central does not answer.
         """
         self.checks = checks_of(self._config.keys, self.checks)
-        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        shown, clusters = self._shown()
         snapshots = {edge: one.topics for edge, one in shown.items()}
         settings, places = self._prepared(snapshots)
         count = self._config.replication.slots
@@ -139,6 +143,7 @@ class EpochRunner:
         now_ms = int(time.time() * 1000)
         requests = self._central.requests()
         paused = paused_edges(requests.pauses.values())
+        self._guard.succeed(requests.successions)
         for sentence in requests.damaged:
             log.warning("%s", sentence)
         with resting():
@@ -155,13 +160,13 @@ class EpochRunner:
                 undecided=undecided,
                 beside=self._beside(snapshots, undecided),
             )
-        holds = (*flows.holds, *unanswered(shown))
+        holds = (*flows.holds, *unanswered(shown), *self._strange(ledger))
         for hold in holds:
             log.warning("%s is held: %s", hold.source, hold.detail)
         self._refusing(holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
         plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
-        work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks)
+        work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks, clusters)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused
         for edge in sorted(paused & self._config.edges.keys()):
@@ -177,6 +182,30 @@ class EpochRunner:
         outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
         self._named |= {at for outcome in outcomes for at in outcome.closed}
         return EpochResult(tuple(outcomes), holds, frozenset(undecided))
+
+    def _shown(self) -> tuple[dict[str, EdgeShown], ClusterIds]:
+        """What the edges show whose own clusters answer, and the ids of those, once they are kept at central."""
+        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        fresh = self._guard.fresh()
+        if fresh:
+            self._central.publish(*fresh)
+            self._guard.keep(fresh)
+        for one in fresh:
+            told = (
+                f"cluster {one.cluster_id}" if one.cluster_id else "a cluster that tells no id: nothing shows another"
+            )
+            log.info("%s is %s", one.edge or "central", told)
+        clusters = self._guard.ids  # asked last: a stranger may have come in between
+        return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
+
+    def _strange(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:
+        """Flows of edges whose names lead to another cluster than before."""
+        why = {watch.edge: watch.answer.stranger for watch in self._watches if watch.answer.stranger}
+        return [
+            Hold(source, HoldReason.CLUSTER, why[source.edge])
+            for source in sorted(ledger.keys() if why else ())
+            if source.edge in why and start_of(self._config, source.edge, source.topic) is not None
+        ]
 
     def _opened(self, slots: int, places: Collection[Partition], snapshots: Snapshots) -> Opened:
         """Open an epoch that writes these partitions of central, and say which of them it may not.
@@ -268,6 +297,9 @@ class EpochRunner:
             log.warning("%s", sentence)
         for edge, pause in asked.pauses.items():
             self._outdated |= pause.paused != (edge in self._paused)
+        for word in self._guard.succeed(asked.successions):
+            name, new = word.edge or "central", word.cluster_id
+            log.warning("%s is cluster %s from now on, by %s: %s", name, new, word.by, word.reason)
         fresh = [one for one in asked.decisions if one.key not in self._known]
         self._known |= {one.key for one in fresh}
         for one in fresh:

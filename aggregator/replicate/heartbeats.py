@@ -6,6 +6,7 @@ the beats of one edge ends no other's, and they begin again.
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 from aggregator.config.model import HubConfig
@@ -18,10 +19,16 @@ _BOUND_S = 30.0
 
 
 class HeartbeatEmitter:
-    """Beats on every edge once per interval; flow direction as in MirrorMaker 2: source is the hub, target the edge."""
+    """Beats on every edge once per interval; flow direction as in MirrorMaker 2: source is the hub, target the edge.
 
-    def __init__(self, config: HubConfig) -> None:
+    Args:
+        config: The hub.
+        is_known: Whether the cluster that answers for an edge is the edge's: nothing is written to another one.
+    """
+
+    def __init__(self, config: HubConfig, is_known: Callable[[str], bool]) -> None:
         self._config = config
+        self._is_known = is_known
         self._interval_s = config.heartbeats.interval.total_seconds()
         self._stop = threading.Event()
 
@@ -45,6 +52,8 @@ class HeartbeatEmitter:
         try:
             while not self._stop.wait(self._interval_s):
                 pulse()
+                if not self._is_known(edge):
+                    continue
                 beat = Heartbeat(self._config.hub, edge, int(time.time() * 1000))
                 outlet.offer(HEARTBEATS, beat.encode_value(), key=beat.encode_key())
         finally:

@@ -29,6 +29,8 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.central_topics import target
+from aggregator.replicate.chains import Chains, chain_keys
+from aggregator.replicate.clusters import ClusterIds
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.kafka_ports import KafkaSlotPorts
@@ -42,13 +44,23 @@ _BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EpochWork:
-    """Everything that the slots of one epoch need; pickled into the Spark job; `checks` are those of all keys."""
+    """Everything that the slots of one epoch need; pickled into the Spark job.
+
+    Attributes:
+        config: The hub.
+        policies: Of its rules, by path.
+        plans: One for each slot.
+        written: Central topics of this hub.
+        checks: Check values of all keys.
+        clusters: Which clusters it stands between.
+    """
 
     config: HubConfig
     policies: Mapping[Path, Policy]
     plans: tuple[SlotPlan, ...]
     written: frozenset[str]
     checks: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    clusters: ClusterIds = field(default_factory=ClusterIds)
 
 
 def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
@@ -94,7 +106,14 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     world = KafkaSlotPorts(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
     try:
         delivery = Delivery(
-            DeliveryPlan(work.config.hub, terms.dead_letters, cycles_of(work, keys), digest_key(keys), terms.backfill),
+            DeliveryPlan(
+                work.config.hub,
+                terms.dead_letters,
+                cycles_of(work, keys),
+                digest_key(keys),
+                terms.backfill,
+                chains_of(work, keys),
+            ),
             strips(work, keys),
         )
         return Slot(plan, world, delivery).run()
@@ -108,6 +127,11 @@ def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
     """How the hub knows its own records."""
     sealed = returning(work.config.topics, work.written)
     return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
+
+
+def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
+    """How the hub knows records that other hubs bring back."""
+    return Chains(work.clusters.central, work.clusters.edges, chain_keys(keys, work.config.chain_key))
 
 
 def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:

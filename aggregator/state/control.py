@@ -1,4 +1,4 @@
-"""The control topic: epochs, the lease, check values of keys, what was left undecided, which topics were written.
+"""The control topic: epochs, the lease, check values of keys, ids of clusters, what is undecided, what was written.
 
 Invariant: only the driver's producer writes here, in transactions; readers fold the whole log, last record per key. A
 damaged record is refused by name; one of a key that nobody knows is passed over.
@@ -56,6 +56,14 @@ class KeyCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster that an edge's name stands for; that of central under no name. Empty id: it tells none."""
+
+    edge: str
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Undecided:
     """A range of a central partition in which something of the hub's own was left undecided, until it is settled."""
 
@@ -86,7 +94,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values."""
+    """What the control topic says; `ended` is the highest epoch that was asked to stop, `keys` holds check values.
+
+    `clusters` are ids by edge, that of central under an empty name.
+    """
 
     epoch: Epoch | None = None
     lease: Lease | None = None
@@ -95,6 +106,7 @@ class ControlState:
     keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     undecided: Mapping[Partition, OffsetRange] = field(default_factory=dict)
     targets: frozenset[Target] = frozenset()
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def newest(self) -> int:
@@ -117,7 +129,7 @@ def former(now: Collection[Target], told: Collection[Target]) -> dict[tuple[str,
 
 
 # An int is the epoch that is asked to end.
-ControlEntry = Epoch | Lease | Pace | KeyCheck | Undecided | Target | int
+ControlEntry = Epoch | Lease | Pace | KeyCheck | Cluster | Undecided | Target | int
 
 
 def encode(entry: ControlEntry) -> tuple[str, bytes]:
@@ -127,6 +139,8 @@ def encode(entry: ControlEntry) -> tuple[str, bytes]:
             return "end", json.dumps({"epoch": entry}).encode()
         case KeyCheck():
             key = f"{_KEY}{entry.name}/{entry.version}"
+        case Cluster():
+            key = f"{_CLUSTER}{entry.edge}"
         case Undecided():
             key = entry.key
         case Target():
@@ -142,9 +156,9 @@ class _End(Struct):
 
 _EPOCH, _LEASE, _PACE, _ENDED = TypedDecoder(Epoch), TypedDecoder(Lease), TypedDecoder(Pace), TypedDecoder(_End)
 _CHECK = TypedDecoder(KeyCheck)
-_KEY, _TARGET = "key/", "target/"
+_KEY, _TARGET, _CLUSTER = "key/", "target/", "cluster/"
 _SINGLE: Mapping[type, str] = {Epoch: "epoch", Lease: "lease", Pace: "pace"}
-_NOTE, _WRITTEN = TypedDecoder(Undecided), TypedDecoder(Target)
+_NOTE, _WRITTEN, _STANDS = TypedDecoder(Undecided), TypedDecoder(Target), TypedDecoder(Cluster)
 
 
 def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> ControlState:
@@ -175,14 +189,39 @@ def fold(state: ControlState, records: Iterable[LogRecord], topic: str) -> Contr
                     state = replace(state, keys={**state.keys, (one.name, one.version): one.check})
                 case key if key.startswith(_TARGET):
                     targets.add(_WRITTEN.decode(record.value))
-                case key if key.startswith(_UNDECIDED):
-                    state = replace(state, undecided=_noted(state.undecided, record))
+                case _:
+                    state = _with_places(state, record)
         except Damaged:
             raise Failed(
                 f"{topic} offset {record.offset}: the control record {record.key} is damaged",
                 hint="nothing but the hub's driver may write this topic; find out who did, then start the hub again",
             ) from None
     return replace(state, targets=state.targets | targets) if targets - state.targets else state
+
+
+def _with_places(state: ControlState, record: LogRecord) -> ControlState:
+    """The state after a record about clusters or their partitions; unchanged by one of a key that nobody knows.
+
+    Raises:
+        Damaged: the record is none of ours.
+    """
+    if record.key.startswith(_CLUSTER):
+        return replace(state, clusters=_stand(state.clusters, record))
+    if record.key.startswith(_UNDECIDED):
+        return replace(state, undecided=_noted(state.undecided, record))
+    return state
+
+
+def _stand(known: Mapping[str, str], record: LogRecord) -> dict[str, str]:
+    """What names stand for after one more record.
+
+    Raises:
+        Damaged: the record is none of ours, or of another name than its key's.
+    """
+    told = _STANDS.decode(record.value)
+    if encode(told)[0] != record.key:
+        raise Damaged("of another name")
+    return {**known, told.edge: told.cluster_id}
 
 
 def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Partition, OffsetRange]:

@@ -49,6 +49,7 @@ class Kind(StrEnum):
     BACKFILL = "backfill"
     CANCEL = "cancel"
     POLICY = "policy"
+    CLUSTER = "cluster"
 
 
 class Decided(Struct, frozen=True):

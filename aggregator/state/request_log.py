@@ -15,6 +15,7 @@ from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release, fold_releases
 from aggregator.state.requests import Requests, encode, fold_requests
+from aggregator.state.successions import Succession
 
 # An idempotent producer asks for its id half a second after its start; a request that comes twice is the same request.
 _AT_ONCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
@@ -45,13 +46,13 @@ def read_releases(cluster: ClusterConfig, names: HubNames) -> tuple[Release, ...
     return fold_releases(read_to_end(cluster, names.requests, [0]))
 
 
-def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause]) -> None:
-    """Write decisions and pauses, and wait until central has them.
+def submit(cluster: ClusterConfig, names: HubNames, asked: Collection[Decision | Pause | Succession]) -> None:
+    """Write decisions, pauses and successions, and wait until central has them.
 
     Raises:
         Unreachable: central did not take all of them; submitting again does no harm.
     """
-    write(cluster, names, (one.encode() if isinstance(one, Pause) else encode(one) for one in asked))
+    write(cluster, names, (encode(one) if isinstance(one, Decision) else one.encode() for one in asked))
 
 
 def write(cluster: ClusterConfig, names: HubNames, requests: Iterable[tuple[str, bytes | None]]) -> None:

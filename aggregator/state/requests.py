@@ -18,6 +18,7 @@ from aggregator.kafka.typed_decoder import Count, Damaged, Moment, TypedDecoder,
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.state.releases import damaged_releases
+from aggregator.state.successions import Succession, damaged_successions, fold_successions
 
 VERSION = 1
 _GAPS = "gap/"
@@ -93,11 +94,13 @@ def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decis
 class Requests:
     """What the topic says: every decision about a gap, and the newest pause or resumption of each edge.
 
-    `damaged` names the requests that nobody can read, in sentences.
+    `successions` are the newest words about the clusters that names stand for. `damaged` names the requests that nobody
+    can read, in sentences.
     """
 
     decisions: tuple[Decision, ...] = ()
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    successions: Mapping[str, Succession] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
 
 
@@ -106,11 +109,13 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
 
     A gap that was decided under an earlier word for its kind, and once more under today's, is one decision.
     """
-    decisions, damaged = dict[str, Decision](), [*damaged_pauses(records, topic), *damaged_releases(records, topic)]
+    decisions = dict[str, Decision]()
+    of_each = (damaged_pauses, damaged_releases, damaged_successions)
+    damaged = [sentence for damaged_of in of_each for sentence in damaged_of(records, topic)]
     for record in _last(records):
         try:
             found = decode(record, topic)
             decisions[found.key] = found
         except Failed as error:
             damaged.append(f"{error.message}: its flow stays held; {error.hint}")
-    return Requests(tuple(decisions.values()), fold_pauses(records), tuple(damaged))
+    return Requests(tuple(decisions.values()), fold_pauses(records), fold_successions(records), tuple(damaged))

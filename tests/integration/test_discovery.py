@@ -101,7 +101,7 @@ def test_a_partition_without_a_leader_hides_no_other(trial, edge):
         began = time.monotonic()
         assert snapshot(config, EDGE, shown.topics, shown.unanswered).topics.keys() == shown.topics.keys()
         assert time.monotonic() - began < 1.0, "nobody waits twice for the same leader"
-        watch = EdgeWatch(config, EDGE)
+        watch = EdgeWatch(config, EDGE, lambda *_: "")
         watch.start(stop)
         wait_for(lambda: watch.topics, timeout=20, what="the watch's first answer")
         assert trial.other not in watch.topics
@@ -128,7 +128,7 @@ def test_a_known_topic_stays_known_while_a_partition_has_no_leader(trial, edge):
         for name in (trial.topic, trial.other)
         for partition in range(3)
     }
-    watch = EdgeWatch(config, EDGE, discovers=False)
+    watch = EdgeWatch(config, EDGE, lambda *_: "", discovers=False)
     probe = EdgeProbe(config, watch, lambda: flows)
     away.kill()
     try:

@@ -28,8 +28,8 @@ class Watched:
         self._epochs, self._stop = epochs, threading.Event()
         self.threads = Threads(self._stop)
         for edge in epochs.config.edges:
-            EdgeWatch(epochs.config, edge)._ensure_heartbeats()
-        self._emitter = HeartbeatEmitter(epochs.config)
+            EdgeWatch(epochs.config, edge, lambda *_: "")._ensure_heartbeats()
+        self._emitter = HeartbeatEmitter(epochs.config, lambda _: True)
         self._emitter.start(self.threads)
         (self._plan,) = epochs.plans(drain=False, beats=True)
         self._slot = epochs.start(self._plan)
@@ -96,7 +96,7 @@ def test_a_frozen_edge_is_named_in_time_and_what_was_told_outlives_the_hub(epoch
 
 def test_a_hub_asks_an_edge_in_one_loop(epochs):
     """Discovery and the monitor read one watch's answer; a monitor without a driver's watches has its own."""
-    watches = [EdgeWatch(epochs.config, edge) for edge in epochs.config.edges]
+    watches = [EdgeWatch(epochs.config, edge, lambda *_: "") for edge in epochs.config.edges]
     hub = Watched(epochs, watches)
     for watch in watches:
         watch.start(hub.threads)

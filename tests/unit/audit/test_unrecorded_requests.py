@@ -17,6 +17,7 @@ from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.requests import Requests
 from aggregator.state.rule_words import SkipWord
+from aggregator.state.successions import Succession
 
 GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
 ACCEPTED = Decision(EdgePartition("eu", "orders", 0), Position(0, 5), GAP, "ada", 9, "known")
@@ -26,11 +27,11 @@ PLAN = Plan("h", {}, "d", Mode.MISSING, "", ())
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
 
 
-def told(decided, *, gaps=(), pauses=(), releases=(), backfills=()):
+def told(decided, *, gaps=(), pauses=(), moves=(), releases=(), backfills=()):
     """What an audit says is carried out and on no record."""
     chain = links(decided, None, "")
     records = [LogRecord(0, 2 * n, one.kind.value, one.encode(), 0) for n, one in enumerate(chain)]
-    requests = Requests(tuple(gaps), {one.edge: one for one in pauses})
+    requests = Requests(tuple(gaps), {one.edge: one for one in pauses}, {one.edge: one for one in moves})
     answer = audit_decisions(records, requested=Requested(requests, releases, backfills))
     assert {one.kind for one in answer.faults} <= {"unrecorded"}
     assert answer.exit_code == bool(answer.faults)
@@ -54,6 +55,15 @@ def test_what_was_decided_is_on_record():
     decided = [on(Kind.GAP, ACCEPTED.key), on(Kind.PAUSE, "eu", reason="moved"), on(Kind.RELEASE, RELEASE.key)]
     assert told(decided, gaps=[ACCEPTED], pauses=[PAUSE], releases=[RELEASE]) == []
     assert told([on(Kind.GAP, ACCEPTED.key), on(Kind.RELEASE, RELEASE.key)]) == []
+
+
+def test_a_new_cluster_is_on_record():
+    """By the name and the id: a decision about another cluster is none about this one."""
+    move = Succession("eu", "new", "ada", 9, "moved")
+    assert told([on(Kind.CLUSTER, move.about)], moves=[move]) == []
+    for decided in ([], [on(Kind.CLUSTER, "cluster/eu/other")]):
+        assert told(decided, moves=[move]) == ["edge eu is cluster new from now on, by ada (claimed)"]
+    assert told([], moves=[replace(move, edge="")]) == ["central is cluster new from now on, by ada (claimed)"]
 
 
 def test_what_nobody_decided_is_named():

@@ -21,12 +21,13 @@ from aggregator.observe.metrics import samples
 from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, ledger, releases, requests
-from aggregator.state.control import ControlState, Epoch, Lease
+from aggregator.state.control import Cluster, ControlState, Epoch, Lease
 from aggregator.state.edge_status import EdgeState, Told, day_record, pulse, refusal, state_key, threads_record
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
 from aggregator.state.releases import Release
+from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed
 from aggregator.threads import Condition, ThreadStatus
 from tests.unit.observe.hubs import edge, snapshot
@@ -36,6 +37,7 @@ SOURCE = EdgePartition("eu", "orders", 0)
 GAP = Gap(GapKind.EXPIRED, 5, 9, 7)
 DECISION = Decision(SOURCE, Position(0, 5), GAP, "ada", 9, "known")
 PAUSE = Pause("eu", True, "ada", 9, "moved")
+SUCCESSION = Succession("eu", "4L6g3nShT", "ada", 9, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
 ENTRY = LedgerRecord(0, "id", 90, 3, 0, gap=GAP)
 WORD = {
@@ -123,6 +125,8 @@ def asked(key, value):
     assert all(one.sentence is not None for one in found.pauses.values())
     if value is not None and key.startswith(("gap/", "release/")):
         assert bool(found.damaged) != bool(found.decisions or passed)
+    if value is not None and key.startswith("cluster/"):
+        assert bool(found.damaged) != bool(found.successions)
     if found.damaged and key.startswith("pause/"):
         assert paused_edges(found.pauses.values()) == {key.removeprefix("pause/")}
     return True
@@ -166,6 +170,11 @@ KINDS = {
     "gap": (asked, *requests.encode(DECISION)),
     "pause": (asked, *PAUSE.encode()),
     "release": (asked, *RELEASE.encode()),
+    "succession": (asked, *SUCCESSION.encode()),
+    "cluster": (
+        refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
+        *control.encode(Cluster("eu", "4L6g3nShT")),
+    ),
     "epoch": (
         refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")),
         *control.encode(Epoch(3, 2, 2, "me")),
@@ -257,6 +266,12 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
             assert (found.decisions, found.pauses) == (((DECISION,), {}) if kind == "gap" else ((), {"eu": PAUSE}))
             assert not found.damaged
+        case "succession":
+            found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
+            assert (found.successions, found.damaged) == ({"eu": SUCCESSION}, ())
+        case "cluster":
+            found = control.fold(ControlState(), [LogRecord(0, 4, key, value)], "h.control")
+            assert found.clusters == {"eu": "4L6g3nShT"}
         case "release":
             assert releases.fold_releases([LogRecord(0, 4, key, value)]) == (RELEASE,)
         case "epoch" | "lease" | "end":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
 from aggregator.kafka.chunk import Chunk
+from aggregator.replicate.chains import Chains
 from aggregator.replicate.cycles import Cycles
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
 from aggregator.replicate.flow import Flow, FlowPlan
@@ -61,7 +62,13 @@ class Produced:
 
 
 def deliver(
-    strip, values: Sequence, keys: Sequence | None = None, headers: Sequence | None = None, cycles: Cycles | None = None
+    strip,
+    values: Sequence,
+    keys: Sequence | None = None,
+    headers: Sequence | None = None,
+    cycles: Cycles | None = None,
+    *,
+    chains: Chains | None = None,
 ) -> Produced:
     """Deliver records of one edge partition, from offset 1000 on.
 
@@ -77,11 +84,13 @@ def deliver(
         SOURCE.partition,
         list(keys or [None] * count),
         list(values),
-        list(headers or [None] * count),
+        [None] * count if headers is None else headers,
         [0] * count,
         list(range(FIRST, FIRST + count)),
     )
     produced = Produced(flow, chunk)
-    hub = DeliveryPlan("hub", LETTERS, cycles or Cycles("hub"), b"a key of thirty-two bytes, exactly")
+    hub = DeliveryPlan(
+        "hub", LETTERS, cycles or Cycles("hub"), b"a key of thirty-two bytes, exactly", chains=chains or Chains()
+    )
     Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced

@@ -18,7 +18,7 @@ CONFIG = HubConfig(
 def test_an_edge_that_does_not_answer_is_an_answer(monkeypatch, caplog, discovers, said):
     """It is shown and hides nothing known; a run says it once, and a monitor without a run says nothing."""
     monkeypatch.setattr(edge_watch, "_TOPICS_TIMEOUT_S", 0.1)
-    watch = EdgeWatch(CONFIG, "eu", discovers=discovers)
+    watch = EdgeWatch(CONFIG, "eu", lambda *_: "", discovers=discovers)
     watch.follow(tuple)
     watch.ask()
     watch.ask()

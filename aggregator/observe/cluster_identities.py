@@ -1,0 +1,45 @@
+"""Which cluster answers under each name, as somebody sees it who only follows what a hub keeps at central.
+
+Invariant: judges by what the hub has kept and people have decided; asks nobody.
+"""
+
+from collections.abc import Mapping
+
+from aggregator.config.model import HubConfig
+from aggregator.observe.central_tails import CentralFeeds
+from aggregator.replicate.clusters import CENTRAL, Identity, KnownClusters, stranger
+from aggregator.replicate.edge_watch import EdgeAnswer
+
+
+class ClusterIdentities:
+    """Judges for one monitor.
+
+    Args:
+        config: The hub.
+        feeds: What it keeps at central.
+    """
+
+    def __init__(self, config: HubConfig, feeds: CentralFeeds) -> None:
+        self._config = config
+        self._feeds = feeds
+
+    def judge(self, edge: str, shown: str) -> str:
+        """Why the cluster that answers for an edge is not its own; see `clusters.stranger`."""
+        known = self._known()
+        return stranger(edge, shown, known, known.kept.get(CENTRAL, ""), {})
+
+    def of(self, answers: Mapping[str, EdgeAnswer]) -> tuple[Identity, ...]:
+        """Every name, as the edges answered last: a watch has judged its own."""
+        kept = self._known().kept
+        edges = (
+            Identity(edge, _told(answer), kept.get(edge), answer.stranger if answer.trouble else "")
+            for edge, answer in answers.items()
+        )
+        return (Identity("central", kept.get(CENTRAL), kept.get(CENTRAL)), *edges)
+
+    def _known(self) -> KnownClusters:
+        return KnownClusters.of(self._config, self._feeds.control.clusters, self._feeds.successions)
+
+
+def _told(answer: EdgeAnswer) -> str | None:
+    return answer.cluster_id if answer.stranger or answer.answered_s is not None else None

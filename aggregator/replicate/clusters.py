@@ -1,0 +1,251 @@
+"""Clusters: which one every name of the configuration stands for, and whether it is the one of so far.
+
+Invariant: pure but for a lock. Records of an edge are planned only while its cluster is the one that its name has stood
+for, is that of no other name, and is not central; another one is a stranger until a person decides that it is the new
+cluster. A first id is taken as it is told. A cluster that tells no id is compared with nothing, and that is said.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+from aggregator.config.model import HubConfig
+from aggregator.errors import ConfigError
+from aggregator.state.control import Cluster
+from aggregator.state.successions import Succession
+
+# In the control topic central has no edge's name.
+CENTRAL = ""
+
+
+class ClusterIds(NamedTuple):
+    """Ids of central and, by name, of edges; empty where a cluster tells none."""
+
+    central: str = ""
+    edges: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClusters:
+    """What the names have stood for.
+
+    Attributes:
+        kept: Ids by edge, from the control topic; that of central under `CENTRAL`.
+        successions: What people decided, by edge: the newest word.
+    """
+
+    kept: Mapping[str, str]
+    successions: Mapping[str, Succession]
+
+    def stands_for(self, name: str) -> str | None:
+        """The id of a name, by a person's word or else by what was seen; None: nobody knows yet."""
+        said = self.successions.get(name)
+        return self.kept.get(name) if said is None else said.cluster_id
+
+    @classmethod
+    def of(cls, config: HubConfig, kept: Mapping[str, str], successions: Mapping[str, Succession]) -> Self:
+        """What is known of the names of a configuration; a name that it has no more stands for nothing."""
+        names = {CENTRAL, *config.edges}
+        return cls(
+            {name: one for name, one in kept.items() if name in names},
+            {name: one for name, one in successions.items() if name in names},
+        )
+
+    def takes(self, name: str, shown: str) -> bool:
+        """Whether a name may stand for this id: nothing is known of it, it is what is known, or a person says so."""
+        kept, said = self.kept.get(name), self.successions.get(name)
+        return kept is None or kept == shown or (said is not None and said.cluster_id == shown)
+
+
+def refuse_twins(central: str, shown: Mapping[str, str]) -> None:
+    """Refuse a configuration in which one cluster stands under two names.
+
+    Args:
+        central: Its id.
+        shown: Ids of the edges that answer.
+
+    Raises:
+        ConfigError: names each pair.
+    """
+    found = list(_twins(central, shown))
+    if found:
+        raise ConfigError(found, hint="correct `bootstrap_servers` of one of them; aggregator doctor shows every id")
+
+
+def _twins(central: str, shown: Mapping[str, str]) -> Iterator[str]:
+    seen = {central: "central"} if central else {}
+    for edge, one in shown.items():
+        if one and one in seen:
+            what = "its records would come back to where they are" if one == central else "each record would come twice"
+            yield f"edge {edge} and {seen[one]} are the same cluster ({one}): {what}"
+        elif one:
+            seen[one] = f"edge {edge}"
+
+
+def refuse_central(central: str, known: KnownClusters) -> None:
+    """Refuse a central whose topics of this hub were written at another cluster: a copy has other offsets and ids.
+
+    Raises:
+        ConfigError: names both.
+    """
+    if not known.takes(CENTRAL, central):
+        before = known.kept[CENTRAL]
+        raise ConfigError(
+            f"central is {_named(central)}, and what it has of this hub was written at {_named(before)}:"
+            " a copy of a central is not the central that the positions speak of",
+            hint="correct `central.bootstrap_servers`; if it is the same one under a new id: aggregator edge accept"
+            " central",
+        )
+
+
+def stranger(edge: str, shown: str, known: KnownClusters, central: str, others: Mapping[str, str]) -> str:
+    """Why the cluster that answers for an edge is not read; empty: it may be.
+
+    Args:
+        edge: Its name.
+        shown: The id that it tells.
+        known: What the names have stood for.
+        central: Id of central.
+        others: Ids of the other edges, as far as they are read.
+    """
+    if shown and shown == central:
+        return f"edge {edge} leads to central itself ({shown}): correct its `bootstrap_servers`"
+    elsewhere = {name: known.stands_for(name) for name in {*known.kept, *known.successions} - {CENTRAL}} | dict(others)
+    twin = next((other for other, one in sorted(elsewhere.items()) if other != edge and one and one == shown), "")
+    if twin and twin not in others and not known.takes(edge, shown):
+        twin = ""  # its name stood for another cluster: that is what is wrong
+    if twin:
+        return f"edge {edge} leads to the cluster of edge {twin} ({shown}): correct `bootstrap_servers` of one of them"
+    if known.takes(edge, shown):
+        return ""
+    before = known.kept[edge]
+    owner = next((other for other, one in known.kept.items() if one and one == shown and other != edge), None)
+    whose = "" if owner is None else f", that of {f'edge {owner}' if owner else 'central'}"
+    return (
+        f"edge {edge} leads to {_named(shown)}{whose}, and its name stood for {_named(before)}: correct its"
+        f" `bootstrap_servers`, or say that it is the new cluster: aggregator edge accept {edge}"
+    )
+
+
+def succession_fault(asked: Succession, known: KnownClusters, central: str, shown: Mapping[str, str | None]) -> str:
+    """Why a name can not stand for a cluster, whatever a person says; empty: it can.
+
+    Args:
+        asked: What the person says.
+        known: What the names have stood for.
+        central: Id of central.
+        shown: Ids by edge, as they answer.
+    """
+    if asked.edge == CENTRAL:
+        return ""
+    then = replace(known, successions={**known.successions, asked.edge: asked})
+    read = {name: one for name, one in shown.items() if one and name != asked.edge and known.takes(name, one)}
+    return stranger(asked.edge, asked.cluster_id, then, central, read)
+
+
+def _named(cluster_id: str) -> str:
+    return f"cluster {cluster_id}" if cluster_id else "a cluster that tells no id"
+
+
+class Identity(NamedTuple):
+    """Which cluster answers under a name.
+
+    Attributes:
+        name: `central`, or an edge's.
+        cluster_id: As it tells it; empty: it tells none; None: nobody answers.
+        known: For which one the name has stood; None: for none yet.
+        why: Why it is not read; empty: it is, or would be.
+    """
+
+    name: str
+    cluster_id: str | None
+    known: str | None
+    why: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What is to be said of it; empty where nothing is."""
+        if self.cluster_id == "" and not self.why:
+            return "it tells no cluster id: nothing shows another cluster in its place, or the same under two names"
+        return self.why
+
+
+def identities(central: str, shown: Mapping[str, str | None], known: KnownClusters) -> tuple[Identity, ...]:
+    """Every name with its cluster.
+
+    Args:
+        central: Id of central.
+        shown: Ids by edge; None: it does not answer.
+        known: What the names have stood for.
+    """
+    read: dict[str, str] = {}
+    found = [Identity("central", central, known.kept.get(CENTRAL))]
+    for edge, one in shown.items():
+        why = "" if one is None else stranger(edge, one, known, central, read)
+        found.append(Identity(edge, one, known.kept.get(edge), why))
+        if one is not None and not why:
+            read[edge] = one
+    return tuple(found)
+
+
+class ClusterGuard:
+    """Judges what answers for each edge, for all watches of one process; before `learn` it knows nothing.
+
+    Attributes:
+        central: Id of central; empty where it tells none.
+    """
+
+    def __init__(self) -> None:
+        self.central = ""
+        self._known = KnownClusters({}, {})
+        self._read: dict[str, str] = {}  # ids of edges that may be read
+        self._first: dict[str, str] = {}  # what this process saw first: it holds before it is kept at central, too
+        self._lock = threading.Lock()
+
+    def judge(self, edge: str, shown: str) -> str:
+        """Why an edge is not read that tells this id; see `stranger`. Asked with every look at the edge."""
+        with self._lock:
+            known = replace(self._known, kept={**self._first, **self._known.kept})
+            why = stranger(edge, shown, known, self.central, self._read)
+            if why:
+                self._read.pop(edge, None)
+            else:
+                self._read[edge] = shown
+                self._first.setdefault(edge, shown)
+            return why
+
+    def is_known(self, edge: str) -> bool:
+        """Whether an edge's own cluster answered last."""
+        with self._lock:
+            return edge in self._read
+
+    def learn(self, central: str, known: KnownClusters) -> None:
+        """What the names stand for by now."""
+        with self._lock:
+            self.central, self._known = central, known
+
+    def succeed(self, successions: Mapping[str, Succession]) -> list[Succession]:
+        """What people have decided since; those of it that are new."""
+        with self._lock:
+            fresh = [one for edge, one in successions.items() if self._known.successions.get(edge) != one]
+            self._known = replace(self._known, successions={**self._known.successions, **successions})
+            return fresh
+
+    def keep(self, published: Iterable[Cluster]) -> None:
+        """These records are at central."""
+        with self._lock:
+            now = {one.edge: one.cluster_id for one in published}
+            self._known = replace(self._known, kept={**self._known.kept, **now})
+
+    def fresh(self) -> list[Cluster]:
+        """What is read and not kept yet, or kept otherwise: a record for each."""
+        with self._lock:
+            found = {CENTRAL: self.central, **self._read}
+            return [Cluster(name, one) for name, one in found.items() if self._known.kept.get(name) != one]
+
+    @property
+    def ids(self) -> ClusterIds:
+        """Of the clusters that are read now."""
+        with self._lock:
+            return ClusterIds(self.central, dict(self._read))

@@ -1,0 +1,65 @@
+"""Asking every cluster of a configuration for its id, and central for what the names have stood for.
+
+Invariant: reads only; a cluster that does not answer costs its time-out once, beside the others.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.errors import HoldError, Unreachable
+from aggregator.kafka import topics
+from aggregator.kafka.cluster_glance import glance
+from aggregator.replicate.clusters import KnownClusters, identities
+from aggregator.state.control_log import read_control
+from aggregator.state.names import HubNames
+from aggregator.state.request_log import read_requests
+
+_PATIENCE_S = 5.0
+
+
+def shown_id(cluster: ClusterConfig) -> str | None:
+    """The id that a cluster tells; empty: it tells none; None: nobody answers."""
+    try:
+        return glance(cluster, timeout_s=_PATIENCE_S).cluster_id
+    except Unreachable:
+        return None
+
+
+def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
+    """Of central, and of every edge by name; as `shown_id`."""
+    with ThreadPoolExecutor(len(config.edges) + 1) as pool:
+        central = pool.submit(shown_id, config.central)
+        edges = dict(zip(config.edges, pool.map(shown_id, config.edges.values()), strict=True))
+        return central.result(), edges
+
+
+def require_own(config: HubConfig, edges: Iterable[str]) -> None:
+    """Refuse to look at edges in whose place other clusters answer.
+
+    Raises:
+        Failed: a control record is damaged.
+        HoldError: names each such edge.
+        Unreachable: central does not answer.
+    """
+    known, central = known_clusters(config), shown_id(config.central) or ""
+    wanted = sorted(edges)
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        shown = zip(wanted, pool.map(lambda edge: shown_id(config.edges[edge]), wanted), strict=True)
+        found = [one.why for one in identities(central, dict(shown), known) if one.why]
+    if found:
+        raise HoldError(found)
+
+
+def known_clusters(config: HubConfig) -> KnownClusters:
+    """What the names of a configuration have stood for; nothing before the hub's first run.
+
+    Raises:
+        Failed: a control record is damaged.
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    if not topics.partition_count(config.central, names.control):
+        return KnownClusters({}, {})
+    kept = read_control(config.central, names).clusters
+    return KnownClusters.of(config, kept, read_requests(config.central, names).successions)

@@ -1,0 +1,91 @@
+"""Successions: an edge's name stands for another cluster from now on, as a person decided, in the requests topic.
+
+Invariant: one record per name, the newest holds; it names the cluster by its id, so that it lets in that one and no
+later one, and says who, when and why. A damaged one is named and lets nobody in: the edge stays held.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+
+from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.typed_decoder import Damaged, Moment, TypedDecoder
+
+VERSION = 1
+_SUCCESSIONS = "cluster/"
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """For which cluster a name stands.
+
+    Attributes:
+        edge: The name; empty for central.
+        cluster_id: As the cluster tells it; empty: it tells none.
+        by: Who decided.
+        at_ms: When, by the clock of whoever decided.
+        reason: Why.
+    """
+
+    edge: str
+    cluster_id: str
+    by: str
+    at_ms: int
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Its record's key."""
+        return f"{_SUCCESSIONS}{self.edge}"
+
+    @property
+    def about(self) -> str:
+        """What its decision speaks of."""
+        return f"{self.key}/{self.cluster_id}"
+
+    def encode(self) -> tuple[str, bytes]:
+        """Key and value of its record."""
+        return self.key, json.dumps(asdict(self) | {"v": VERSION}, sort_keys=True).encode()
+
+
+class _Succession(Struct, tag_field="v", tag=VERSION):
+    edge: str
+    cluster_id: str
+    by: str
+    at_ms: Moment
+    reason: str
+
+
+_DECODER = TypedDecoder(_Succession)
+
+
+def fold_successions(records: Iterable[LogRecord]) -> dict[str, Succession]:
+    """The newest word about each name that can be read."""
+    return {one.edge: one for one in map(_decoded, _last(records)) if one is not None}
+
+
+def damaged_successions(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
+    """Sentences about those that nobody can read."""
+    for record in _last(records):
+        if _decoded(record) is None:
+            yield (
+                f"{topic} offset {record.offset}: the request {record.key} is damaged: the edge stays held until"
+                " `aggregator edge accept` is said again"
+            )
+
+
+def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
+    last = {record.key: record for record in records if record.key.startswith(_SUCCESSIONS)}
+    return [record for record in last.values() if record.value is not None]
+
+
+def _decoded(record: LogRecord) -> Succession | None:
+    """A succession, if it is one and of the name that its key names."""
+    try:
+        body = _DECODER.decode(record.value)
+    except Damaged:
+        return None
+    made = Succession(body.edge, body.cluster_id, body.by, body.at_ms, body.reason)
+    return made if made.key == record.key else None

@@ -1,0 +1,114 @@
+"""Hubs in a circle: every record goes round once, whatever the hubs are called, and nobody's record is lost for it."""
+
+import json
+import time
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from tests.trial import ORDER, Trial, read_all, wait_for
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]
+
+EACH = 200
+# Long enough for a dozen rounds of a loop that nothing ends.
+CALM_S = 25.0
+SHARED = "ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P0A="
+
+
+class Circle:
+    """Clusters whose records the same topic holds, and hubs from one to the next.
+
+    Args:
+        clusters: By name.
+        folder: Of registries and hubs.
+        shared: Whether the hubs have a key in common.
+    """
+
+    def __init__(self, clusters, folder, *, shared: bool = True):
+        self.clusters, self.folder, self.shared = clusters, folder, shared
+        self.topic = f"orders-{folder.name}".replace("_", "-")
+        self.hubs = []
+        for name in clusters:
+            subject = folder / f"registry-{name}" / f"{self.topic}-value"
+            subject.mkdir(parents=True)
+            (subject / "1-7.avsc").write_text(json.dumps(ORDER))
+
+    def hub(self, source: str, target: str) -> Trial:
+        """A hub from one cluster to another, whose topics keep their names."""
+        folder = self.folder / f"{source}-{target}"
+        folder.mkdir()
+        edges = {f"of-{source}": self.clusters[source]}
+        made = Trial(SimpleNamespace(central=self.clusters[target], edges=edges), folder, central="{topic}")
+        made.topic = self.topic
+        made.settings["topics"][0] |= {"match": self.topic}
+        del made.settings["topics"][0]["lake"], made.settings["lake"]
+        made.settings["edges"][f"of-{source}"]["schemas"] = f"directory:{self.folder}/registry-{source}"
+        made.settings["schemas"] = f"directory:{self.folder}/registry-{target}"
+        if self.shared:
+            (folder / "shared").touch(0o600)
+            (folder / "shared").write_text(SHARED)
+            made.settings["keys"]["together"] = "file:shared"
+            made.settings["chain_key"] = "together"
+        made.write()
+        made.source, made.target = source, target
+        self.hubs.append(made)
+        return made
+
+    def create(self) -> None:
+        """The topic, everywhere; `hub` has made a hub that leads there."""
+        for hub in self.hubs:
+            hub.create(f"of-{hub.source}")
+
+    def produce(self, name: str, first: int, count: int, **more) -> None:
+        """Numbered records of one cluster."""
+        hub = next(hub for hub in self.hubs if hub.source == name)
+        rows = ((b"%s-%d" % (name.encode(), n), hub.value(n), n % 3) for n in range(first, first + count))
+        hub.produce_raw(f"of-{name}", rows, **more)
+
+    def keys(self, name: str) -> Counter:
+        """Records that a cluster has, by their keys."""
+        return Counter(message.key() for message in read_all(self.clusters[name].bootstrap, self.topic))
+
+    def settled(self, wanted: Counter) -> None:
+        """Every cluster has these records, once each, and a while later no other."""
+        wait_for(
+            lambda: all(wanted.keys() <= self.keys(name).keys() for name in self.clusters), timeout=120, what="all"
+        )
+        time.sleep(CALM_S)
+        for name in self.clusters:
+            assert self.keys(name) == wanted, f"{name}: {Counter(self.keys(name).values())} times each"
+
+
+def expected(names, count: int) -> Counter:
+    return Counter(b"%s-%d" % (name.encode(), n) for name in names for n in range(count))
+
+
+@pytest.fixture
+def pair(clusters, tmp_path):
+    """Two hubs in opposite directions that know each other's seal."""
+    made = Circle({"a": clusters.central, "b": clusters.edges["eu"]}, tmp_path)
+    made.hub("a", "b")
+    made.hub("b", "a")
+    made.create()
+    yield made
+    for hub in made.hubs:
+        hub.close()
+
+
+def test_two_hubs_in_opposite_directions_come_to_rest(pair):
+    """Each side has its own records and the other's, once each, and nothing grows; what came back is counted."""
+    forth, back = pair.hubs
+    with forth.running("--only", "replicate"), back.running("--only", "replicate"):
+        pair.produce("a", 0, EACH)
+        pair.produce("b", 0, EACH)
+        pair.settled(expected("ab", EACH))
+        pair.produce("a", EACH, EACH)
+        pair.produce("b", EACH, EACH)
+        pair.settled(expected("ab", 2 * EACH))
+    for hub in pair.hubs:
+        flows = hub.status()["flows"]
+        ours = [flow for flow in flows if flow["topic"] == pair.topic]
+        assert sum(flow["cycles"] for flow in ours) == sum(flow["suppressed"] for flow in ours) == 2 * EACH
+        assert hub.letters() == []
