@@ -52,6 +52,9 @@ EDGE_STATE = Measure(
     "1 for the state that an edge is in, 0 for the others: UP, LAGGING, STALLED, UNREACHABLE, LOSING_DATA, PAUSED.",
 )
 EDGE_MAINTENANCE = Measure("aggregator_edge_maintenance", "gauge", "", _EDGE, "1 while a maintenance window is open.")
+EDGE_STRANGER = Measure(
+    "aggregator_edge_stranger", "gauge", "", _EDGE, "1 while another cluster than the edge's own answers; it is held."
+)
 HEARTBEAT_AGE = Measure(
     "aggregator_heartbeat_age_seconds",
     "gauge",
@@ -108,14 +111,14 @@ CYCLES = Measure(
     "counter",
     "records",
     _FLOW,
-    "Records of this hub that came back through the edge, of those suppressed; absent while none.",
+    "Records that came back through the edge, from this hub or another one, of those suppressed; absent while none.",
 )
 FORGED = Measure(
     "aggregator_records_forged_origin_total",
     "counter",
     "records",
     _FLOW,
-    "Records that carried this hub's origin without its seal, and were delivered as any other; absent while none.",
+    "Records that carried this hub's origin without its seal, or a chain that is not theirs, and were delivered.",
 )
 STRIPPED = Measure(
     "aggregator_values_stripped_total", "counter", "values", _FLOW, "Field values that an operator removed or changed."

@@ -56,6 +56,7 @@ def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
         yield from (f"  {name:8} {text}" for name, text in told.items() if text)
         if one.policy:
             yield f"  headers  {', '.join(one.headers) or 'none pass'}"
+            yield f"  returns  {one.returns}"
         if one.trouble:
             yield f"  fields   {one.trouble}"
         rows = [(field.path, field.type, field.operator, field.privacy_class, field.because) for field in one.fields]

@@ -155,11 +155,11 @@ def _text(seen: "HubStatus") -> Iterator[str]:
 
 
 def _origin_lines(seen: "HubStatus") -> Iterator[str]:
-    """Flows in which records carried this hub's own origin; nothing where there are none."""
+    """Flows in which records said that they had been here; nothing where there are none."""
     rows = [(str(flow.source), flow.cycles, flow.forged) for flow in seen.flows if flow.cycles or flow.forged]
     if rows:
         yield ""
-        yield from table(("records with this hub's origin", "came back, suppressed", "forged, delivered"), rows)
+        yield from table(("records that say they were here", "came back, suppressed", "not theirs, delivered"), rows)
 
 
 def _refused_lines(seen: "HubStatus") -> Iterator[str]:

@@ -39,6 +39,7 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
     yield from _lake(seen)
     for topic, count in seen.damaged.items():
         yield m.DAMAGED.of(count, topic)
+    yield from (m.EDGE_STRANGER.of(bool(one.why), one.name) for one in seen.status.clusters[1:])  # central is first
     for one in seen.status.waivers:
         yield m.INSECURE.of(1, one.connection, one.setting, one.reason)
 

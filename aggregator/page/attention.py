@@ -19,6 +19,7 @@ _WAITS = Badge("Waits", "lagging", "warn")
 _GAP = Badge("Gap", "losing", "bad")
 _LAKE = Badge("Lake", "stalled", "bad")
 _QUALITY = Badge("Quality", "losing", "bad")
+_CLUSTER = Badge("Cluster", "stalled", "bad")
 _THREAD = Badge("Thread", "stalled", "bad")
 
 
@@ -42,7 +43,7 @@ class Need(NamedTuple):
 
 def needs(seen: Snapshot) -> tuple[Need, ...]:
     """Everything that needs somebody."""
-    return (*_threads(seen), *_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
+    return (*_threads(seen), *_clusters(seen), *_edges(seen), *_gaps(seen), *_flows(seen), *_lake(seen))
 
 
 def needs_somebody(edge: EdgeStatus) -> bool:
@@ -54,6 +55,12 @@ def _threads(seen: Snapshot) -> Iterator[Need]:
     for one in seen.status.threads:
         if not one.is_well:
             yield Need(_THREAD, f"thread {one.name}", f"{one.condition.value}: {one.error}", "aggregator status")
+
+
+def _clusters(seen: Snapshot) -> Iterator[Need]:
+    for one in seen.status.clusters:
+        if one.why:
+            yield Need(_CLUSTER, one.name, one.why, "aggregator status", edge=one.name)
 
 
 def _edges(seen: Snapshot) -> Iterator[Need]:

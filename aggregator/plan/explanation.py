@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from aggregator.config.match import excluded_by, rule_for
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
-from aggregator.errors import AggregatorError, Unreachable
+from aggregator.errors import AggregatorError, Reason, Unreachable
 from aggregator.kafka import topics
 from aggregator.plan.schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy.file import Policy
@@ -41,6 +41,7 @@ class Explanation:
         headers: Names that pass.
         fields: Leaves of the newest schema with what becomes of them.
         trouble: Why the fields are not known, if so.
+        returns: What becomes of a record that has passed central before.
     """
 
     edge: str
@@ -55,6 +56,7 @@ class Explanation:
     headers: tuple[str, ...] = ()
     fields: tuple[FieldRoute, ...] = ()
     trouble: str = ""
+    returns: str = ""
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
@@ -135,7 +137,16 @@ def _by_rule(
         headers=view.headers,
         fields=fields,
         trouble=trouble,
+        returns=_returns(config),
     )
+
+
+def _returns(config: HubConfig) -> str:
+    """What becomes of records that hubs in a circle bring back."""
+    dead = f"a dead letter ({Reason.UNPROVEN_CYCLE})"
+    if config.chain_key is None:
+        return f"a record that has passed central before is {dead}: without `chain_key` no hub's word is proven"
+    return f"a record that has passed central before is suppressed by the seal of key {config.chain_key}; else {dead}"
 
 
 def _fields(

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +77,19 @@ class Judged(NamedTuple):
     rejected: Mapping[int, Reason] = {}
 
 
+def begins(returns: frozenset[str], chain_key: str | None) -> frozenset[str] | None:
+    """Central topics whose records get a chain even where they came with none; None: all.
+
+    A header more costs a tenth of a slot's CPU. A hub never makes a name shorter: a name comes back only where all hubs
+    of a circle keep it, and then each of them reads the names that it writes.
+
+    Args:
+        returns: Central topics whose names some rule reads at edges.
+        chain_key: See the configuration; hubs that share one are meant to follow one another.
+    """
+    return None if chain_key is not None else returns
+
+
 def chain_keys(keys: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ...]:
     """The key that seals chains, and behind it its other versions, which may have sealed.
 
@@ -102,11 +115,13 @@ class Chains:
         central: Cluster id; empty: it tells none, and no chain is written or judged.
         edges: Cluster id by edge.
         keys: The first one seals, any of them may have sealed; none: nothing is sealed.
+        begins: Central's topics whose records get a chain even where they came with none; None: all.
     """
 
     central: str = ""
     edges: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[bytes, ...] = ()
+    begins: frozenset[str] | None = None
 
     def judged(
         self,
@@ -130,7 +145,8 @@ class Chains:
         new, table = self.judge(edge, topic, written, None), HeaderTable.of(headers)
         is_chain = _are_chains(table)
         if is_chain is None:
-            return Judged(_repeated(new.chain, len(table)))
+            begins = self.begins is None or written in self.begins
+            return Judged(_repeated(new.chain, len(table)) if begins else None)
         values, codes = _distinct(table.values.where(is_chain))
         choices = [new, *(self.judge(edge, topic, written, value) for value in values)]
         which = np.zeros(len(table), np.int64)
@@ -192,8 +208,9 @@ class Chains:
         return any([hmac.compare_digest(_seal(key, chain), seal) for key in self.keys])  # noqa: C419 - in equal time
 
 
+@lru_cache(4096)
 def digest(text: str) -> bytes:
-    """A cluster id as a chain has it; of one length, whatever the id is."""
+    """A cluster id as a chain has it; of one length, whatever the id is. Remembered for ids and topics, never more."""
     return _again(text.encode())
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.kafka import ends, topics
+from aggregator.kafka import clients, ends, topics
 from aggregator.kafka.cluster_glance import glance
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, discovered, renewed
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered
@@ -28,6 +28,8 @@ _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
 _SETTINGS_EVERY_S = 30.0
 # Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
+# How old a client gets that a stranger answers.
+_STRANGER_S = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -144,6 +146,8 @@ class EdgeWatch:
         self.answer = replace(self.answer, cluster_id=seen.cluster_id, stranger=why)
         if why:
             self.shown = None
+            # A client stays with the brokers that it was told of, also when the address leads to the right ones again.
+            clients.renew_admin(self._cluster, older_than_s=_STRANGER_S)
             raise Stranger(why)
         return seen.leaders
 

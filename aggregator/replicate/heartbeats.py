@@ -48,13 +48,21 @@ class HeartbeatEmitter:
         self._stop.set()
 
     def _emit(self, edge: str, pulse: Pulse) -> None:
-        outlet = Outlet(self._config.edges[edge])
+        outlet: Outlet | None = None
         try:
             while not self._stop.wait(self._interval_s):
                 pulse()
                 if not self._is_known(edge):
+                    _close(outlet)  # it would stay with the brokers of whoever answers now
+                    outlet = None
                     continue
+                outlet = outlet or Outlet(self._config.edges[edge])
                 beat = Heartbeat(self._config.hub, edge, int(time.time() * 1000))
                 outlet.offer(HEARTBEATS, beat.encode_value(), key=beat.encode_key())
         finally:
-            outlet.close(0.2)
+            _close(outlet)
+
+
+def _close(outlet: Outlet | None) -> None:
+    if outlet is not None:
+        outlet.close(0.2)

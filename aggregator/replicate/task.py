@@ -29,7 +29,7 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
 from aggregator.replicate.central_topics import target
-from aggregator.replicate.chains import Chains, chain_keys
+from aggregator.replicate.chains import Chains, begins, chain_keys
 from aggregator.replicate.clusters import ClusterIds
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
@@ -131,7 +131,10 @@ def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
 
 def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
     """How the hub knows records that other hubs bring back."""
-    return Chains(work.clusters.central, work.clusters.edges, chain_keys(keys, work.config.chain_key))
+    config, clusters = work.config, work.clusters
+    returns = returning(config.topics, work.written)
+    sealing = chain_keys(keys, config.chain_key)
+    return Chains(clusters.central, clusters.edges, sealing, begins(returns, config.chain_key))
 
 
 def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:

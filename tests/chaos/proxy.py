@@ -42,6 +42,7 @@ class Proxy:
         self.seen: Counter[str] = Counter()
         self._doors = doors
         self._is_cut = False
+        self._elsewhere: int | None = None
         self._delay_s = 0.0
         self._bytes_per_s: float | None = None
         self._loss = 0.0
@@ -69,6 +70,11 @@ class Proxy:
         self._is_cut = True
         self.reset()
 
+    def lead_to(self, port: int | None) -> None:
+        """Every door leads to this port from now on; None: to its own again. What is open is reset."""
+        self._elsewhere = port
+        self.reset()
+
     def reset(self) -> int:
         """Reset every connection that is open; new ones are welcome. Returns how many there were."""
         return self._call(self._reset())
@@ -89,6 +95,7 @@ class Proxy:
     def heal(self) -> None:
         """A line as it should be."""
         self._is_cut = False
+        self._elsewhere = None
         self.slow()
         for event in self._clear.values():
             self._loop.call_soon_threadsafe(event.set)
@@ -126,7 +133,7 @@ class Proxy:
             _abort(writer)
             return
         try:
-            there, onward = await asyncio.open_connection(LOOPBACK, target)
+            there, onward = await asyncio.open_connection(LOOPBACK, self._elsewhere or target)
         except OSError:  # the broker is down: the client shall see that, too
             _abort(writer)
             return

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -112,3 +113,43 @@ def test_two_hubs_in_opposite_directions_come_to_rest(pair):
         ours = [flow for flow in flows if flow["topic"] == pair.topic]
         assert sum(flow["cycles"] for flow in ours) == sum(flow["suppressed"] for flow in ours) == 2 * EACH
         assert hub.letters() == []
+
+
+def test_a_ring_of_three_hubs_comes_to_rest(clusters, tmp_path):
+    """Each of three clusters has the records of all, once each."""
+    ring = Circle({"a": clusters.central, "b": clusters.edges["eu"], "c": clusters.edges["us"]}, tmp_path)
+    for source, target in ("ab", "bc", "ca"):
+        ring.hub(source, target)
+    ring.create()
+    with ExitStack() as running:
+        for hub in ring.hubs:
+            running.callback(hub.close)
+            running.enter_context(hub.running("--only", "replicate"))
+        for name in "abc":
+            ring.produce(name, 0, EACH)
+        ring.settled(expected("abc", EACH))
+    assert all(hub.letters() == [] for hub in ring.hubs)
+
+
+def test_hubs_without_a_common_key_come_to_rest_loudly(clusters, tmp_path):
+    """What comes back is a dead letter with its coordinates, and so is a stranger's record with a forged header."""
+    pair = Circle({"a": clusters.central, "b": clusters.edges["eu"]}, tmp_path, shared=False)
+    forth, back = pair.hub("a", "b"), pair.hub("b", "a")
+    pair.create()
+    with forth.running("--only", "replicate"), back.running("--only", "replicate"):
+        pair.produce("a", 0, EACH)
+        pair.produce("b", 0, EACH)
+        pair.settled(expected("ab", EACH))
+        # A stranger's record at b, with the header of one that a hub brought there.
+        (stolen, *_) = (dict(m.headers())["hub.chain"] for m in read_all(clusters.edges["eu"].bootstrap, pair.topic)
+                        if m.headers() and "hub.chain" in dict(m.headers()))  # fmt: skip
+        pair.produce("b", EACH, 1, headers=[("hub.chain", stolen)])
+        wait_for(lambda: len(back.letters()) > EACH, timeout=60, what="the letter")
+    letters = back.letters()
+    assert {one["reason"] for one in letters} == {"unproven_cycle"}
+    assert len(letters) == EACH + 1
+    assert pair.keys("a") == expected("ab", EACH), "a stranger's record is not delivered, and is not lost in silence"
+    audited = json.loads(back.run("audit", "-o", "json").stdout)
+    assert not [flow for flow in audited["flows"] if flow.get("findings")]
+    listed = json.loads(back.run("dlq", "list", "--reason", "unproven_cycle", "-o", "json").stdout)
+    assert len(listed) == EACH + 1

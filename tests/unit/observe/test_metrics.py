@@ -30,6 +30,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.privacy.strip import PolicyId, ReportRow
+from aggregator.replicate.clusters import Identity
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
 from aggregator.threads import Condition, Threads, ThreadStatus
@@ -112,7 +113,8 @@ def everything():
         damaged={"h.telemetry": 4},
     )
     open_ = Waiver("edge eu", "security.protocol", "sends password and records in clear", 'a "lab"')
-    return replace(seen, status=replace(seen.status, waivers=(open_,)))
+    clusters = (Identity("central", "C", "C"), Identity("eu", "B", "A", "another one"))
+    return replace(seen, status=replace(seen.status, waivers=(open_,), clusters=clusters))
 
 
 def test_every_measure_is_exposed_with_its_value():

@@ -13,7 +13,7 @@ from aggregator.coordinates import CHAIN_HEADER
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.chains import MOST_CLUSTERS, Chains, Fate, chain_keys, digest, place_of
+from aggregator.replicate.chains import MOST_CLUSTERS, Chains, Fate, begins, chain_keys, digest, place_of
 from aggregator.schema.memory import MemoryRegistry
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import deliver
@@ -190,6 +190,17 @@ def test_what_a_person_asks_for_by_its_letter_is_delivered():
     judged = ours.judged("eu", "t", "w", [[(CHAIN_HEADER, unproven)]] * 2, frozenset({1}))
     assert dict(judged.rejected) == {0: Reason.UNPROVEN_CYCLE}
     assert judged.chains[1].count(b"/") == 3
+
+
+def test_where_a_chain_begins():
+    """Where names may come back, or hubs are meant to follow one another; one that came along goes on everywhere."""
+    assert begins(frozenset({"orders"}), None) == {"orders"}
+    assert begins(frozenset(), "hubs") is None
+    quiet = Chains(B, {"eu": A}, (), frozenset({"orders"}))
+    assert quiet.judged("eu", "orders", "eu.orders", [None, []]).chains is None
+    assert quiet.judged("eu", "orders", "orders", [None, []]).chains is not None
+    there = Chains(A, {"eu": C}, ()).judge("eu", "orders", "orders", None).chain
+    assert None not in quiet.judged("eu", "orders", "eu.orders", [[(CHAIN_HEADER, there)], []]).chains.tolist()
 
 
 def test_all_versions_of_the_shared_key_are_known(monkeypatch):
