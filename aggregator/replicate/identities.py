@@ -3,15 +3,17 @@
 Invariant: reads only; a cluster that does not answer costs its time-out once, beside the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from aggregator.config.model import ClusterConfig, HubConfig
-from aggregator.errors import HoldError, Unreachable
+from aggregator.errors import Failed, HoldError, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.log import read_visible
 from aggregator.replicate.clusters import KnownClusters, identities
-from aggregator.state.control_log import read_control
+from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
 
@@ -38,7 +40,6 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
     """Refuse to look at edges in whose place other clusters answer.
 
     Raises:
-        Failed: a control record is damaged.
         HoldError: names each such edge.
         Unreachable: central does not answer.
     """
@@ -52,14 +53,17 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
 
 
 def known_clusters(config: HubConfig) -> KnownClusters:
-    """What the names of a configuration have stood for; nothing before the hub's first run.
+    """What the names of a configuration have stood for, as far as it is visible; nothing before the hub's first run.
+
+    Where a control record is damaged nothing is known: a run refuses it by name, and who only looks sees the rest.
 
     Raises:
-        Failed: a control record is damaged.
         Unreachable: central does not answer.
     """
     names = HubNames(config.hub)
+    kept: Mapping[str, str] = {}
     if not topics.partition_count(config.central, names.control):
         return KnownClusters({}, {})
-    kept = read_control(config.central, names).clusters
+    with suppress(Failed):
+        kept = fold(ControlState(), read_visible(config.central, names.control, [0]), names.control).clusters
     return KnownClusters.of(config, kept, read_requests(config.central, names).successions)

@@ -40,12 +40,14 @@ def test_a_name_that_leads_elsewhere_is_held_until_somebody_says_so(trial, lines
         known = stands_for(trial)
         lines.proxies["eu"].lead_to(stranger)
         trial.produce("us", EACH)
-        wait_for(lambda: "edge eu leads to cluster" in hub.log.read_text(), timeout=60, what="the finding")
+        wait_for(
+            lambda: "edge eu leads to the cluster of edge us" in hub.log.read_text(), timeout=60, what="the finding"
+        )
         wait_for(lambda: trial.central_count("us") == EACH, timeout=120, what="the other edge")
 
         def told() -> bool:
             seen = trial.status()
-            held = {flow["edge"] for flow in seen["flows"] if "leads to cluster" in flow["trouble"]}
+            held = {flow["edge"] for flow in seen["flows"] if "leads to the cluster" in flow["trouble"]}
             return held == {"eu"} and [one["name"] for one in seen["clusters"] if one["why"]] == ["eu"]
 
         wait_for(told, timeout=60, what="the word in the status")
