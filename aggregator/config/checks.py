@@ -213,6 +213,7 @@ def _names(parts: Parts) -> Iterator[Fault]:
 def _lake(parts: Parts) -> Iterator[Fault]:
     """Settings of the lake that would do nothing, and tables that would meet another's."""
     yield from parts.lake_faults
+    yield from parts.key_faults
     for index, rule in parts.rules.items():
         if rule.lake is not None and rule.lake.endswith(_CURRENT):
             yield Fault(("topics", index, "lake"), f"ends in {_CURRENT}: the hub keeps current states there")

@@ -129,7 +129,7 @@ def test_what_is_no_policy_is_refused(text):
         parse_policy(text)
 
 
-@pytest.mark.parametrize("name", ["hub.origin", "hub.origin.mac", "hub.backfill"])
+@pytest.mark.parametrize("name", ["hub.origin", "hub.origin.mac", "hub.chain", "hub.backfill"])
 def test_the_hubs_own_headers_never_pass(name):
     """A producer at an edge would say in the hub's place where a record came from, or that a backfill brought it."""
     with pytest.raises(ConfigError, match=rf"policy:3: .*{name} is the hub's own header"):
