@@ -24,7 +24,7 @@ class LedgerRecord(Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
 
     Always consumed = delivered + dead + suppressed, because the counters commit with the records.
     `stripped` counts field values that an operator removed or changed. `cycles` are those of the suppressed that were
-    this hub's own, come back; `forged` are records that said so and were not. `gap` is why the flow stands still, if
+    here before and came back; `forged` are records that said so and were not. `gap` is why the flow stands still, if
     the edge no longer has its position and nobody has decided yet. `leader_epoch` is that of the last record that was
     read: with it the edge can tell whether its log was cut since. `first_partitions`: how many partitions of the topic
     begin where the rule's `start` says, as many as it had when its first record was planned; the others begin at their

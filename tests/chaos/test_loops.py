@@ -75,7 +75,7 @@ class Circle:
     def settled(self, wanted: Counter) -> None:
         """Every cluster has these records, once each, and a while later no other."""
         wait_for(
-            lambda: all(wanted.keys() <= self.keys(name).keys() for name in self.clusters), timeout=120, what="all"
+            lambda: all(wanted.keys() <= self.keys(name).keys() for name in self.clusters), timeout=300, what="all"
         )
         time.sleep(CALM_S)
         for name in self.clusters:
