@@ -31,6 +31,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topic_settings, topics
+from aggregator.kafka.admin_answers import TIMEOUT_S
 from aggregator.kafka.cluster_glance import glance
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
@@ -168,7 +169,7 @@ class BackfillDriver:
         Raises:
             ConfigError: central is another one.
         """
-        seen = glance(self._hub.central, timeout_s=topics.TIMEOUT_S)
+        seen = glance(self._hub.central, timeout_s=TIMEOUT_S)
         said = read_requests(self._hub.central, HubNames(self._hub.hub)).successions
         known = KnownClusters.of(self._hub, live.clusters, said)
         refuse_central(seen.cluster_id, known)

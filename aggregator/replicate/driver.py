@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
+from aggregator.kafka.admin_answers import TIMEOUT_S
 from aggregator.kafka.cluster_glance import glance
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.clusters import ClusterGuard, KnownClusters, refuse_central
@@ -187,7 +188,7 @@ class Driver:
         Raises:
             ConfigError: central is another one.
         """
-        seen = glance(self._config.central, timeout_s=topics.TIMEOUT_S)
+        seen = glance(self._config.central, timeout_s=TIMEOUT_S)
         known = KnownClusters.of(self._config, state.clusters, central.requests().successions)
         refuse_central(seen.cluster_id, known)
         self._guard.learn(seen.cluster_id, known)
