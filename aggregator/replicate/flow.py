@@ -137,11 +137,17 @@ class Flow:
 
     @property
     def moved(self) -> bool:
-        """Whether the open transaction has something to write for this flow."""
+        """Whether the open transaction has something to write for this flow.
+
+        A leader epoch that was found at the same position is: without it a later life would not see that the log was
+        cut.
+        """
         entry, committed = self.cursor.entry, self.committed.entry
         if entry is committed:  # asked of each of perhaps thousands at every commit
             return False
-        return entry.position != committed.position or entry.gap != committed.gap
+        if entry.position != committed.position or entry.gap != committed.gap:
+            return True
+        return entry.leader_epoch != committed.leader_epoch
 
     @property
     def drained(self) -> bool:

@@ -45,6 +45,7 @@ class Readers:
         self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
         self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
         self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
+        self._untold: set[str] = set()  # edges that tell no leader epochs
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
@@ -113,22 +114,24 @@ class Readers:
     def end(self, flow: Flow, offset: int) -> None:
         """A flow was read to the end of its partition.
 
-        Where only markers lie before that, no record has told a leader epoch, and nobody could see later that they were
-        cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
+        Where only markers lie before that, or a damaged batch, no record has told a leader epoch, and nobody could see
+        later that they were cut and records stand in their place. So the leader's is asked for, and the partition read
+        to its end once more.
         """
-        entry = flow.cursor.entry
-        if flow.plan.source in self._left:
+        source, entry = flow.plan.source, flow.cursor.entry
+        if source in self._left:
             return
-        if not flow.reading or entry.leader_epoch is not None or offset <= entry.next_offset:
+        known = entry.leader_epoch is not None or source.edge in self._untold
+        if not flow.reading or known or offset < entry.next_offset:
             self.reach(flow, offset)
             return
-        source = flow.plan.source
         try:
             leader_epoch = self._readers[source.edge].leader_epoch((source.topic, source.partition))
         except RetryError as error:
             self.wait(flow, error.message)
             return
-        if leader_epoch is None:  # this edge tells none
+        if leader_epoch is None:
+            self._untold.add(source.edge)
             self.reach(flow, offset)
             return
         flow.cursor = flow.cursor.known(leader_epoch)

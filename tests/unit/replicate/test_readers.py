@@ -240,3 +240,40 @@ def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about
     assert not readers.drained(flow)
     readers.end(flow, 20)
     assert readers.drained(flow)
+
+
+def behind_a_damaged_batch(edge: Edge) -> tuple[Readers, Flow]:
+    """A flow at the end of its log that went on without the damaged batch which lay there."""
+    readers, flow = reading(edge)
+    flow.cursor = flow.cursor.without(Gap(GapKind.DAMAGED, 20, 40, 1))
+    flow.commit()
+    return readers, flow
+
+
+def test_at_the_end_behind_a_damaged_batch_the_leader_epoch_is_learned_and_kept():
+    """Nobody knows it behind such a batch; without it a cut of the log would not be seen by any later life."""
+    edge = Edge(7, Cut(40, None, None))
+    readers, flow = behind_a_damaged_batch(edge)
+    assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.moved) == (40, None, False)
+    readers.end(flow, 40)
+    assert edge.started[-1] == Start(40, 7)
+    assert flow.moved, "the ledger learns it"
+    readers.polled("eu", Polled(), 0.0)
+    readers.end(flow, 40)
+    assert (flow.position.next_offset, flow.cursor.entry.leader_epoch) == (40, 7)
+
+
+def test_an_edge_that_tells_no_leader_epochs_is_asked_once():
+    """An old broker's partitions come to their ends by the thousand, and each question holds up the slot."""
+
+    class Old(Edge):
+        asked = 0
+
+        def leader_epoch(self, _at):
+            self.asked += 1
+
+    edge = Old(0, Cut(40, None, None))
+    readers, flow = behind_a_damaged_batch(edge)
+    for offset in (40, 40, 41):
+        readers.end(flow, offset)
+    assert (edge.asked, flow.position.next_offset) == (1, 41)
