@@ -1,7 +1,8 @@
 """The readers of a slot: one per edge, and what becomes of a flow that its edge can not be read for.
 
 Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
-offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors.
+offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors; but a doubt whether
+an edge's log is what was read does, until somebody could judge it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from aggregator.state.gap import Gap, GapKind
 
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
 _DAMAGED_AGAIN_S = 60.0
+_DOUBT = "the edge's log may have been cut before our position"
 
 
 class Readers:
@@ -46,6 +48,7 @@ class Readers:
         self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
         self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
         self._untold: set[str] = set()  # edges that tell no leader epochs
+        self._doubted: dict[EdgePartition, bool] = {}  # logs that may be cut, nobody could say yet; False: are cut
 
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
@@ -78,7 +81,9 @@ class Readers:
         """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
         starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
-            if flow.reading:
+            if flow.reading and source in self._doubted:  # a rewind has put aside that it waits
+                flow.cursor = flow.cursor.waits(Waiting(now := self._world.now(), now, _DOUBT))
+            elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
                 self._unwatched.add(source)
         for edge, reader in self._readers.items():
@@ -141,11 +146,14 @@ class Readers:
     def drained(self, flow: Flow) -> bool:
         """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
 
-        A position at the end is none before the edge was asked about it: the log may have been cut below since.
+        A position at the end is none before the edge was asked about it: the log may have been cut below since. Nor is
+        one of which a client has said that it is lost, before somebody could judge that.
         """
+        source = flow.plan.source
         if flow.cursor.hold is not None:
             return True
-        return flow.drained and (flow.plan.until is None or not flow.reading or flow.plan.source in self._vouched)
+        told = source in self._vouched and not self._doubted.get(source, False)
+        return flow.drained and (flow.plan.until is None or flow.done or told)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
@@ -174,7 +182,8 @@ class Readers:
             waiting = flow.cursor.waiting
             if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
                 flow.cursor = flow.cursor.tried()
-                if flow.reading:
+                # A client that is started anew does not compare with a leader that it knows.
+                if flow.reading and (source not in self._doubted or self._is_whole(flow)):
                     self.ask(source.edge, now)
                     self._start(flow)
 
@@ -220,6 +229,8 @@ class Readers:
 
     def _is_whole(self, flow: Flow) -> bool:
         """Whether the log before the position is what was read; if not, the flow is held, waits, or goes on behind."""
+        source = flow.plan.source
+        self._doubted[source] = True
         try:
             lost, whole = self._lost(flow)
         except HoldError as error:
@@ -229,23 +240,26 @@ class Readers:
             self.wait(flow, error.message)
             return False
         if lost is not None:
-            self._go_without(flow, lost)
-        elif whole is not None:
+            self._doubted[source] = not self._went_without(flow, lost)
+            return False
+        del self._doubted[source]
+        if whole is not None:
             flow.cursor = flow.cursor.known(whole)
-        return lost is None
+        return True
 
-    def _go_without(self, flow: Flow, lost: Gap) -> None:
-        """Go on behind a gap, or stand still before it, as the flow's rule says."""
+    def _went_without(self, flow: Flow, lost: Gap) -> bool:
+        """Go on behind a gap, or stand still before it, as the flow's rule says; False: it waits for central."""
         if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):
             self.wait(flow, closed)
-            return
+            return False
         self._release(flow)
         if not flow.may_skip(lost):
             flow.cursor = flow.cursor.held_by(lost)
-            return
+            return True
         flow.skip(lost)
         if not flow.done:
             self._start(flow)
+        return True
 
     def _damage(self, flow: Flow, fault: Fault) -> None:
         """A batch that can not be read is a gap up to its end; it is tried again, because it may be mended there."""
@@ -260,7 +274,7 @@ class Readers:
                 self.wait(flow, fault.detail)
                 return
             lost = damaged(entry.next_offset, behind, since_ms=self._world.clock_ms())
-        self._go_without(flow, lost)
+        self._went_without(flow, lost)
         if flow.cursor.hold is not None:
             flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 

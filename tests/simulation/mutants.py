@@ -207,7 +207,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: a log that was found whole is asked about for ever",
-        [(READERS, "elif whole is not None:\n            flow.cursor = flow.cursor.known(whole)", "elif whole is None:\n            pass")],  # noqa: E501 - one passage
+        [(READERS, "        if whole is not None:\n            flow.cursor = flow.cursor.known(whole)\n", "")],
         situation="cut logs",
     ),
     Mutant(

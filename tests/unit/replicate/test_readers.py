@@ -277,3 +277,43 @@ def test_an_edge_that_tells_no_leader_epochs_is_asked_once():
     for offset in (40, 40, 41):
         readers.end(flow, offset)
     assert (edge.asked, flow.position.next_offset) == (1, 41)
+
+
+@pytest.mark.parametrize(("cut", "gap"), [(Cut(20, 20, 4), None), (Cut(12, 14, 4), 12)])
+def test_a_drain_reaches_no_position_that_was_said_to_be_lost_before_that_is_judged(cut, gap):
+    """The edge did not answer at that moment; a client that is started anew does not compare a second time."""
+    edge = Edge(None, cut)
+    readers, flow = reading(edge, until=20)
+    readers.end(flow, 20)
+    readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
+    assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False)
+    edge.time_s = 1.0
+    readers.wake(1.0)
+    assert (flow.cursor.waiting is not None, readers.drained(flow)) == (True, False), "no answer yet"
+    edge._leader_epoch, edge.time_s = 4, 100.0
+    readers.wake(100.0)
+    readers.polled("eu", Polled(), 100.0)
+    readers.end(flow, 20)
+    assert readers.drained(flow)
+    assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_what_an_abort_takes_back_is_judged_again(skips):
+    """A cut that the transaction had found is not forgotten with it, though the edge's end is where it was."""
+    readers, flow = reading(Edge(4, Cut(12, 14, 4)), skips=skips, until=20)
+    readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
+    found = flow.position, flow.cursor.entry.gap
+    flow.rewind()
+    readers.assign()
+    readers.polled("eu", Polled(), 0.0)
+    assert not readers.drained(flow)
+    readers.wake(0.0)
+    assert (flow.position, flow.cursor.entry.gap) == found
+
+
+def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken():
+    """It was denied, or its topic hidden: nobody has said that the log is as it was."""
+    readers, flow = reading(Edge(3, Cut(40, None)), until=20)
+    readers.fault("eu", Fault(AT, FaultKind.DENIED, "no rights"))
+    assert (flow.reading, readers.drained(flow)) == (False, False)
