@@ -166,9 +166,9 @@ class Cursor(Struct, frozen=True):
         """The log before the position was found to be whole: nothing there has a higher leader epoch than this."""
         return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch))
 
-    def waits(self, waiting: Waiting) -> Self:
-        """Tried again later, or now."""
-        return structs.replace(self, waiting=waiting)
+    def waits(self, waiting: Waiting | None) -> Self:
+        """Tried again later, or now; None: it waits for nothing."""
+        return self if waiting == self.waiting else structs.replace(self, waiting=waiting)
 
     def committed(self) -> Self:
         """The same, once its transaction is committed."""

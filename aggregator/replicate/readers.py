@@ -110,6 +110,7 @@ class Readers:
         if not flow.reading:
             return
         self._vouched.add(flow.plan.source)
+        flow.cursor = flow.cursor.waits(None)  # what it was tried for came
         leapt = flow.reach(offset, leader_epoch)
         if flow.done or leapt:
             self._release(flow)

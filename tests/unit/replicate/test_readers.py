@@ -317,3 +317,16 @@ def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken(
     readers, flow = reading(Edge(3, Cut(40, None)), until=20)
     readers.fault("eu", Fault(AT, FaultKind.DENIED, "no rights"))
     assert (flow.reading, readers.drained(flow)) == (False, False)
+
+
+def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
+    """Without a record, too: an hour later a hiccup is a new one, and a drain's patience begins anew."""
+    edge = Edge(3, Cut(40, None))
+    readers, flow = reading(edge)
+    readers.wait(flow, "a hiccup")
+    readers.wake(1.0)
+    readers.polled("eu", Polled(), 1.0)
+    readers.end(flow, 20)
+    edge.time_s = 3600.0
+    readers.wait(flow, "a hiccup")
+    assert (flow.cursor.waiting.since_s, flow.cursor.waiting.retry_at_s) == (3600.0, 3600.5)
