@@ -65,7 +65,7 @@ class Slot:
                 self._world.sleep(self._refused.pause_s)
             except Fenced:
                 return SlotOutcome(self._plan.slot, SlotResult.FENCED)
-            except (OutcomeUnknown, Unreachable) as error:
+            except (OutcomeUnknown, TransactionAborted, Unreachable) as error:
                 self._failures += 1
                 self._world.telemetry(standstill(self._plan, self._refused, error.message))
                 self._world.sleep(_PAUSES.pause_s(self._failures))

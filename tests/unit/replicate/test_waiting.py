@@ -6,7 +6,7 @@ import json
 import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.errors import Unreachable
+from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader_events import Polled
 from aggregator.replicate.cadence import Cadence
@@ -101,10 +101,10 @@ class Edge:
     open = close = begin = commit
 
 
-def drained(edge: Edge, delivery=None) -> SlotOutcome:
+def drained(edge: Edge, delivery=None, *, fresh: bool = False) -> SlotOutcome:
     """How a drain of its one record ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    flow = FlowPlan(SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), until=1)
+    flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=Limits(), until=1)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
     return Slot(plan, edge, delivery or Delivery()).run()
 
@@ -198,3 +198,47 @@ def test_a_slot_outlives_a_central_that_is_away_for_hours():
     feed.take(json.dumps(body).encode(), 0.0)
     (word,) = feed.slots(0.0)
     assert dict(word.waiting) == {str(SOURCE): "central does not answer"}
+
+
+class Refuses(Edge):
+    """Central refuses the begin of a transaction, or its abort, once; every producer is another one."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(0.0)
+        self.where, self.refused, self.opened = where, 0, 0
+
+    touched = frozenset()
+
+    def open(self):
+        self.opened += 1
+
+    def produce(self, *_, partition):
+        """Taken."""
+
+    def refusals(self):
+        return ()
+
+    def _refuse(self, where):
+        if where == self.where and not self.refused:
+            self.refused = 1
+            raise TransactionAborted("central refuses it")
+
+    def begin(self):
+        self._refuse("begin")
+
+    def commit(self):
+        if self.where == "abort" and self.opened == 1:
+            raise TransactionAborted("central refuses it")
+
+    def abort(self):
+        self._refuse("abort")
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("where", ["begin", "abort"])
+def test_a_transaction_that_can_not_even_begin_or_end_costs_its_producer(where, fresh):
+    """The next one goes on from the ledger; the slot does not fail."""
+    edge = Refuses(where)
+    outcome = drained(edge, Taken(), fresh=fresh)
+    assert (outcome.result, outcome.holds, outcome.undrained) == ("drained", (), ())
+    assert edge.opened == (1 if where == "begin" and not fresh else 2)
