@@ -63,7 +63,13 @@ def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
     """The gap of a flow whose topic the edge no longer shows; the one that is already known, if there is one."""
     if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
         return entry.gap
-    return Gap(GapKind.DELETED, entry.next_offset, None, since_ms)
+    return Gap(GapKind.DELETED, _had_upto(entry), None, since_ms)
+
+
+def _had_upto(entry: LedgerRecord) -> int:
+    """Up to where a flow has had what its topic held: its position, or where the log was cut before that."""
+    cut = entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED
+    return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset
 
 
 def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
@@ -73,7 +79,7 @@ def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
 
 def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
     """What a recreated topic leaves to say of its former life, which the hub goes on without by the protocol."""
-    lost = Gap(GapKind.RECREATED, entry.next_offset, None, now_ms)
+    lost = Gap(GapKind.RECREATED, _had_upto(entry), None, now_ms)
     reason = "a recreated topic begins a new incarnation"
     return Decision(source, entry.position, lost, NEW_LIFE, now_ms, reason, automatic=True)
 

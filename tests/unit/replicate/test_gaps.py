@@ -213,3 +213,14 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     assert flow.cursor.entry.gap is None
     went = settled(entry(lost), [decision(lost)])
     assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))
+
+
+@pytest.mark.parametrize(("gap", "start"), [(None, 10), (TRUNCATED, 4), (EXPIRED, 10)])
+def test_a_topic_that_is_gone_or_made_anew_takes_an_open_cut_with_it(gap, start):
+    """What the log held behind the cut is lost, too, and nobody has decided about that."""
+    third = EdgePartition("eu", "orders", 2)
+    gone = plan({FLOW: entry(), third: entry(gap)})[third]
+    assert gone.entry.gap == Gap(GapKind.DELETED, start, None, 0)
+    new = plan({FLOW: structs.replace(entry(gap), topic_id="gone")})[FLOW]
+    assert new.decision is not None
+    assert new.decision.gap == Gap(GapKind.RECREATED, start, None, 0)
