@@ -37,7 +37,8 @@ class EpochPlan:
         by_slot: Flows with something left to write.
         lost: Offsets of the plan that can not be read any more, by flow.
         holds: Flows that are refused, with the reason.
-        silent: Edges of flows that no slot got, because they did not answer or were paused when the epoch opened.
+        silent: Edges of flows that have something left and that no slot got, because they did not answer or were paused
+            when the epoch opened.
     """
 
     by_slot: Mapping[int, tuple[FlowPlan, ...]]
@@ -89,15 +90,19 @@ def plan_epoch(
     """
     ready: dict[EdgePartition, FlowPlan] = {}
     lost: dict[EdgePartition, tuple[OffsetRange, ...]] = {}
-    holds = []
+    holds, silent = [], set[str]()
     meanings = _meant(flows_at_central)
     for one in plan.writes:
         _same_target(scene.config, one)
-        if one.source.edge in scene.silent:
-            continue
         at_central = flows_at_central.get(one.source)
         entry = entries.get(one.source)
         left = _left(plan, one, at_central, entry)
+        if one.source.edge in scene.silent:
+            if left or at_central is None:
+                silent.add(one.source.edge)
+            elif ahead := _ahead(gone(plan.mode, at_central, one.segments), entry):
+                lost[one.source] = ahead
+            continue
         topic = scene.topics.get((one.source.edge, one.source.topic))
         if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
             holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
@@ -125,8 +130,7 @@ def plan_epoch(
     for source, slot in zip(sources, slots, strict=True):
         flow = ready[source]
         by_slot[slot].append(flow._replace(entry=structs.replace(flow.entry, epoch=epoch, slot=slot)))
-    silent = scene.silent & {one.source.edge for one in plan.writes}
-    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), silent)
+    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), frozenset(silent))
 
 
 def _left(

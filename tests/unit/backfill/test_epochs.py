@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from aggregator.backfill.epoch_plan import Scene, plan_epoch
+from aggregator.backfill.epoch_plan import EpochPlan, Scene, plan_epoch
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
@@ -98,6 +98,17 @@ def test_an_epoch_says_which_edges_it_left_out():
     """They may be back when it ends, and nothing of them was read."""
     silent = epoch(scene=replace(SCENE, silent=frozenset({"eu", "elsewhere"})))
     assert (silent.by_slot, silent.lost, silent.silent) == ({}, {}, {"eu"})
+
+
+def test_an_edge_of_which_everything_was_read_may_be_silent():
+    """Nothing waits for it; of what it can not bring any more, the names are told."""
+    away = replace(SCENE, silent=frozenset({"eu"}), topics={})
+    behind = structs.replace(flow().entry, next_offset=40)
+    assert epoch(scene=away, entry=structs.replace(behind, next_offset=39)).silent == {"eu"}
+    assert epoch(scene=away, entry=behind) == EpochPlan({}, {}, ())
+    at_central = FlowAtCentral(FLOW, structs.replace(LIVE, unread=(Segment(0, OffsetRange(0, 30)),)))
+    found = epoch(scene=away, at_central=at_central, entry=structs.replace(behind, next_offset=30))
+    assert (found.silent, found.lost) == (frozenset(), {FLOW: (OffsetRange(30, 40),)})
 
 
 def test_letters_are_resolved_where_they_are_the_hubs_own():
