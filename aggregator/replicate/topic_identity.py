@@ -13,7 +13,7 @@ answer.
 from collections.abc import Callable, Container, Mapping
 
 from aggregator.coordinates import OffsetRange, Partition
-from aggregator.kafka.codes import text_of, when_reading
+from aggregator.kafka.codes import text_of
 from aggregator.kafka.native.topic_ids import Answer, Shown
 from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.replicate.ports import Reader, TopicIds
@@ -50,7 +50,6 @@ class CheckedReader:
         self._waited = True  # for the last answers
         self._far_until_s = 0.0
         self._doubted: dict[Partition, str] = {}
-        self._vouched: set[tuple[int, Partition]] = set()
 
     def assign(self, starts: Mapping[Partition, Start]) -> None:
         """Read these partitions from there on, and no others; what was not handed over is read again."""
@@ -104,8 +103,6 @@ class CheckedReader:
             why = self._doubt(answer, broker, at)
             if why:
                 self._doubted[at] = why
-            else:
-                self._vouched.add((broker, at))
 
     def _polled_of(self, topics: frozenset[str]) -> list[Partition]:
         return [at for at in _places(self._polled) if at[0] in topics] if self._polled is not None else []
@@ -118,8 +115,6 @@ class CheckedReader:
             return ""
         if shown.topic_id:
             return f"{topic} was created again; the new one begins with the next epoch"
-        if (broker, at) in self._vouched and when_reading(shown.code) is FaultKind.TOPIC_GONE:
-            return ""  # deleted since, and no other one is there
         return f"broker {broker} does not tell the id of {topic}: {text_of(shown.code)}"
 
     def _handed_over(self) -> Polled:
