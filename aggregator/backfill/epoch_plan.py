@@ -89,20 +89,16 @@ def plan_epoch(
         Failed: the rules send a topic elsewhere by now.
     """
     ready: dict[EdgePartition, FlowPlan] = {}
-    lost: dict[EdgePartition, tuple[OffsetRange, ...]] = {}
-    holds, silent = [], set[str]()
+    silent, lost = _unasked(plan, scene, flows_at_central, entries)
+    holds = []
     meanings = _meant(flows_at_central)
     for one in plan.writes:
         _same_target(scene.config, one)
+        if one.source.edge in scene.silent:
+            continue
         at_central = flows_at_central.get(one.source)
         entry = entries.get(one.source)
         left = _left(plan, one, at_central, entry)
-        if one.source.edge in scene.silent:
-            if left or at_central is None:
-                silent.add(one.source.edge)
-            elif ahead := _ahead(gone(plan.mode, at_central, one.segments), entry):
-                lost[one.source] = ahead
-            continue
         topic = scene.topics.get((one.source.edge, one.source.topic))
         if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
             holds.append(Hold(one.source, HoldReason.DISCOVERY, why))
@@ -120,7 +116,10 @@ def plan_epoch(
             letters = at_central.replayed(plan.mode)
             flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
             ready[one.source] = flow._replace(
-                letters=letters, backfill=plan.id, meant=meanings[one.source.edge, one.source.topic]
+                letters=letters,
+                backfill=plan.id,
+                meant=meanings[one.source.edge, one.source.topic],
+                newest_epoch=at_central.entry.leader_epoch,
             )
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
@@ -130,7 +129,26 @@ def plan_epoch(
     for source, slot in zip(sources, slots, strict=True):
         flow = ready[source]
         by_slot[slot].append(flow._replace(entry=structs.replace(flow.entry, epoch=epoch, slot=slot)))
-    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), frozenset(silent))
+    return EpochPlan({slot: tuple(flows) for slot, flows in by_slot.items()}, lost, tuple(holds), silent)
+
+
+def _unasked(
+    plan: Plan,
+    scene: Scene,
+    flows_at_central: Mapping[EdgePartition, FlowAtCentral],
+    entries: Mapping[EdgePartition, LedgerRecord],
+) -> tuple[frozenset[str], dict[EdgePartition, tuple[OffsetRange, ...]]]:
+    """Silent edges that are waited for because something of them is left, and what nobody can bring of the others."""
+    silent, lost = set[str](), {}
+    for one in plan.writes:
+        if one.source.edge not in scene.silent:
+            continue
+        at_central, entry = flows_at_central.get(one.source), entries.get(one.source)
+        if at_central is None or _left(plan, one, at_central, entry):
+            silent.add(one.source.edge)
+        elif ahead := _ahead(gone(plan.mode, at_central, one.segments), entry):
+            lost[one.source] = ahead
+    return frozenset(silent), lost
 
 
 def _left(

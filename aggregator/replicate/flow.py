@@ -36,6 +36,8 @@ class FlowPlan(NamedTuple):
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
         backfill: Whose flow it is in the ledger of all backfills.
         meant: What schema ids meant to any flow of the topic when the epoch opened.
+        newest_epoch: Leader epoch that nothing of what a backfill reads exceeds: that of the live flow, which has
+            passed it all. What does is of a log that was cut since.
     """
 
     source: EdgePartition
@@ -51,6 +53,7 @@ class FlowPlan(NamedTuple):
     letters: frozenset[int] = frozenset()
     backfill: str = ""
     meant: Meanings = ()
+    newest_epoch: int | None = None
 
 
 class Flow:

@@ -209,15 +209,36 @@ class Readers:
         proves nothing: the cursor's may be that of a later record.
         """
         source, known = flow.plan.source, flow.cursor.entry.leader_epoch
+        told, newest = chunk.leader_epoch, flow.plan.newest_epoch
         if not flow.reading:
             return False
+        if told is not None and newest is not None and told > newest and self._is_cut_ahead(flow, newest):
+            return True
         unwatched = source in self._unwatched
         self._unwatched.discard(source)
-        if known is None or chunk.leader_epoch is None or chunk.leader_epoch == known:
+        if known is None or told is None or told == known:
             return False
-        if chunk.leader_epoch > known and not unwatched:
+        if told > known and not unwatched:
             return False
         return not self._is_whole(flow)
+
+    def _is_cut_ahead(self, flow: Flow, newest: int) -> bool:
+        """Whether the log was cut below what a backfill is to read, which the live flow had passed and has not met yet.
+
+        Records that are newer than the live flow's last one lie behind the backfill's end, in the same log.
+        """
+        source, end = flow.plan.source, flow.plan.segments[-1].offsets.end
+        reader, at = self._readers[source.edge], (source.topic, source.partition)
+        try:
+            cut = reader.cut(at, reader.log_range(at), newest)
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return True
+        if cut.newer is None or cut.newer >= end:
+            return False
+        why = f"the edge's log was cut at {cut.end}, and the live flow has not met that yet"
+        self.hold(flow, HoldReason.GAP, f"{why}: let the hub run until `aggregator gaps` shows it, then resume")
+        return True
 
     @staticmethod
     def _must_be_ours(flow: Flow, leader_epoch: int | None) -> None:

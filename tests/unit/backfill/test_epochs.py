@@ -48,6 +48,7 @@ def test_a_backfill_begins_at_its_first_part_and_goes_on_behind_its_last_record(
     assert again.segments == (Segment(0, OffsetRange(25, 40)),)
     assert (again.entry.position, again.entry.delivered, again.limits.record_bytes) == ((0, 25), 25, 1000)
     assert (again.backfill, again.skips) == (PLAN.id, True)
+    assert flow(at_central=FlowAtCentral(FLOW, structs.replace(LIVE, leader_epoch=4))).newest_epoch == 4
     assert epoch(entry=structs.replace(entry, next_offset=40)).by_slot == {}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.coordinates import EdgePartition, OffsetRange, Position
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Unreachable
 from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
@@ -330,3 +330,52 @@ def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
     edge.time_s = 3600.0
     readers.wait(flow, "a hiccup")
     assert (flow.cursor.waiting.since_s, flow.cursor.waiting.retry_at_s) == (3600.0, 3600.5)
+
+
+def backfilling(edge: Edge) -> tuple[Readers, Flow]:
+    """A backfill of offsets 20 to 30, all of which the live flow has passed; its last record had leader epoch 3."""
+    entry = LedgerRecord(0, "id", 20, epoch=1, slot=0)
+    parts = (Segment(0, OffsetRange(20, 30)),)
+    flow_plan = FlowPlan(
+        SOURCE, entry, False, "eu.orders", by_key=False, limits=Limits(), segments=parts, newest_epoch=3
+    )
+    flow = Flow(flow_plan, entry, persisted=True)
+    plan = SlotPlan(HubNames("hub"), 1, 0, (flow.plan,), Cadence(0.5, 1 << 20), drain=True, patience_s=5.0)
+    readers = Readers(plan, edge, {SOURCE: flow}, Gate(edge, plan, Refused(), lambda _: None))
+    readers.open()
+    return readers, flow
+
+
+@pytest.mark.parametrize(
+    ("of_chunk", "cut", "foreign"),
+    [
+        (3, Cut(22, 22, 4), False),
+        (None, Cut(22, 22, 4), False),
+        (4, Cut(22, 24, 4), True),
+        (4, Cut(30, 30, 4), False),
+        (4, Cut(28, 31, 4), False),
+        (4, Cut(40, None), False),
+    ],
+)
+def test_a_backfill_takes_nothing_that_is_newer_than_what_the_live_flow_has_passed(of_chunk, cut, foreign):
+    """It lies behind a cut that the live flow has not met; by its offset it would be taken for what was lost."""
+    readers, flow = backfilling(Edge(7, cut))
+    assert readers.is_foreign(flow, chunk(of_chunk)) is foreign
+    assert flow.position.next_offset == 20
+    assert (flow.cursor.hold and flow.cursor.hold.reason) == ("gap" if foreign else None)
+    assert flow.cursor.entry.gap is None, "the next epoch looks again"
+    if foreign:
+        assert "cut at 22" in flow.cursor.hold.detail
+        assert "aggregator gaps" in flow.cursor.hold.detail
+
+
+def test_a_backfill_waits_for_an_edge_that_does_not_say_where_it_was_cut():
+    """Nothing is taken meanwhile."""
+
+    class Away(Edge):
+        def cut(self, *_):
+            raise Unreachable("the edge does not answer")
+
+    readers, flow = backfilling(Away(7, Cut(40, None)))
+    assert readers.is_foreign(flow, chunk(4)) is True
+    assert (flow.reading, flow.cursor.hold) == (False, None)
