@@ -42,6 +42,7 @@ class Readers:
         self._flows = flows
         self._gate = gate
         self._readers: dict[str, Reader] = {}
+        self._opened_s = world.now()
         self._asked: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
         self._heard: dict[EdgePartition, float] = {}
         self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
@@ -148,11 +149,13 @@ class Readers:
         """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
 
         A position at the end is none before the edge was asked about it: the log may have been cut below since. Nor is
-        one of which a client has said that it is lost, before somebody could judge that.
+        one of which a client has said that it is lost, before somebody could judge that. What central has not decided
+        is waited for with the patience of a drain; so long it holds a first position.
         """
-        source = flow.plan.source
-        if flow.cursor.hold is not None:
-            return True
+        source, hold = flow.plan.source, flow.cursor.hold
+        if hold is not None:
+            waited_s = self._world.now() - self._opened_s
+            return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
         told = source in self._vouched and not self._doubted.get(source, False)
         return flow.drained and (flow.plan.until is None or flow.done or told)
 

@@ -1,5 +1,7 @@
 """What a slot's readers make of leader epochs: one that falls is another log, and nothing of it is taken."""
 
+import math
+
 import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
@@ -379,3 +381,15 @@ def test_a_backfill_waits_for_an_edge_that_does_not_say_where_it_was_cut():
     readers, flow = backfilling(Away(7, Cut(40, None)))
     assert readers.is_foreign(flow, chunk(4)) is True
     assert (flow.reading, flow.cursor.hold) == (False, None)
+
+
+def test_a_first_position_that_central_has_not_decided_is_waited_for_with_a_drain_s_patience():
+    """Markers may come late; another hold is none that a drain outlives."""
+    edge = Edge(3, Cut(40, None))
+    readers, flow = reading(edge, until=30)
+    readers.hold(flow, HoldReason.REFUSED, "a schema is refused")
+    assert readers.drained(flow)
+    readers.hold_until(flow, HoldReason.UNDECIDED, "a transaction is undecided", math.inf)
+    assert not readers.drained(flow)
+    edge.time_s = 5.1
+    assert readers.drained(flow)
