@@ -10,7 +10,7 @@ from tests.simulation.protocol import Mutant, protocol
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
 MUTANT_SCHEDULES = 300
-SLOT, FLOW = "aggregator.replicate.slot", "aggregator.replicate.flow"
+SLOT, FLOW, READERS = "aggregator.replicate.slot", "aggregator.replicate.flow", "aggregator.replicate.readers"
 SETTLEMENT = "aggregator.replicate.settlement"
 LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
 EPOCH = "aggregator.replicate.epoch_opening"
@@ -18,6 +18,11 @@ INTERNAL = "late, internal markers dropped"
 MUTANTS = [
     *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),
     Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
+    Mutant(
+        "a backfill reads behind a cut that the live flow has not met",
+        [(READERS, "told > newest and self._is_cut_ahead(flow, newest)", "False")],
+        situation="late, cut",
+    ),
     Mutant(
         "a flow that stands still goes on behind what it stands before",
         [(FLOW, "            if not self.reading:\n                return\n            known", "            known")],
