@@ -1,4 +1,4 @@
-"""Blocks of options (`client:`, `schemas_client:`): what may be set, and why the rest may not.
+"""Blocks of options (`client:`, `consumer:`, `schemas_client:`, …): what may be set, and why the rest may not.
 
 Invariant: by allow-list; secret properties are references, and what decides how safe a connection is stands in the
 file; a connection that is open has a reason beside it.
@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.features import MECHANISMS
-from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
+from aggregator.config.librdkafka import ADDRESSES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.secrets import SecretRef, secret_ref
 from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
 
@@ -82,6 +82,23 @@ def refusal(name: str, value: str | SecretRef) -> str | None:
     if _DECIDES.match(name) and not isinstance(value, str):
         return "is no secret, and decides how safe the connection is: write the value itself"
     return _value_refusal(name, str(value))
+
+
+_DOING = {"consumer": "read", "producer": "write", "admin": "ask"}
+
+
+def role_refusal(role: str) -> Callable[[str, str | SecretRef], str | None]:
+    """As `refusal`, for the block of one role: `consumer:`, `producer:` or `admin:`."""
+
+    def why(name: str, value: str | SecretRef) -> str | None:
+        if name in IDENTITY or name == INSECURE:
+            return "belongs into `client:`: all clients of a cluster sign in alike, as one principal"
+        owner = next((other for other, names in ROLES.items() if name in names and other != role), None)
+        if owner is not None:
+            return f"is for clients that {_DOING[owner]}: write it in `{owner}:`"
+        return refusal(name, value)
+
+    return why
 
 
 def _name_refusal(name: str) -> str:

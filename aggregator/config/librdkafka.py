@@ -1,4 +1,4 @@
-"""Every property of librdkafka 2.16: those that a `client:` block may set, and why it may set no other.
+"""Every property of librdkafka 2.16: those that a cluster's blocks may set, in which of them, and why no other.
 
 Invariant: an allow-list. A property that stands in no table here, a hidden one or one of a later version, is refused
 as well. Source: librdkafka's CONFIGURATION.md, which the library prints itself (`rd_kafka_conf_properties_show`).
@@ -7,7 +7,7 @@ as well. Source: librdkafka's CONFIGURATION.md, which the library prints itself 
 from collections.abc import Mapping
 
 _BY_SUBJECT: Mapping[str, str] = {
-    "who asks, from where": "client.id client.rack enable.metrics.push",
+    "who asks": "client.id enable.metrics.push",
     "how the brokers are found and kept": "broker.address.family broker.address.ttl client.dns.lookup"
     " metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms"
     " topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse"
@@ -15,10 +15,17 @@ _BY_SUBJECT: Mapping[str, str] = {
     " retry.backoff.ms retry.backoff.max.ms request.timeout.ms socket.connection.setup.timeout.ms"
     " socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes"
     " socket.send.buffer.bytes socket.timeout.ms",
-    "how much, and how dense": "fetch.error.backoff.ms fetch.max.bytes fetch.min.bytes receive.message.max.bytes"
-    " message.copy.max.bytes check.crcs compression.codec compression.type compression.level"
-    " queue.buffering.backpressure.threshold",
+    "how much": "receive.message.max.bytes message.copy.max.bytes",
     "what its log says": "log_level log.connection.close log.thread.name",
+}
+# What only one kind of client obeys.
+_BY_ROLE: Mapping[str, str] = {
+    "consumer": "client.rack fetch.error.backoff.ms fetch.max.bytes fetch.min.bytes check.crcs",
+    "producer": "compression.codec compression.type compression.level queue.buffering.backpressure.threshold",
+    "admin": "",
+}
+# Who signs in, and how: all clients of a cluster are one principal.
+_OF_IDENTITY: Mapping[str, str] = {
     "TLS": "security.protocol ssl.key.location ssl.key.password ssl.key.pem ssl.certificate.location"
     " ssl.certificate.pem ssl.ca.location ssl.ca.pem ssl.ca.certificate.stores ssl.crl.location ssl.keystore.location"
     " ssl.keystore.password ssl.curves.list ssl.sigalgs.list https.ca.location https.ca.pem"
@@ -36,7 +43,17 @@ _BY_SUBJECT: Mapping[str, str] = {
     " sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds"
     " sasl.oauthbearer.assertion.claim.sub",
 }
-ALLOWED = frozenset(name for names in _BY_SUBJECT.values() for name in names.split())
+
+
+def _names(table: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(name for names in table.values() for name in names.split())
+
+
+IDENTITY = _names(_OF_IDENTITY)
+ROLES: Mapping[str, frozenset[str]] = {role: frozenset(names.split()) for role, names in _BY_ROLE.items()}
+ALLOWED = _names(_BY_SUBJECT) | _names(_BY_ROLE) | IDENTITY
+# Two names of one property.
+ALIASES: Mapping[str, str] = {"compression.codec": "compression.type"}
 
 _GROUP = "positions live in the ledger, not in a group"
 _RETRIES = "how long and how often a record is tried is part of exactly once"

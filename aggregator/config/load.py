@@ -16,6 +16,7 @@ from aggregator.config.checks import Parts, cross_faults
 from aggregator.config.document import Document, Fault, Place, read_document, show_place
 from aggregator.config.features import Judge
 from aggregator.config.interpolation import interpolate
+from aggregator.config.librdkafka import ROLES
 from aggregator.config.model import ClusterConfig, EdgeConfig, HubConfig, TableConfig, TopicRule
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.stores import environment_openings
@@ -86,12 +87,13 @@ def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:
     named = [(("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())]
     for place, section in [(("central",), filled.get("central")), *named]:
         given = section if isinstance(section, dict) else {}
-        known = {name: given[name] for name in ("client", "msk_iam") if name in given}
-        try:
-            client = _CLIENT.validate_python({"bootstrap_servers": "any:1"} | known).client
-        except ValidationError:
-            continue  # told already
-        yield from (Fault((*place, "client", name), why) for name, why in judge(client))
+        for names in (("client", "msk_iam"), *((role,) for role in ROLES)):
+            block, known = names[0], {name: given[name] for name in names if name in given}
+            try:
+                cluster = _CLIENT.validate_python({"bootstrap_servers": "any:1"} | known)
+            except ValidationError:
+                continue  # told already
+            yield from (Fault((*place, block, name), why) for name, why in judge(getattr(cluster, block)))
 
 
 def _text(path: Path) -> str:
@@ -136,6 +138,8 @@ def _fault(details: ErrorDetails, data: Any) -> Fault:
         return Fault(place, _unknown(place))
     if kind == "string_pattern_mismatch":
         return Fault(place, _NAMES[str(place[0]) if place[0] in _NAMES else "edges"])
+    if place[-2:-1] == ("client",) and place[-1] in ROLES:
+        return Fault(place, f"stands beside `client:`, not in it: `{place[-1]}: {{…}}` of the same cluster")
     message = _TEXTS.get(kind) or details["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     return Fault(place, message)
 
@@ -231,7 +235,8 @@ def _anchored(config: HubConfig, folder: Path) -> HubConfig:
 
 
 def _cluster(cluster: Cluster, folder: Path) -> Cluster:
-    return cluster.model_copy(update={"client": _options(cluster.client, folder)})
+    blocks = ("client", *ROLES)
+    return cluster.model_copy(update={block: _options(getattr(cluster, block), folder) for block in blocks})
 
 
 def _table(table: TableConfig, folder: Path) -> TableConfig:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from aggregator.budgets import LATE_SECONDS
-from aggregator.config.client import checked, refusal
+from aggregator.config.client import checked, refusal, role_refusal
 from aggregator.config.features import token_fault
 from aggregator.config.fields import (
     AUTHENTICATE,
@@ -77,13 +77,19 @@ class ClusterConfig(Model):
 
     Attributes:
         bootstrap_servers: `host:port`, several with commas.
-        client: librdkafka properties (TLS, SASL), secrets by reference; and, where they leave the connection open,
-            `insecure` with the reason.
+        client: librdkafka properties of all its clients (TLS, SASL), secrets by reference; and, where they leave the
+            connection open, `insecure` with the reason.
+        consumer: Further ones of the clients that read records; they win over `client`.
+        producer: The same of those that write.
+        admin: The same of those that ask about topics, offsets and settings.
         msk_iam: Tokens of AWS, beside `sasl.mechanism: OAUTHBEARER`.
     """
 
     bootstrap_servers: Annotated[str, AfterValidator(servers)]
     client: Annotated[dict[str, Option], AfterValidator(checked(refusal, client_openings))] = {}
+    consumer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("consumer")))] = {}
+    producer: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("producer")))] = {}
+    admin: Annotated[dict[str, Option], AfterValidator(checked(role_refusal("admin")))] = {}
     msk_iam: MskIam | None = None
 
     @model_validator(mode="after")

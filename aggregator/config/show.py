@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from aggregator.config.client import is_secret_property
+from aggregator.config.librdkafka import ROLES
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.config.units import size_bytes
@@ -32,9 +33,11 @@ def shown(config: HubConfig) -> dict[str, Any]:
     """Plain data (dict, list, text, numbers) of the whole configuration with every default filled in."""
     data = _plain(config)
     assert isinstance(data, dict)
-    data["central"]["client"] = _properties(config.central.client)
+    for block in ("client", *ROLES):
+        data["central"][block] = _properties(getattr(config.central, block))
+        for name, edge in config.edges.items():
+            data["edges"][name][block] = _properties(getattr(edge, block))
     for name, edge in config.edges.items():
-        data["edges"][name]["client"] = _properties(edge.client)
         data["edges"][name]["schemas_client"] = _properties(edge.schemas_client)
     data["schemas_client"] = _properties(config.schemas_client)
     if config.lake:

@@ -8,11 +8,13 @@ import logging
 import time
 from collections import deque
 from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from aggregator.config.librdkafka import ALIASES
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import properties
@@ -36,6 +38,8 @@ FETCH_OPTIONS = {
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 50,
 }
+# Of records that go to central: measured by `python -m tests.bench.compression`, docs/speed.md.
+COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
 TRANSACTION_TIMEOUT_MS = 15_000
 # Bound of a prefetch queue where nobody says another.
 _BUFFER_BYTES = 16 * 1024 * 1024
@@ -44,14 +48,30 @@ _BUFFER_BYTES = 16 * 1024 * 1024
 log = logging.getLogger("librdkafka")
 
 
-def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
-    """Bootstrap servers and the `client:` block with its secrets resolved, here and now.
+class Role(StrEnum):
+    """What a client is for; each has a block of that name in the configuration."""
+
+    CONSUMER = "consumer"
+    PRODUCER = "producer"
+    ADMIN = "admin"
+
+
+def _given(cluster: ClusterConfig, role: Role) -> dict[str, str | SecretRef]:
+    """What the configuration says for such clients: their own block wins over `client:`."""
+    given: dict[str, str | SecretRef] = {}
+    for block in (properties(cluster.client), getattr(cluster, role)):
+        given |= {ALIASES.get(name, name): value for name, value in block.items()}
+    return given
+
+
+def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
+    """Bootstrap servers and what the configuration says for clients of this role, secrets resolved, here and now.
 
     Raises:
-        ConfigError: a secret's reference can not be read, or this librdkafka can not do what the block asks for.
+        ConfigError: a secret's reference can not be read, or this librdkafka can not do what is asked for.
     """
-    require(cluster.client, cluster.bootstrap_servers)
-    given = properties(cluster.client)
+    given = _given(cluster, role)
+    require(given, cluster.bootstrap_servers)
     options: dict[str, Any] = {
         name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
     }
@@ -71,7 +91,7 @@ def connection_options(cluster: ClusterConfig) -> dict[str, Any]:
 
 def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
     return (
-        connection_options(cluster)
+        connection_options(cluster, Role.CONSUMER)
         | FETCH_OPTIONS
         | options
         | {
@@ -95,16 +115,22 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **opt
         buffer_bytes: Bound of the prefetch queue over all its partitions.
         options: Further librdkafka properties.
     """
-    return Consumer(_reading(cluster, buffer_bytes, options), logger=log)
+    return Consumer(_of_leaders(_reading(cluster, buffer_bytes, options)), logger=log)
+
+
+def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
+    """Who asks what a log holds asks its leader: a follower may lag behind it, or not have been cut yet."""
+    return {name: value for name, value in options.items() if name != "client.rack"}
 
 
 def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
     """The same for whoever looks at open transactions; nothing that is delivered is read so."""
-    return Consumer(_reading(cluster, _BUFFER_BYTES, options) | {"isolation.level": "read_uncommitted"}, logger=log)
+    reading = _of_leaders(_reading(cluster, _BUFFER_BYTES, options))
+    return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
 
 
 def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) -> "BulkConsumer":
-    """The same for whoever reads millions of committed records; arguments as `consumer`."""
+    """The same for whoever reads millions of committed records: with `client.rack` from followers, too."""
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
 
     return BulkConsumer(_reading(cluster, buffer_bytes, options), log)
@@ -117,7 +143,7 @@ def transactional_producer(
     from aggregator.kafka.native.producer import Producer as TransactionalProducer  # noqa: PLC0415 - loads pyarrow
 
     return TransactionalProducer(
-        connection_options(cluster)
+        compressing(connection_options(cluster, Role.PRODUCER))
         | options
         | {
             "transactional.id": transactional_id,
@@ -139,10 +165,15 @@ def transactional_producer(
     )
 
 
+def compressing(options: dict[str, Any]) -> dict[str, Any]:
+    """How records go to central where the configuration names no codec of its own."""
+    return options if "compression.type" in options else COMPRESSION | options
+
+
 def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
     """An idempotent producer without transactions, for telemetry and heartbeats."""
     return Producer(
-        connection_options(cluster)
+        connection_options(cluster, Role.PRODUCER)
         | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
         | options,
         logger=log,
@@ -151,7 +182,7 @@ def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
 
 def topic_ids(cluster: ClusterConfig) -> TopicIds:
     """Asks single brokers for topic ids, on connections of its own."""
-    return TopicIds(connection_options(cluster), log)
+    return TopicIds(connection_options(cluster, Role.ADMIN), log)
 
 
 # What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
@@ -203,7 +234,7 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
         if error.code() in _SHUT:
             shut.append(error.str())
 
-    client = AdminClient(connection_options(cluster) | {"error_cb": hear}, logger=log)
+    client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)
     return _Admin(client, time.monotonic(), credentials, shut)
 
 

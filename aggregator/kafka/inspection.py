@@ -88,7 +88,7 @@ def check_settings(cluster: ClusterConfig) -> None:
 
 def _client(cluster: ClusterConfig, options: Mapping[str, Any]) -> AdminClient:
     try:
-        return AdminClient(clients.connection_options(cluster) | dict(options), logger=clients.log)
+        return AdminClient(clients.connection_options(cluster, clients.Role.ADMIN) | dict(options), logger=clients.log)
     except KafkaException as refused:
         why = refused.args[0].str().removeprefix("Failed to create admin client: ")
         raise ConfigError(f"`client`: {why}", hint=_mended(why)) from None

@@ -67,7 +67,7 @@ def race(contestant: Contestant, backlog: Backlog, brokers: list[int], central: 
     Raises:
         AssertionError: it ended, was too slow, or delivered something else.
     """
-    ends = _Ends(central, contestant.topic, backlog.partitions)
+    ends = Ends(central, contestant.topic, backlog.partitions)
     began = time.monotonic()
     first = fifth = None
     with contestant.start() as process:
@@ -99,7 +99,7 @@ def _cpu_s(sampler: Sampler) -> float:
     return sum(sampler.sample().values())
 
 
-class _Ends:
+class Ends:
     """Sum of a topic's end offsets, 0 while it is not there."""
 
     def __init__(self, central: str, topic: str, partitions: int) -> None:

@@ -215,7 +215,7 @@ def test_a_reader_needs_what_is_printed_and_no_more(nothing, hub):
     producer.produce(f"eu.{hub.topic}", b"v")
     assert producer.flush(30) == 0
     nothing.lead(hub, {"central": "scram"})
-    options = clients.connection_options(load_config(hub.config, os.environ).central)
+    options = clients.connection_options(load_config(hub.config, os.environ).central, clients.Role.CONSUMER)
     options |= {"group.id": "ann", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     options |= {"enable.auto.commit": False}
     assert first_word(options, f"eu.{hub.topic}") == b"v"

@@ -19,7 +19,7 @@ from aggregator.config.show import shown
 from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
-from aggregator.kafka.clients import connection_options
+from aggregator.kafka.clients import Role, connection_options
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
 from aggregator.lake.tables.iceberg import IcebergTables
@@ -216,7 +216,7 @@ def test_no_combination_that_sends_a_password_in_clear_passes_without_a_reason()
 def test_librdkafka_never_sees_the_reason():
     """It knows no such property; a client can be made of every block that is taken."""
     client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "insecure": REASON}
-    assert INSECURE not in connection_options(ClusterConfig(bootstrap_servers="h:1", client=client))
+    assert INSECURE not in connection_options(ClusterConfig(bootstrap_servers="h:1", client=client), Role.CONSUMER)
 
 
 USER = "basic.auth.user.info: 'env:USER'"

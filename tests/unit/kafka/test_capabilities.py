@@ -1,5 +1,7 @@
 """What the librdkafka at hand can not do is refused by name, by `config lint` and by whoever makes a client."""
 
+from functools import partial
+
 import pytest
 from click.testing import CliRunner
 
@@ -8,7 +10,7 @@ from aggregator.config.features import MECHANISMS, Library, lacking
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.capabilities import library
-from aggregator.kafka.clients import admin, connection_options
+from aggregator.kafka.clients import Role, admin, connection_options
 
 HUB = """\
 hub: demo
@@ -107,7 +109,7 @@ def test_all_faults_are_told_at_once(lint):
 def test_no_client_is_made_of_what_the_library_lacks():
     """Whoever did not lint is told the same, as an error of the configuration."""
     cluster = ClusterConfig(bootstrap_servers="h:1", client={"security.protocol": "SASL_SSL"})
-    for made in (connection_options, admin):
+    for made in (partial(connection_options, role=Role.PRODUCER), admin):
         with pytest.raises(ConfigError, match=r"client of h:1: security\.protocol: Kerberos"):
             made(cluster)
 

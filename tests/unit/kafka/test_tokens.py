@@ -53,7 +53,7 @@ def signed(monkeypatch):
 @pytest.mark.usefixtures("machine")
 def test_a_token_is_an_address_that_aws_signed():
     """For the cluster's region, with the machine's credentials, for a quarter of an hour; the secret is not in it."""
-    sign = clients.connection_options(cluster())["oauth_cb"]
+    sign = clients.connection_options(cluster(), clients.Role.CONSUMER)["oauth_cb"]
     token, until_s = sign("")
     address = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     asked = parse_qs(address.query)
@@ -77,7 +77,7 @@ def test_a_token_is_an_address_that_aws_signed():
 )
 def test_credentials_are_the_machine_s_a_profile_s_or_a_role_s(signed, iam, expected):
     """As the configuration says."""
-    clients.connection_options(cluster(**iam))["oauth_cb"]("")
+    clients.connection_options(cluster(**iam), clients.Role.ADMIN)["oauth_cb"]("")
     assert signed == [expected]
 
 
@@ -129,5 +129,5 @@ def test_without_aws_s_package_its_name_is_told(monkeypatch):
     """It is an extra of ours."""
     monkeypatch.setitem(sys.modules, tokens.PACKAGE, None)
     with pytest.raises(ConfigError, match="not installed") as refused:
-        clients.connection_options(cluster())
+        clients.connection_options(cluster(), clients.Role.CONSUMER)
     assert "aggregator[msk]" in refused.value.hint

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka import trust
-from aggregator.kafka.clients import connection_options
+from aggregator.kafka.clients import Role, connection_options
 
 OIDC = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
 
@@ -26,7 +26,7 @@ def bundle(tmp_path, monkeypatch) -> str:
 )
 def test_a_token_server_is_checked_by_the_machine_s_authorities(bundle, more, found):
     """The wheel's own default is a file that Debian does not have; what the block names stays."""
-    options = connection_options(ClusterConfig(bootstrap_servers="h:1", client=OIDC | more))
+    options = connection_options(ClusterConfig(bootstrap_servers="h:1", client=OIDC | more), Role.CONSUMER)
     assert (options.get("https.ca.location") == bundle) == found
     assert {name: options[name] for name in more} == more
 
@@ -35,4 +35,6 @@ def test_other_clients_are_left_alone(bundle):
     """Nobody else asks a token server."""
     assert Path(bundle).exists()
     for client in ({}, {"security.protocol": "SSL"}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}):
-        assert "https.ca.location" not in connection_options(ClusterConfig(bootstrap_servers="h:1", client=client))
+        assert "https.ca.location" not in connection_options(
+            ClusterConfig(bootstrap_servers="h:1", client=client), Role.CONSUMER
+        )
