@@ -97,6 +97,27 @@ BURN = Measure(
     ("edge", "window"),
     "How many times faster than `availability.objective` allows the edge was unavailable.",
 )
+EDGE_READ = Measure(
+    "aggregator_edge_read_bytes_total",
+    "counter",
+    "bytes",
+    _EDGE,
+    "Bytes that the slots' readers received from the edge, on the wire: compressed as there, TLS not counted.",
+)
+EDGE_WRITTEN = Measure(
+    "aggregator_edge_written_bytes_total",
+    "counter",
+    "bytes",
+    _EDGE,
+    "Bytes of the edge's records in committed transactions of central, before compression.",
+)
+EDGE_LIMIT = Measure(
+    "aggregator_edge_rate_limit_bytes_per_second",
+    "gauge",
+    "bytes per second",
+    _EDGE,
+    "The edge's `rate_limit`; absent without one.",
+)
 DELIVERED = Measure("aggregator_records_delivered_total", "counter", "records", _FLOW, "Records delivered to central.")
 DEAD = Measure("aggregator_records_dead_total", "counter", "records", _FLOW, "Records that became dead letters.")
 SUPPRESSED = Measure(

@@ -19,11 +19,11 @@ from aggregator.replicate.discovery import snapshot
 from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.epoch_plan import plan_flows
 from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.key_checks import unrecorded
 from aggregator.replicate.settlement import Whose
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.replicate.slot_ports import KafkaSlotPorts
 from aggregator.replicate.task import EpochWork, strips
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames

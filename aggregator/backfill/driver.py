@@ -50,6 +50,7 @@ from aggregator.replicate.key_usage import worn
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.settlement import Whose
+from aggregator.replicate.shares import limits_of, shares
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.task import EpochWork
@@ -226,6 +227,15 @@ class BackfillDriver:
             if source.edge in shown and source.topic not in shown[source.edge]
         )
 
+    def _slot_plans(self, epoch: int, plan: EpochPlan, slots: int, terms: Terms) -> tuple[SlotPlan, ...]:
+        own = {slot: plan.by_slot.get(slot, ()) for slot in range(slots)}
+        rates = shares(limits_of(self._config), {slot: [flow.source for flow in flows] for slot, flows in own.items()})
+        common = (_CADENCE, True, self._config.replication.drain_patience.total_seconds(), terms)
+        return tuple(
+            SlotPlan(self._names, epoch, slot, flows, *common, rates=rates[slot] if rates else {})
+            for slot, flows in own.items()
+        )
+
     def _epoch(
         self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch
     ) -> "_Epoch":
@@ -260,11 +270,7 @@ class BackfillDriver:
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
         terms = Terms(self._plan.id, self._letters(), self._rate / len(plan.by_slot) if self._rate else None)
-        patience_s = self._config.replication.drain_patience.total_seconds()
-        plans = tuple(
-            SlotPlan(self._names, epoch.epoch, slot, plan.by_slot.get(slot, ()), _CADENCE, True, patience_s, terms)
-            for slot in range(slots)
-        )
+        plans = self._slot_plans(epoch.epoch, plan, slots, terms)
         topics_of_hub = written(self._hub, self._config, known.ledger)
         work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks, self._guard.ids)
         shapes, pacing = _shapes(shown), _Pacing(self._hub, central, epoch.epoch, self._rate, len(plan.by_slot))

@@ -21,7 +21,7 @@ from aggregator.cli.missing_rights import tell_lacking
 from aggregator.cli.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.observe.amounts import ago, share
+from aggregator.observe.amounts import ago, per_second, share, size
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         yield "no hub watches these edges: states are those of this one look"
         yield ""
     yield from table(
-        ("edge", "state", "for", "last beat", "lag records", "lag", "keeps", "24h", "dead", "why"),
+        ("edge", "state", "for", "last beat", "lag records", "lag", "keeps", "24h", "dead", "read", "written", "why"),
         [
             (
                 e.edge,
@@ -118,6 +118,8 @@ def _text(seen: "HubStatus") -> Iterator[str]:
                 ago(e.retention_margin_ms),
                 share(e.availability["24h"].available),
                 e.dead,
+                f"{size(e.read_bytes)} {per_second(e.read_bytes_per_s)}",
+                f"{size(e.written_bytes)} {per_second(e.written_bytes_per_s)}",
                 e.reason,
             )
             for e in seen.edges

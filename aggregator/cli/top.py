@@ -16,7 +16,7 @@ import click
 from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.cli.status import monitoring
 from aggregator.config.load import load_config
-from aggregator.observe.amounts import ago
+from aggregator.observe.amounts import ago, per_second
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
@@ -87,7 +87,17 @@ def _plain(taken: "Snapshot", rows: list[dict[str, Any]]) -> dict[str, Any]:
         }
         for slot in taken.slots
     ]
-    edges = [{"edge": edge.edge, "state": edge.state, "lag_records": edge.lag_records} for edge in taken.status.edges]
+    edges = [
+        {
+            "edge": edge.edge,
+            "state": edge.state,
+            "lag_records": edge.lag_records,
+            "read_bytes_per_s": edge.read_bytes_per_s,
+            "written_bytes_per_s": edge.written_bytes_per_s,
+            "rate_limit_bytes_per_s": edge.rate_limit_bytes_per_s,
+        }
+        for edge in taken.status.edges
+    ]
     return {"hub": taken.status.hub, "epoch": taken.epoch, "edges": edges, "topics": rows, "slots": slots}
 
 
@@ -95,6 +105,19 @@ def _text(taken: "Snapshot", rows: list[dict[str, Any]]) -> Iterator[str]:
     total = sum(taken.rates.values())
     states = ", ".join(f"{edge.edge} {edge.state}" for edge in taken.status.edges)
     yield f"{taken.status.hub}: epoch {taken.epoch}, {total:,.0f} records/s; {states}"
+    yield ""
+    yield from table(
+        ("edge", "read", "written", "limit"),
+        [
+            (
+                edge.edge,
+                per_second(edge.read_bytes_per_s),
+                per_second(edge.written_bytes_per_s),
+                per_second(edge.rate_limit_bytes_per_s),
+            )
+            for edge in taken.status.edges
+        ],
+    )
     yield ""
     yield from table(
         ("edge", "topic", "records/s", "lag records", "lag", "delivered", "dead"),

@@ -31,6 +31,7 @@ from aggregator.config.stores import catalog_openings, catalog_refusal, storage_
 from aggregator.config.suites import Action
 from aggregator.config.transport import client_openings
 from aggregator.config.value_types import (
+    ByteRate,
     Duration,
     EdgeName,
     HubName,
@@ -126,11 +127,13 @@ class EdgeConfig(ClusterConfig):
         schemas: Its registry: `directory:<path>` or an http(s) address.
         schemas_client: How to connect to an address: `basic.auth.user.info` (a reference), `ssl.*` and `insecure`.
         maintenance: Times at which it may be away.
+        rate_limit: Bytes a second that the slots' readers receive from it, all slots together; None: no bound.
     """
 
     schemas: RegistryReference | None = None
     schemas_client: RegistryOptions = {}
     maintenance: tuple[MaintenanceWindow, ...] = ()
+    rate_limit: ByteRate | None = None
 
 
 class TopicRule(Model):

@@ -18,7 +18,7 @@ from aggregator.config.client import is_secret_property
 from aggregator.config.librdkafka import ROLES
 from aggregator.config.model import HubConfig
 from aggregator.config.secrets import KeyRing, SecretRef
-from aggregator.config.units import size_bytes
+from aggregator.config.units import byte_rate, size_bytes
 
 HIDDEN = "<hidden>"
 # Properties that say how to connect and whose values are words or paths of the documentation.
@@ -77,9 +77,16 @@ def _scalar(value: object) -> object:
 
 
 def _field(field: FieldInfo, value: object) -> object:
-    if any(getattr(item, "func", None) is size_bytes for item in field.metadata):
-        return f"{value}B"
+    for unit, read in (("B", size_bytes), ("B/s", byte_rate)):
+        if value is not None and read in _readers(field):
+            return f"{value}{unit}"
     return _plain(value)
+
+
+def _readers(field: FieldInfo) -> list[object]:
+    """What reads a field's text."""
+    parts = [field.metadata, *(getattr(part, "__metadata__", ()) for part in getattr(field.annotation, "__args__", ()))]
+    return [getattr(item, "func", None) for part in parts for item in part]
 
 
 def _duration(value: timedelta) -> str:

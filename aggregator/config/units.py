@@ -1,4 +1,4 @@
-"""Durations, sizes and start positions as people write them: `30s`, `5m`, `PT2H`, `16MB`, `2026-11-01T00:00Z`.
+"""Durations, sizes, rates and start positions as people write them: `30s`, `16MB`, `2MB/s`, `2026-11-01T00:00Z`.
 
 Invariant: a bare number is refused, because its unit would be a guess.
 """
@@ -15,6 +15,7 @@ _SHORT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 _SIZES = {"B": 1, "kB": 1000, "KiB": 1024, "MB": 1000**2, "MiB": 1024**2, "GB": 1000**3, "GiB": 1024**3}
 _SIZE = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?)\s*(B|kB|KiB|MB|MiB|GB|GiB)")
 LARGEST_SIZE = 2**60
+SLOWEST_RATE = 100_000
 _ISO_DURATION: TypeAdapter[timedelta] = TypeAdapter(timedelta)
 
 
@@ -61,6 +62,23 @@ def size_bytes(value: object) -> int:
     if not 0 < size < LARGEST_SIZE:
         raise ValueError("a size is at least 1B and below 1024 PiB")
     return size
+
+
+def byte_rate(value: object) -> int:
+    """Read `2MB/s`, `512kB/s`; an int is bytes a second and comes from code only.
+
+    Raises:
+        ValueError: no unit, or a rate at which heartbeats would not come in time.
+    """
+    rate = value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, str) and value.strip().endswith("/s"):
+        size = _SIZE.fullmatch(value.strip().removesuffix("/s").rstrip())
+        rate = int(Decimal(size[1]) * _SIZES[size[2]]) if size else None
+    if rate is None:
+        raise ValueError("a rate carries its unit: 512kB/s, 2MB/s, 8MiB/s (bytes, not bits)")
+    if not SLOWEST_RATE <= rate < LARGEST_SIZE:
+        raise ValueError("a rate is at least 100kB/s: a batch of one megabyte would hold up heartbeats for too long")
+    return rate
 
 
 def start_position(value: object) -> object:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from aggregator.config.client import ClientOption, checked, registry_refusal
 from aggregator.config.fields import hub_name, registry_reference
 from aggregator.config.secrets import KeyRing, SecretRef, key_ring, secret_ref
-from aggregator.config.units import duration, moment, size_bytes, start_position
+from aggregator.config.units import byte_rate, duration, moment, size_bytes, start_position
 
 # The JSON Schema speaks of what is written in the file, which is text where the model holds a richer value.
 _WORD = {"type": ["string", "number", "boolean"]}
@@ -35,6 +35,8 @@ _DURATION = {"type": "string", "examples": ["30s", "PT2H"]}
 _SIZE = {"type": "string", "examples": ["16MB", "8MiB"]}
 Duration = Annotated[timedelta, BeforeValidator(duration), WithJsonSchema(_DURATION)]
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), WithJsonSchema(_SIZE)]
+_RATE = {"type": "string", "examples": ["2MB/s", "512kB/s"]}
+ByteRate = Annotated[int, BeforeValidator(byte_rate), WithJsonSchema(_RATE)]
 Start = Annotated[
     Literal["earliest", "latest"] | datetime,
     BeforeValidator(start_position),

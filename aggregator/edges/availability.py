@@ -68,6 +68,7 @@ class Observation:
         left_s: Until the first of those is deleted.
         trouble: What the edge's last error said.
         paused: Who paused the edge and why; empty: nobody.
+        limited: The rate that its readers are held to, in words, while it holds something back; empty: nothing does.
     """
 
     watched_s: float
@@ -81,6 +82,7 @@ class Observation:
     left_s: float = 0.0
     trouble: str = ""
     paused: str = ""
+    limited: str = ""
 
 
 class Finding(NamedTuple):
@@ -96,13 +98,23 @@ def judge(seen: Observation, patience: Patience) -> Finding:
         return Finding(State.PAUSED, seen.paused)
     if seen.gaps:
         return Finding(State.LOSING_DATA, f"{_flows(seen.gaps)} wanted offsets that the edge no longer has")
-    if seen.doomed:
-        when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
-        return Finding(
-            State.LOSING_DATA,
-            f"the edge deletes unread records of {_flows(seen.doomed)}, the first {when}, sooner than they are read",
-        )
-    return _contact(seen, patience) or _progress(seen)
+    return _explained(_doom(seen) or _contact(seen, patience) or _progress(seen), seen.limited)
+
+
+def _explained(found: Finding, limited: str) -> Finding:
+    """A finding beside the limit that the edge is held to."""
+    return found._replace(reason=f"{found.reason}; {limited}") if limited else found
+
+
+def _doom(seen: Observation) -> Finding | None:
+    """Whether the edge is about to delete what is not read yet."""
+    if not seen.doomed:
+        return None
+    when = f"in {_seconds(seen.left_s)}" if seen.left_s > 0 else "at any moment"
+    return Finding(
+        State.LOSING_DATA,
+        f"the edge deletes unread records of {_flows(seen.doomed)}, the first {when}, sooner than they are read",
+    )
 
 
 def _contact(seen: Observation, patience: Patience) -> Finding | None:

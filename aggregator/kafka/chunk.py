@@ -7,6 +7,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aggregator.bytes_column import BytesColumn
 from aggregator.coordinates import OffsetRange
 from aggregator.header_columns import Headers
 
@@ -30,6 +31,12 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all keys and values."""
+        columns = (BytesColumn.of(self.keys), BytesColumn.of(self.values))
+        return sum(int(column.ends[-1] - column.ends[0]) for column in columns)
 
     def within(self, offsets: OffsetRange) -> "Chunk":
         """The records at these offsets."""

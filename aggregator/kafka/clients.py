@@ -43,6 +43,9 @@ COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
 TRANSACTION_TIMEOUT_MS = 15_000
 # Bound of a prefetch queue where nobody says another.
 _BUFFER_BYTES = 16 * 1024 * 1024
+_LEAST_BUFFER_KB = 64
+# Of what a slow client may receive in a second: one partition's part of a request.
+_PIECE = 0.25
 
 # librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
 log = logging.getLogger("librdkafka")
@@ -62,6 +65,16 @@ def _given(cluster: ClusterConfig, role: Role) -> dict[str, str | SecretRef]:
     for block in (properties(cluster.client), getattr(cluster, role)):
         given |= {ALIASES.get(name, name): value for name, value in block.items()}
     return given
+
+
+def slow_fetch(rate: float) -> dict[str, Any]:
+    """Requests of a client that is read at `rate` bytes a second: heartbeats wait behind half a second's worth at most.
+
+    A broker hands out a batch whole, and sends one that is larger all the same.
+    """
+    piece = int(rate * _PIECE)
+    whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the one may not be below the other
+    return {"fetch.message.max.bytes": min(piece, FETCH_OPTIONS["fetch.message.max.bytes"])} | whole
 
 
 def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
@@ -102,7 +115,7 @@ def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any])
             "enable.partition.eof": True,
             "check.crcs": True,
             "isolation.level": "read_committed",
-            "queued.max.messages.kbytes": max(1024, buffer_bytes // 1024),
+            "queued.max.messages.kbytes": max(_LEAST_BUFFER_KB, buffer_bytes // 1024),
         }
     )
 

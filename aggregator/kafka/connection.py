@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.credentials import Credentials
-from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.statistics import EVERY_MS, ClientStatistics
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class Connection(Generic[C]):
         cluster: Which one.
         connect: Makes a client of it that has these further properties of librdkafka's.
         leave: Ends a client that is lost.
+        every_ms: How often they tell of themselves.
 
     Attributes:
         client: The one to use now.
@@ -53,10 +54,12 @@ class Connection(Generic[C]):
         cluster: ClusterConfig,
         connect: Callable[..., C],
         leave: Callable[[C], None] = _close,
+        *,
+        every_ms: int = EVERY_MS,
     ) -> None:
         self._cluster, self._connect, self._leave = cluster, connect, leave
         self._credentials = Credentials(cluster.client)
-        self.statistics = ClientStatistics()
+        self.statistics = ClientStatistics(every_ms)
         self.client = self._connected()
 
     def _connected(self) -> C:

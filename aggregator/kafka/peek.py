@@ -148,7 +148,8 @@ def _first_at(
     """The first record at or after each position, as far as they come in time."""
     if not positions:
         return {}
-    fetch = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
+    little = dict.fromkeys(("fetch.message.max.bytes", "fetch.max.bytes", "message.max.bytes"), 64 * 1024)
+    fetch = little | {"queued.min.messages": 1}
     reader = clients.consumer(cluster, **fetch) if committed else clients.uncommitted_consumer(cluster, **fetch)
     found: dict[Partition, Message] = {}
     asked = set(positions)
@@ -160,6 +161,7 @@ def _first_at(
                 at = (message.topic(), message.partition())
                 if at in asked:
                     asked.discard(at)
+                    reader.pause([TopicPartition(*at)])  # one batch of each is enough to carry over a long line
                     if message.error() is None:
                         found[at] = message
     except KafkaException as failure:

@@ -21,6 +21,7 @@ from aggregator.kafka.connection import Connection
 from aggregator.kafka.damage import readable_from
 from aggregator.kafka.ends import leader_epoch
 from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.statistics import EVERY_MS, OFTEN_MS
 from aggregator.kafka.truncation import find_cut
 
 if TYPE_CHECKING:
@@ -32,13 +33,22 @@ class EdgeReader:
 
     Assign it as soon as it is made: librdkafka asks who leads a topic while it connects, and once it is connected only
     every second.
+
+    Args:
+        cluster: The edge.
+        buffer_bytes: Bound of the prefetch queue.
+        rate: Bytes a second at which it will be read; None: as fast as it goes.
     """
 
-    def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int) -> None:
+    def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int, rate: float | None = None) -> None:
         self._cluster = cluster
         self._starts: dict[Partition, Start] = {}
-        connect = functools.partial(clients.bulk_consumer, buffer_bytes=buffer_bytes)
-        self._connection: Connection[Consumer] = Connection(cluster, connect)
+        slow = {} if rate is None else clients.slow_fetch(rate)
+        buffer_bytes = buffer_bytes if rate is None else min(buffer_bytes, int(rate))
+        connect = functools.partial(clients.bulk_consumer, buffer_bytes=buffer_bytes, **slow)
+        self._connection: Connection[Consumer] = Connection(
+            cluster, connect, every_ms=EVERY_MS if rate is None else OFTEN_MS
+        )
         self.statistics = self._connection.statistics
 
     def assign(self, starts: Mapping[Partition, Start]) -> None:

@@ -9,21 +9,34 @@ from collections.abc import Mapping
 from typing import Any
 
 EVERY_MS = 10_000
+# Where a rate is held by them.
+OFTEN_MS = 1_000
 # Between its old brokers and its new ones a client may know none for a moment.
 _LOST_AFTER = 2
 
 
 class ClientStatistics:
-    """The newest numbers of one client; `options` go into its configuration."""
+    """The newest numbers of one client, or of one after another; `options` go into its configuration.
 
-    def __init__(self) -> None:
+    Args:
+        every_ms: How often the client tells.
+
+    Attributes:
+        numbers: Those that operators watch.
+        received_bytes: From the brokers, by all clients so far.
+    """
+
+    def __init__(self, every_ms: int = EVERY_MS) -> None:
+        self._every_ms = every_ms
         self.numbers: Mapping[str, float] = {}
+        self.received_bytes = 0
+        self._client = "", 0  # whose the newest number was, and which
         self._brokerless = 0  # reports in a row
 
     @property
     def options(self) -> dict[str, Any]:
         """Properties that make the client tell."""
-        return {"statistics.interval.ms": EVERY_MS, "stats_cb": self.take}
+        return {"statistics.interval.ms": self._every_ms, "stats_cb": self.take}
 
     def take(self, text: str) -> None:
         """Take one JSON text of librdkafka's."""
@@ -31,9 +44,15 @@ class ClientStatistics:
             told = json.loads(text)
             self.numbers = condensed(told)
             known = any(one["source"] != "logical" for one in told["brokers"].values())
+            self._receive(str(told["name"]), int(told["rx_bytes"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             return  # another version of the library; a callback must not raise
         self._brokerless = 0 if known else self._brokerless + 1
+
+    def _receive(self, client: str, received: int) -> None:
+        name, before = self._client
+        self.received_bytes += received - before if client == name else received
+        self._client = client, received
 
     def lost(self) -> bool:
         """Whether the client will never connect again and has to be replaced; said once for each such client.

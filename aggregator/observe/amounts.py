@@ -1,4 +1,4 @@
-"""How amounts read for people: durations and shares, the same on the terminal and on the page.
+"""How amounts read for people: durations, sizes and shares, the same on the terminal and on the page.
 
 Invariant: pure. An unknown amount is `-`, and a share is never rounded up to a better one.
 """
@@ -18,3 +18,18 @@ def ago(milliseconds: int | None) -> str:
 def share(value: float | None) -> str:
     """A share as percent, rounded towards the bad side; `-` for None."""
     return "-" if value is None else f"{int(value * 100_000) / 1000:.3f}%"
+
+
+def size(count: float | None) -> str:
+    """Bytes in their largest sensible unit; `-` for None."""
+    if count is None:
+        return "-"
+    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} B"
+
+
+def per_second(rate: float | None) -> str:
+    """Bytes a second; `-` for None."""
+    return "-" if rate is None else f"{size(rate)}/s"

@@ -28,6 +28,7 @@ from aggregator.state.pauses import Pause
 from aggregator.state.request_log import RequestWatch
 from aggregator.state.successions import Succession
 from aggregator.state.telemetry import SlotFeed, SlotWord
+from aggregator.state.traffic import Moved
 
 # Older dead letters than these many are not told by reason; the ledger counts them all.
 _LETTERS = 100_000
@@ -112,6 +113,14 @@ class CentralFeeds:
     def backfilling(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots of a backfill that runs."""
         return self._backfills.slots(now_s)
+
+    def moved(self, edge: str, now_s: float) -> Moved:
+        """Bytes of an edge, by the slots of the live flows."""
+        return self._slots.traffic.of(edge, now_s)
+
+    def is_limited(self, edge: str, now_s: float) -> bool:
+        """Whether a slot takes less of an edge than it could, because of the edge's limit."""
+        return any(edge in slot.limited for slot in self.slots(now_s))
 
     def fields(self) -> Mapping[tuple[str, str], TopicFields]:
         """What is known of the fields of each edge topic."""

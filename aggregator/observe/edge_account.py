@@ -13,10 +13,12 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, bounded, kept, recorded
 from aggregator.edges.maintenance import in_maintenance
 from aggregator.edges.movement import Movement, Sample, Track
+from aggregator.observe.amounts import per_second
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause
+from aggregator.state.traffic import MOST, Moved
 
 # What lay at central before comes within this time after the watching began, and tells nothing of the present.
 OLD_NEWS_S = 2.0
@@ -53,6 +55,7 @@ class EdgeAccount:
         self.latency_ms: int | None = None
         self.skew_ms: int | None = None
         self.tracks: dict[EdgePartition, Track] = {}
+        self.moved_bytes, self._before = Moved(), (told.read_bytes, told.written_bytes) if told else (0, 0)
         self._hub = config.hub
         self._edge: EdgeConfig = config.edges[edge]
         self._emits = config.heartbeats.emit
@@ -88,7 +91,14 @@ class EdgeAccount:
         return None if self.beat_ms is None else max(0.0, (moment.now_ms - self.beat_ms) / 1000)
 
     def observe(
-        self, moment: Moment, seen: EdgeSnapshot, *, gaps: int, held: frozenset[EdgePartition], pause: Pause | None
+        self,
+        moment: Moment,
+        seen: EdgeSnapshot,
+        *,
+        gaps: int,
+        held: frozenset[EdgePartition],
+        pause: Pause | None,
+        limited: bool = False,
     ) -> Observation:
         """What is to be judged.
 
@@ -98,6 +108,7 @@ class EdgeAccount:
             gaps: How many flows an open gap holds.
             held: Flows that stand still for a reason that is known.
             pause: The newest pause or resumption.
+            limited: Whether its `rate_limit` holds something back.
         """
         paused = pause is not None and pause.paused
         if self.availability.state is State.PAUSED and not paused:  # its first beat is to come once more
@@ -116,6 +127,7 @@ class EdgeAccount:
             left_s=min(doomed, default=0.0),
             trouble=seen.answer.trouble,
             paused=pause.sentence if pause else "",
+            limited=f"limited to {per_second(self._edge.rate_limit)}" if limited else "",
         )
 
     @staticmethod
@@ -161,7 +173,11 @@ class EdgeAccount:
         """The state as it is written to central."""
         now = self.availability
         state, reason = (now.state, now.reason) if now.state else (State.LAGGING, "nobody has looked yet")
-        return EdgeState(state.value, reason, now.since_ms, self.maintenance, self.skew_ms, self.latency_ms)
+        read, written = self._before[0] + self.moved_bytes.read_bytes, self._before[1] + self.moved_bytes.written_bytes
+        clocks = (self.skew_ms, self.latency_ms)
+        return EdgeState(
+            state.value, reason, now.since_ms, self.maintenance, *clocks, min(read, MOST), min(written, MOST)
+        )
 
 
 def life(entry: LedgerRecord) -> tuple[int, str]:

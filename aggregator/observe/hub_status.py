@@ -20,6 +20,7 @@ from aggregator.replicate.topic_settings import Drift
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotWord
+from aggregator.state.traffic import Moved
 from aggregator.threads import ThreadStatus
 
 
@@ -79,6 +80,11 @@ class EdgeStatus:
         dead: Dead letters of its records since the hub's first start.
         flows: How many flows it has.
         availability: By window: how available it was, and how much of the objective that spent.
+        read_bytes: Received from it by the slots' readers since the hub's first start, on the wire.
+        written_bytes: Of its records, written to central since then, before compression.
+        read_bytes_per_s: Over the last half minute; None where nobody told.
+        written_bytes_per_s: The same.
+        rate_limit_bytes_per_s: What its readers are held to; None: nothing.
     """
 
     edge: str
@@ -96,6 +102,11 @@ class EdgeStatus:
     dead: int
     flows: int
     availability: Mapping[str, Uptime]
+    read_bytes: int = 0
+    written_bytes: int = 0
+    read_bytes_per_s: float | None = None
+    written_bytes_per_s: float | None = None
+    rate_limit_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +224,10 @@ def edge_status(
     *,
     since_ms: int | None,
     beat_age_ms: int | None,
+    moved: Moved,
+    rate_limit: int | None,
 ) -> EdgeStatus:
-    """One edge: the state that it was told to be in, and the sums of its flows."""
+    """One edge: the state that it was told to be in, the sums of its flows, and how fast its bytes move now."""
     return EdgeStatus(
         edge,
         told.state,
@@ -231,6 +244,11 @@ def edge_status(
         sum(flow.dead for flow in flows),
         len(flows),
         availability,
+        told.read_bytes,
+        told.written_bytes,
+        moved.read_per_s,
+        moved.written_per_s,
+        rate_limit,
     )
 
 

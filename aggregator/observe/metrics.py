@@ -56,6 +56,10 @@ def _edge(edge: EdgeStatus) -> Iterator[Sample]:
         yield m.EDGE_STATE.of(edge.state == state, edge.edge, state.value)
     yield m.EDGE_MAINTENANCE.of(edge.maintenance, edge.edge)
     yield m.GAPS.of(edge.gaps, edge.edge)
+    yield m.EDGE_READ.of(edge.read_bytes, edge.edge)
+    yield m.EDGE_WRITTEN.of(edge.written_bytes, edge.edge)
+    if edge.rate_limit_bytes_per_s is not None:
+        yield m.EDGE_LIMIT.of(edge.rate_limit_bytes_per_s, edge.edge)
     for measure, milliseconds in (
         (m.HEARTBEAT_AGE, edge.heartbeat_age_ms),
         (m.HEARTBEAT_LATENCY, edge.latency_ms),

@@ -237,7 +237,9 @@ class Monitor:
             gaps=sum(source.edge == edge for source in holding),
             held=held | holding.keys(),
             pause=self._feeds.pauses.get(edge),
+            limited=self._feeds.is_limited(edge, moment.now_s),
         )
+        account.moved_bytes = self._feeds.moved(edge, moment.now_s)
         if account.judge(moment, seen) and self._publisher:
             now = account.availability
             log.info("edge %s is %s: %s", edge, now.state, now.reason)
@@ -353,6 +355,8 @@ class Monitor:
             uptimes(account.spans, now_ms=moment.now_ms, objective=self._config.availability.objective / 100),
             since_ms=told.since_ms,
             beat_age_ms=None if age_s is None else int(age_s * 1000),
+            moved=account.moved_bytes,
+            rate_limit=self._config.edges[edge].rate_limit,
         )
 
     def _warn(self, gaps: tuple[KnownGap, ...], troubled: Mapping[str, str], damaged: Mapping[str, int]) -> None:

@@ -21,6 +21,8 @@ from aggregator.replicate.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
 
 _LOGS_EVERY_S = 15.0
+# A look reads a batch of every partition that is behind: little beside what an edge sends, unless that is limited.
+_LIMITED_EVERY_S = 60.0
 _QUESTION_S = 2.0
 # Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
@@ -57,14 +59,14 @@ class EdgeProbe:
         threads.start(f"probe-{self._watch.edge}", partial(self._run, over), stop=over, bound_s=_BOUND_S)
 
     def _run(self, over: threading.Event, pulse: Pulse) -> None:
-        due_s = time.monotonic()
+        due_s, limit = time.monotonic(), self._config.edges[self._watch.edge].rate_limit
         while not over.is_set():
             pulse()
             now = self._watch.answer
             if now.answered_s is not None and not now.trouble and time.monotonic() >= due_s:
                 with suppress(AggregatorError):  # the watch says what is wrong with the edge
                     self.ask()
-                due_s = time.monotonic() + _LOGS_EVERY_S
+                due_s = time.monotonic() + (_LOGS_EVERY_S if limit is None else _LIMITED_EVERY_S)
             over.wait(EVERY_S)
 
     def ask(self) -> None:

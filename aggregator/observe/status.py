@@ -28,7 +28,8 @@ from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
 from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
-from aggregator.state.telemetry import SlotFeed, SlotWord
+from aggregator.state.telemetry import SlotFeed
+from aggregator.state.traffic import Moved
 
 # Some seconds of many slots, fields included.
 _WORDS = 1000
@@ -51,7 +52,8 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     names = HubNames(config.hub)
     beats, told = _heartbeats(config), read_told(config.central, names)
     watched = is_watched(config.central, names, told, wall_ms=now_ms)
-    slots = _slots(config, names) if watched else ()
+    feed, at_s = _told_by_slots(config, names) if watched else (SlotFeed(), 0.0)
+    slots = feed.slots(at_s)
     troubled = troubles(slots, told.refused) if watched else {}
     flows = _flows(found, holding, troubled, now_ms)
     central_ms = _central_ms(beats, told) if watched else now_ms
@@ -66,6 +68,7 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
             beat_ms=beats.get(edge),
             now_ms=central_ms,
             pause=found.pauses.get(edge),
+            moved=feed.traffic.of(edge, at_s),
         )
         for edge, seen in found.edges.items()
     )
@@ -126,16 +129,17 @@ def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
     Raises:
         Unreachable: central does not answer.
     """
-    return troubles(_slots(config, names), read_told(config.central, names).refused)
+    feed, at_s = _told_by_slots(config, names)
+    return troubles(feed.slots(at_s), read_told(config.central, names).refused)
 
 
-def _slots(config: HubConfig, names: HubNames) -> tuple[SlotWord, ...]:
-    """What the slots of the running hub said last, by central's stamps."""
+def _told_by_slots(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
+    """What the slots of the running hub said last, by central's stamps, and the last of these."""
     feed, at_s = SlotFeed(), 0.0
     for record in read_last(config.central, names.telemetry, _WORDS):
         at_s = record.timestamp_ms / 1000
         feed.take(record.value, at_s)
-    return feed.slots(at_s)
+    return feed, at_s
 
 
 def _heartbeats(config: HubConfig) -> dict[str, int]:
@@ -157,6 +161,7 @@ def _edge(
     beat_ms: int | None,
     now_ms: int,
     pause: Pause | None,
+    moved: Moved,
 ) -> EdgeStatus:
     age_ms = None if beat_ms is None else max(0, now_ms - beat_ms)
     state = told.states.get(edge) if watched else None
@@ -173,6 +178,8 @@ def _edge(
         uptimes(spans, now_ms=now_ms, objective=objective),
         since_ms=state.since_ms if watched else None,
         beat_age_ms=age_ms,
+        moved=moved,
+        rate_limit=config.edges[edge].rate_limit,
     )
 
 

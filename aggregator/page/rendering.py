@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aggregator.moments import utc
-from aggregator.observe.amounts import ago, share
+from aggregator.observe.amounts import ago, per_second, share, size
 from aggregator.page.states import badge_of
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,6 +34,8 @@ def environment() -> Environment:
     made.filters |= {
         "ago": ago,
         "share": share,
+        "size": size,
+        "per_second": per_second,
         "count": lambda value: "-" if value is None else f"{value:,.0f}",
         "clock": clock,
         "date": date,

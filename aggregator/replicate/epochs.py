@@ -29,13 +29,13 @@ from aggregator.replicate.discovery import unanswered, without
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, start_of
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import Opened, open_epoch
-from aggregator.replicate.epoch_plan import plan_flows, undecided_beside
-from aggregator.replicate.flow import FlowPlan
+from aggregator.replicate.epoch_plan import EpochFlows, plan_flows, undecided_beside
 from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of
 from aggregator.replicate.key_usage import worn
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.settlement import Unsettled, Whose
+from aggregator.replicate.shares import limits_of, shares
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult
 from aggregator.replicate.task import EpochWork
@@ -165,7 +165,7 @@ class EpochRunner:
             log.warning("%s is held: %s", hold.source, hold.detail)
         self._refusing(holds)
         log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
-        plans = tuple(self._slot_plan(epoch.epoch, slot, flows.by_slot.get(slot, ())) for slot in range(count))
+        plans = self._slot_plans(epoch.epoch, flows, count)
         work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks, clusters)
         self._known, self._outdated = {decision.key for decision in requests.decisions}, False
         self._paused = paused
@@ -284,11 +284,16 @@ class EpochRunner:
             self._prepared(snapshots)
         return True
 
-    def _slot_plan(self, epoch: int, slot: int, flows: Collection[FlowPlan]) -> SlotPlan:
+    def _slot_plans(self, epoch: int, flows: EpochFlows, count: int) -> tuple[SlotPlan, ...]:
         replication = self._config.replication
         cadence = Cadence(replication.commit_interval.total_seconds(), replication.commit_bytes)
         patience_s = replication.drain_patience.total_seconds()
-        return SlotPlan(self._names, epoch, slot, flows, cadence, self._drain, patience_s)
+        rates = shares(limits_of(self._config), {slot: own.sources for slot, own in flows.by_slot.items()})
+        common = (cadence, self._drain, patience_s)
+        return tuple(
+            SlotPlan(self._names, epoch, slot, flows.by_slot.get(slot, ()), *common, rates=rates.get(slot, {}))
+            for slot in range(count)
+        )
 
     def _asked(self) -> bool:
         """Whether a person asked for something that the running slots do not know."""

@@ -114,6 +114,9 @@ class SlotPorts(Protocol):
     def reader(self, edge: str) -> Reader:
         """A reader of one edge."""
 
+    def received(self, edge: str) -> int:
+        """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
+
     def topic_ids(self, edge: str) -> TopicIds | None:
         """Who asks an edge for topic ids; None where nobody is to ask."""
 

@@ -22,7 +22,7 @@ from aggregator.replicate.ports import SlotPorts, Writer
 from aggregator.replicate.readers import Readers
 from aggregator.replicate.refused_topics import Refused
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, standstill
-from aggregator.replicate.throttle import Throttle
+from aggregator.replicate.traffic import SlotTraffic
 from aggregator.state.ledger import LedgerRecord, flow_key
 from aggregator.state.requests import encode
 
@@ -44,6 +44,7 @@ class Slot:
         self._delivery = delivery
         self._failures = 0
         self._refused = Refused()
+        self._traffic: SlotTraffic | None = None
 
     def run(self) -> SlotOutcome:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
@@ -57,7 +58,9 @@ class Slot:
                 if self._world.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
                 flows = self._flows(self._world.ledger())
-                turn = _Turn(self._plan, self._world, self._delivery, writer, flows, refused=self._refused)
+                self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._world)
+                core = (self._plan, self._world, self._delivery)
+                turn = _Turn(*core, writer, flows, refused=self._refused, traffic=traffic)
                 outcome = turn.run() or self._outdated()
                 if outcome is not None:
                     return outcome
@@ -104,21 +107,18 @@ class _Turn:
         flows: dict[EdgePartition, Flow],
         *,
         refused: Refused,
+        traffic: SlotTraffic,
     ) -> None:
-        self._refused = refused
-        self._plan = plan
-        self._world = world
+        self._refused, self._traffic = refused, traffic
+        self._plan, self._world = plan, world
         self._delivery = delivery
-        self._writer = writer
-        self._flows = flows
+        self._writer, self._flows = writer, flows
         self._open_since: float | None = None
-        self._pending_bytes = 0
         self._last_commit = self._last_look = self._last_told = world.now()
         self._transactions = 0
         self._commit_s = 0.0  # what a commit takes, lately
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
-        self._throttle = Throttle(plan.terms.rate if plan.terms else None, world.now())
         self._gate = Gate(world, plan, refused, writer.acknowledged)
         self._readers = Readers(plan, world, flows, self._gate)
         self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
@@ -200,7 +200,7 @@ class _Turn:
                 self._commit_if_moved()
                 return SlotResult.STOPPED
             if state.pace is not None and state.pace.epoch == self._plan.epoch:
-                self._throttle.limit(state.pace.rate, now)
+                self._traffic.pace(state.pace.rate)
             self._last_look = now
         busy = self._round(now)
         self._commit_when_due(busy=busy)
@@ -228,15 +228,14 @@ class _Turn:
         if not len(self._readers):
             self._world.sleep(waiting)
         for edge, reader in self._readers:
-            most = self._throttle.most(self._world.now(), POLL_RECORDS)
+            most = self._traffic.most(edge, POLL_RECORDS)
             if not most:
                 self._readers.ask(edge, now)  # it is we who do not
                 self._world.sleep(waiting / len(self._readers))
                 continue
             polled = reader.poll(most, waiting / len(self._readers))
-            count = sum(map(len, polled.chunks))
-            self._throttle.spend(count)
-            self._behind = self._behind or count >= most
+            count = self._traffic.took(edge, polled.chunks)
+            self._behind = self._behind or (count >= most and not self._traffic.is_limited(edge))
             if count >= most:
                 self._readers.ask(edge, now)
             busy = busy or bool(polled.chunks)
@@ -267,7 +266,8 @@ class _Turn:
             return
         try:
             now_ms = self._world.clock_ms()
-            self._pending_bytes += self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
+            written = self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
+            self._traffic.wrote(flow.plan.source.edge, written)
             self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
         except HoldError as error:
             if len(chunk) > 1:
@@ -299,7 +299,7 @@ class _Turn:
             if cadence.idle_due(since_commit_s=now - self._last_commit):
                 self._commit_if_moved()
         elif cadence.due(
-            pending_bytes=self._pending_bytes,
+            pending_bytes=self._traffic.pending_bytes,
             open_s=now - self._open_since,
             drained=not busy,
             behind=self._behind,
@@ -318,7 +318,8 @@ class _Turn:
                 flow.commit()
             self._transactions += 1
             self._refused.took(flow.plan.central for flow in moved)
-            self._open_since, self._pending_bytes = None, 0
+            self._open_since = None
+            self._traffic.commit()
         self._last_commit = self._world.now()
 
     def _commit(self) -> None:
@@ -340,7 +341,8 @@ class _Turn:
         if refused:
             return True
         self._gate.over(self._writer.touched)
-        self._open_since, self._pending_bytes = None, 0
+        self._open_since = None
+        self._traffic.abort()
         for flow in self._flows.values():
             flow.rewind()
         self._world.sleep(self._refused.pause_s)
@@ -361,7 +363,7 @@ class _Turn:
         )
 
     def _outcome(self, result: SlotResult) -> SlotOutcome:
-        self._tell_fields(last=True)
+        self._tell(math.inf, last=True)
         return SlotOutcome(
             self._plan.slot,
             result,
@@ -370,10 +372,11 @@ class _Turn:
             closed=self._gate.left(),
         )
 
-    def _tell(self, now: float) -> None:
+    def _tell(self, now: float, *, last: bool = False) -> None:
         if now - self._last_told >= _TELL_EVERY_S:
-            self._last_told = now
-            self._tell_fields()
+            self._last_told, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
+            for body in self._delivery.field_reports(self._world.now(), last=last):
+                self._world.telemetry(head | body)
             self._say()
 
     def _say(self) -> None:
@@ -392,8 +395,5 @@ class _Turn:
                 "held": held,
                 "waiting": {at: why for at, why in waiting.items() if at not in held},
             }
+            | self._traffic.told()
         )
-
-    def _tell_fields(self, *, last: bool = False) -> None:
-        for body in self._delivery.field_reports(self._world.now(), last=last):
-            self._world.telemetry({"epoch": self._plan.epoch, "slot": self._plan.slot} | body)

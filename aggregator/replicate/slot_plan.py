@@ -3,8 +3,8 @@
 Invariant: frozen; plans travel to executors and outcomes back, and neither holds a secret or anything of a record.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aggregator.coordinates import EdgePartition, Partition
@@ -32,7 +32,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """What one slot does in one epoch; travels to the executor."""
+    """What one slot does in one epoch; travels to the executor. `rates` are its shares of edges' limits, in bytes/s."""
 
     names: HubNames
     epoch: int
@@ -42,6 +42,7 @@ class SlotPlan:
     drain: bool
     patience_s: float
     terms: Terms | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 class SlotResult(StrEnum):

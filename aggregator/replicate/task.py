@@ -33,10 +33,10 @@ from aggregator.replicate.chains import Chains, begins, chain_keys
 from aggregator.replicate.clusters import ClusterIds
 from aggregator.replicate.cycles import Cycles, returning, seal_keys
 from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.key_checks import checked_rings
 from aggregator.replicate.slot import Slot
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot_ports import KafkaSlotPorts
 from aggregator.schema.registry import Registry, open_registry
 
 _BATCH_BYTES = 1_000_000
@@ -103,7 +103,9 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     terms = plan.terms or Terms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
     keys = checked_rings(work.config.keys, work.checks)
-    world = KafkaSlotPorts(work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill)
+    world = KafkaSlotPorts(
+        work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill, rates=plan.rates
+    )
     try:
         delivery = Delivery(
             DeliveryPlan(

@@ -1,4 +1,4 @@
-"""The throttle of a backfill: how many records it may take now, so that live flows keep their share.
+"""Throttles: how many records may be taken now, at a rate in records (a backfill) or in bytes (an edge's `rate_limit`).
 
 Invariant: pure; time is an argument. Over any stretch of time no more passes than the rate allows, and one second's
 worth at once. A rate of None holds nothing back.
@@ -7,18 +7,21 @@ worth at once. A rate of None holds nothing back.
 _BURST_S = 1.0
 # Less than a tenth of a second's worth is not taken: a strip of three records costs as much as one of three hundred.
 _GRAIN_S = 0.1
+# The same of bytes: every batch costs the other edges of the slot some milliseconds.
+_BYTES_GRAIN_S = 0.25
 
 
 class Throttle:
-    """A bucket that fills at `rate` records a second.
+    """A bucket that fills at `rate` units a second.
 
     Args:
-        rate: Records a second; None: no bound.
+        rate: Units (records, bytes) a second; None: no bound.
         now_s: Seconds on a clock that only goes forward.
+        grain_s: So many seconds' worth are taken at once, or nothing.
     """
 
-    def __init__(self, rate: float | None, now_s: float) -> None:
-        self._rate = rate
+    def __init__(self, rate: float | None, now_s: float, grain_s: float = _GRAIN_S) -> None:
+        self._rate, self._grain_s = rate, grain_s
         self._filled_s = now_s
         self._left = 0.0
 
@@ -28,14 +31,64 @@ class Throttle:
             self._rate, self._filled_s, self._left = rate, now_s, 0.0
 
     def most(self, now_s: float, limit: int) -> int:
-        """Records that may be taken now, `limit` at most."""
+        """Units that may be taken now, `limit` at most."""
         if self._rate is None:
             return limit
         grown = self._left + self._rate * (now_s - self._filled_s)
         self._left, self._filled_s = min(grown, max(1.0, self._rate * _BURST_S)), now_s
-        grain = min(limit, max(1.0, self._rate * _GRAIN_S))
+        grain = min(limit, max(1.0, self._rate * self._grain_s))
         return min(limit, int(self._left)) if self._left >= grain else 0
 
-    def spend(self, records: int) -> None:
-        """Count what was taken."""
-        self._left -= records
+    def spend(self, units: float) -> None:
+        """Count what was taken; what was taken back is negative."""
+        self._left -= units
+
+
+# What a record is taken to be before any was received.
+_RECORD_BYTES = 500.0
+_MOST_BYTES = 2**40
+# An edge that sends ten times what its records hold, or a hundredth of it, is no guess any more.
+_LEAST_RATIO, _MOST_RATIO = 0.01, 10.0
+
+
+class ByteThrottle:
+    """Holds what a client receives at a rate, though a reader is asked in records and the bytes are told late.
+
+    A client fetches as much as is taken from it. So what is taken is charged at once: its own bytes, times what lately
+    came over the wire for each of them. That is put right as soon as the client tells what it has received. An estimate
+    is wrong for a moment only, and over any longer stretch it is the received bytes that keep to the rate.
+
+    Args:
+        rate: Bytes a second.
+        now_s: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(self, rate: float, now_s: float) -> None:
+        self._bucket = Throttle(rate, now_s, _BYTES_GRAIN_S)
+        self._record_bytes = _RECORD_BYTES
+        self._ratio = 1.0  # received bytes, by those of the records
+        self._received = 0
+        self._taken = 0  # since it was told last
+
+    def told(self, received: int) -> None:
+        """Take how much the client has received so far, in bytes; the same again says nothing new."""
+        grown = received - self._received
+        if grown <= 0:
+            return
+        self._bucket.spend(grown - self._taken * self._ratio)
+        if self._taken:
+            seen = min(_MOST_RATIO, max(_LEAST_RATIO, grown / self._taken))
+            self._ratio = (self._ratio + seen) / 2
+        self._received, self._taken = received, 0
+
+    def most(self, now_s: float, limit: int) -> int:
+        """Records that may be taken now, `limit` at most."""
+        left = self._bucket.most(now_s, _MOST_BYTES)
+        return min(limit, max(1, int(left / self._record_bytes / self._ratio))) if left else 0
+
+    def spend(self, records: int, size: int) -> None:
+        """Count what was taken: records, and the bytes of their keys and values."""
+        if records:
+            self._record_bytes = max(1.0, size / records)
+            self._taken += size
+            self._bucket.spend(size * self._ratio)

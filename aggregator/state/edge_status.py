@@ -20,7 +20,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.kafka import topics
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.tail import LogTail
-from aggregator.kafka.typed_decoder import Damaged, Difference, Moment, TypedDecoder, is_flow
+from aggregator.kafka.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 
@@ -53,6 +53,8 @@ class EdgeState:
         maintenance: Whether a maintenance window was open.
         skew_ms: The edge's clock less central's; None where nothing told.
         latency_ms: From the writing of the last beat to its arrival at central, by the writer's clock.
+        read_bytes: Received from it since the hub's first start, on the wire.
+        written_bytes: Of its records, written to central since then, before compression.
     """
 
     state: str
@@ -61,6 +63,8 @@ class EdgeState:
     maintenance: bool = False
     skew_ms: int | None = None
     latency_ms: int | None = None
+    read_bytes: int = 0
+    written_bytes: int = 0
 
     def encode(self) -> bytes:
         """The record's value."""
@@ -199,6 +203,8 @@ class _State(Struct, tag_field="v", tag=VERSION):
     maintenance: bool = False
     skew_ms: Difference | None = None
     latency_ms: Difference | None = None
+    read_bytes: Count = 0
+    written_bytes: Count = 0
 
 
 class _Day(Struct, tag_field="v", tag=VERSION):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from aggregator.kafka.typed_decoder import Amount, Count, Damaged, Difference, Number, TypedDecoder, is_flow
+from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0
 
@@ -39,6 +40,10 @@ class SlotWord:
         clients: The numbers of its Kafka clients, by name: `central`, `edge <name>`.
         aborts: Transactions that failed and were begun again, since the slot's task began.
         aborted: Why the last one of them failed; empty while there was none.
+        life: Another one, when its counters began anew.
+        read: By edge: bytes that its reader received, on the wire.
+        written: By edge: bytes of its records in committed transactions, before compression.
+        limited: Edges of which it took less since its last word, because of their `rate_limit`.
     """
 
     slot: int
@@ -52,6 +57,10 @@ class SlotWord:
     clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     aborts: int = 0
     aborted: str = ""
+    life: str = ""
+    read: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    limited: tuple[str, ...] = ()
 
 
 class _Word(Struct):
@@ -66,6 +75,10 @@ class _Word(Struct):
     clients: dict[str, dict[str, Amount]] = struct_field(default_factory=dict)
     aborts: Count = 0
     aborted: str = ""
+    life: str = ""
+    read: dict[str, Count] = struct_field(default_factory=dict)
+    written: dict[str, Count] = struct_field(default_factory=dict)
+    limited: tuple[str, ...] = ()
 
 
 class _Kind(Struct):
@@ -88,10 +101,12 @@ class SlotFeed:
 
     Attributes:
         damaged: How many were none of ours.
+        traffic: Bytes of each edge.
     """
 
     def __init__(self) -> None:
         self._heard: dict[int, tuple[float, SlotWord]] = {}
+        self.traffic = Traffic()
         self.damaged = 0
 
     def take(self, value: bytes | None, now_s: float) -> None:
@@ -104,6 +119,7 @@ class SlotFeed:
             self.damaged += 1
         else:
             self._heard[word.slot] = (now_s, word)
+            self.traffic.take(word.slot, word.life, word.read, word.written, now_s)
 
     def slots(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots that run, by number."""
@@ -128,4 +144,8 @@ def _word(value: bytes | None) -> SlotWord:
         said.clients,
         said.aborts,
         said.aborted,
+        said.life,
+        said.read,
+        said.written,
+        said.limited,
     )

@@ -21,8 +21,8 @@ from aggregator.replicate import slot as slots
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.settlement import Whose
+from aggregator.replicate.slot_ports import KafkaSlotPorts
 from aggregator.state.control import ControlState, Epoch, Lease
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs

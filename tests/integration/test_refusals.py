@@ -7,7 +7,7 @@ import pytest
 from aggregator.coordinates import OffsetRange
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import unwritable
-from aggregator.replicate.kafka_ports import KafkaSlotPorts
+from aggregator.replicate.slot_ports import KafkaSlotPorts
 from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]

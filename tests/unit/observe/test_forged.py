@@ -40,6 +40,7 @@ PAUSE = Pause("eu", True, "ada", 9, "moved")
 SUCCESSION = Succession("eu", "4L6g3nShT", "ada", 9, "moved")
 RELEASE = Release("orders", CentralPartition("eu.orders", "id", 0), OffsetRange(5, 9), "ada", 9, "seen")
 ENTRY = LedgerRecord(0, "id", 90, 3, 0, gap=GAP)
+STATE = EdgeState("UP", "beats", NOW_MS, skew_ms=-3, latency_ms=5, read_bytes=9)
 WORD = {
     "v": 1,
     "at_ms": 5,
@@ -53,6 +54,9 @@ WORD = {
     "waiting": {"eu/orders/2": "the registry does not answer"},
     "ages_ms": {"eu": -1200},
     "clients": {"central": {"sent_bytes": 1.0}},
+    "read": {"eu": 900},
+    "written": {"eu": 1200},
+    "limited": ["eu"],
 }
 ROW = [7, "email", "string", ["PII"], "tag", "drop", "removed", 9, 1, 5, 0, False]
 FIELDS = {
@@ -164,7 +168,11 @@ KINDS = {
     "fields": (field_words, "", dump(FIELDS)),
     "pulse": (edge_states, *pulse()),
     "refused": (edge_states, *refusal({"eu/orders/0": ("retention", "too old")})),
-    "state": (edge_states, state_key("eu"), EdgeState("UP", "beats", NOW_MS, skew_ms=-3, latency_ms=5).encode()),
+    "state": (
+        edge_states,
+        state_key("eu"),
+        EdgeState("UP", "beats", NOW_MS, skew_ms=-3, latency_ms=5, read_bytes=9).encode(),
+    ),
     "day": (edge_states, *DAY),
     "threads": (edge_states, *THREADS),
     "gap": (asked, *requests.encode(DECISION)),
@@ -253,7 +261,8 @@ def test_what_the_hub_writes_itself_is_taken(kind):
         case "telemetry":
             feed = SlotFeed()
             feed.take(value, 0.0)
-            assert [one.ages_ms for one in feed.slots(0.0)] == [{"eu": -1200}]
+            (heard,) = feed.slots(0.0)
+            assert (heard.ages_ms, heard.read, heard.limited) == ({"eu": -1200}, {"eu": 900}, ("eu",))
         case "fields":
             feed = FieldFeed()
             feed.take(value)

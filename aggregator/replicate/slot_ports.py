@@ -1,4 +1,4 @@
-"""The real world of slots: central's logs and writer, and a reader for each edge.
+"""The real world of a slot: central's logs and producer, and the edges' readers.
 
 Invariant: thin; it decides nothing. One object per task, never shared between processes.
 """
@@ -35,7 +35,16 @@ CENTRAL = "central"
 class KafkaSlotPorts:
     """SlotPorts on real clusters."""
 
-    def __init__(self, config: HubConfig, names: HubNames, slot: int, *, batch_bytes: int, backfill: str = "") -> None:
+    def __init__(
+        self,
+        config: HubConfig,
+        names: HubNames,
+        slot: int,
+        *,
+        batch_bytes: int,
+        backfill: str = "",
+        rates: Mapping[str, float] | None = None,
+    ) -> None:
         self._config = config
         self._names = names
         self._slot = slot
@@ -46,6 +55,9 @@ class KafkaSlotPorts:
         self._process = psutil.Process()
         self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
         self._statistics: dict[str, ClientStatistics] = {}
+        self._rates = rates or {}
+        self._readers: dict[str, ClientStatistics] = {}
+        self._before: dict[str, int] = {}  # received by readers that are closed
         self._counts: dict[str, int] = {}
 
     def look(self) -> ControlState:
@@ -70,9 +82,16 @@ class KafkaSlotPorts:
 
     def reader(self, edge: str) -> EdgeReader:
         """A reader of one edge."""
-        made = EdgeReader(self._config.edges[edge], buffer_bytes=self._config.replication.fetch_buffer)
-        self._statistics[f"edge {edge}"] = made.statistics
+        config = self._config.edges[edge]
+        made = EdgeReader(config, buffer_bytes=self._config.replication.fetch_buffer, rate=self._rates.get(edge))
+        if edge in self._readers:
+            self._before[edge] = self.received(edge)
+        self._readers[edge] = self._statistics[f"edge {edge}"] = made.statistics
         return made
+
+    def received(self, edge: str) -> int:
+        """Bytes that the readers of an edge have received, as far as their client has told."""
+        return self._before.get(edge, 0) + self._readers[edge].received_bytes
 
     def topic_ids(self, edge: str) -> EdgeTopicIds | None:
         """Who asks an edge for topic ids, unless the configuration says that nobody is to."""
@@ -94,6 +113,7 @@ class KafkaSlotPorts:
             "rss_bytes": self._process.memory_info().rss,
             "cpu_s": round(times.user + times.system, 3),
             "clients": clients,
+            "read": {edge: self.received(edge) for edge in self._readers},
         }
         head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._life}
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())

@@ -1,0 +1,37 @@
+"""The share that each slot has of an edge's `rate_limit`.
+
+Invariant: pure. The shares of one edge add up to its limit, as long as each slot holds its own. A slot with heartbeats
+alone has no share and is not held: they are few bytes, and must come in time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import HEARTBEATS, EdgePartition
+
+
+def limits_of(config: HubConfig) -> dict[str, int]:
+    """Bytes a second of the edges that have a limit."""
+    return {name: edge.rate_limit for name, edge in config.edges.items() if edge.rate_limit is not None}
+
+
+def shares(limits: Mapping[str, int], by_slot: Mapping[int, Collection[EdgePartition]]) -> dict[int, dict[str, float]]:
+    """Bytes a second that each slot may receive of each limited edge, by how many of its partitions it reads.
+
+    Args:
+        limits: Of the edges that have one, in bytes a second.
+        by_slot: What each slot reads.
+    """
+    if not limits:
+        return {}
+    counts = {slot: _counted(sources, limits) for slot, sources in by_slot.items()}
+    whole = sum(counts.values(), Counter[str]())
+    return {
+        slot: {edge: limits[edge] * number / whole[edge] for edge, number in own.items()}
+        for slot, own in counts.items()
+    }
+
+
+def _counted(sources: Iterable[EdgePartition], limits: Mapping[str, int]) -> Counter[str]:
+    return Counter(at.edge for at in sources if at.edge in limits and at.topic != HEARTBEATS)

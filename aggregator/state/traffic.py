@@ -1,0 +1,88 @@
+"""Bytes of each edge as the slots that run count them: what has moved since the watching began, and how fast.
+
+Invariant: pure. A slot's counters begin anew with each of its lives, and are added up. What was told before the
+watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# What lay there when the watching began is told at once.
+_OLD_S = 2.0
+# A client tells every ten seconds what it has received.
+_OVER_S = 30.0
+# As much as a record can tell.
+MOST = 2**63 - 1
+Counters = Mapping[str, int]
+
+
+class Moved(NamedTuple):
+    """Bytes of one edge.
+
+    Attributes:
+        read_bytes: Received from it by the slots' readers, on the wire, since the watching began.
+        written_bytes: Of its records, written to central in transactions that committed, before compression.
+        read_per_s: Bytes a second over the last half minute; None where nobody knows yet.
+        written_per_s: The same of what was written.
+    """
+
+    read_bytes: int = 0
+    written_bytes: int = 0
+    read_per_s: float | None = None
+    written_per_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Series:
+    """One cumulative number, at the moments when it changed."""
+
+    total: int = 0
+    past: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def add(self, grown: int, now_s: float) -> None:
+        if grown or not self.past:
+            self.total = min(MOST, self.total + grown)
+            self.past.append((now_s, self.total))
+        while len(self.past) > 2 and now_s - self.past[1][0] >= _OVER_S:  # noqa: PLR2004 - a rate has two ends
+            self.past.popleft()
+
+    def per_s(self, now_s: float) -> float | None:
+        (first_s, first), (last_s, last) = self.past[0], self.past[-1]
+        if now_s - last_s > _OVER_S:
+            return 0.0
+        return (last - first) / (last_s - first_s) if last_s > first_s else None
+
+
+class Traffic:
+    """Takes what slots tell, in order."""
+
+    def __init__(self) -> None:
+        self._began_s: float | None = None
+        self._last: dict[int, tuple[str, Counters, Counters]] = {}
+        self._read: dict[str, _Series] = {}
+        self._written: dict[str, _Series] = {}
+
+    def take(self, slot: int, life: str, read: Counters, written: Counters, now_s: float) -> None:
+        """Take one slot's counters, heard now; by edge, since this life of it began."""
+        self._began_s = now_s if self._began_s is None else self._began_s
+        known_life, known_read, known_written = self._last.get(slot, ("", {}, {}))
+        if known_life != life:
+            known_read, known_written = {}, {}
+        self._last[slot] = life, read, written
+        is_old = now_s - self._began_s < _OLD_S
+        for series, told, known in ((self._read, read, known_read), (self._written, written, known_written)):
+            for edge, count in told.items():
+                grown = 0 if is_old else max(0, count - known.get(edge, 0))
+                series.setdefault(edge, _Series()).add(grown, now_s)
+
+    def of(self, edge: str, now_s: float) -> Moved:
+        """What is known of an edge now."""
+        read, written = self._read.get(edge), self._written.get(edge)
+        return Moved(
+            read.total if read else 0,
+            written.total if written else 0,
+            read.per_s(now_s) if read else None,
+            written.per_s(now_s) if written else None,
+        )

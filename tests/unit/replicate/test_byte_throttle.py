@@ -1,0 +1,115 @@
+"""An edge's `rate_limit`: received bytes keep to the rate, though they are told late and asked for in records."""
+
+import random
+from collections import Counter, deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.coordinates import HEARTBEATS, EdgePartition
+from aggregator.replicate.shares import shares
+from aggregator.replicate.throttle import ByteThrottle
+
+RATE = 2_000_000
+POLL = 16_000
+STEP_S = 0.01
+
+
+class Link:
+    """A client with a prefetch queue: it receives what is taken, keeps the queue full, and tells once a second."""
+
+    def __init__(self, sizes, buffer_bytes, ratio):
+        self.sizes, self.buffer_bytes, self.ratio = sizes, buffer_bytes, ratio
+        self.queue, self.queued, self.received, self.told = deque(), 0, 0.0, 0
+        self.fill()
+
+    def fill(self):
+        while self.queued < self.buffer_bytes:
+            self.queue.append(self.sizes())
+            self.queued += self.queue[-1]
+            self.received += self.queue[-1] * self.ratio
+
+    def take(self, most):
+        taken = [self.queue.popleft() for _ in range(min(most, len(self.queue)))]
+        self.queued -= sum(taken)
+        self.fill()
+        return len(taken), sum(taken)
+
+
+def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1):
+    """Bytes that a link receives in so many seconds, of which each byte of a record takes `ratio`."""
+    throttle, link, before = ByteThrottle(RATE, 0.0), Link(sizes, RATE, ratio), 0
+    for step in range(round((seconds + after_s) / STEP_S)):
+        now = step * STEP_S
+        if after_s and step == round(after_s / STEP_S):
+            before = link.received
+        if step % 100 == 0:
+            link.told = int(link.received)
+        throttle.told(link.told)
+        if most := throttle.most(now, POLL):
+            throttle.spend(*link.take(most))
+    return link.received - before
+
+
+@pytest.mark.parametrize("size", [100, 300, 5_000, 80_000])
+@pytest.mark.parametrize("ratio", [0.2, 1.0, 1.3])
+def test_a_backlog_is_received_at_the_rate(size, ratio):
+    """Over half a minute within a twentieth, from the first second on, whatever a record takes and holds."""
+    assert received_over(lambda: size, 30, ratio=ratio) == pytest.approx(30 * RATE, rel=0.05)
+
+
+@settings(max_examples=10, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32), low=st.integers(500, 2_000), spread=st.integers(1, 40))
+def test_sizes_that_change_are_made_good(seed, low, spread):
+    """What an estimate got wrong is put right when the client tells."""
+    rng = random.Random(seed)
+    got = received_over(lambda: rng.randint(low, low * spread), 30, after_s=5)
+    assert got == pytest.approx(30 * RATE, rel=0.05)
+
+
+def test_what_was_not_used_is_not_saved_up():
+    """An idle edge may not take more than a second's worth at once afterwards."""
+    throttle = ByteThrottle(RATE, 0.0)
+    throttle.spend(10, 1_000)
+    throttle.told(1_000)
+    assert throttle.most(600.0, 10**9) <= RATE / 100
+
+
+def test_a_debt_is_waited_for_and_then_over():
+    """A prefetch that came at once is paid for by a pause as long as it would have taken, and no longer."""
+    throttle = ByteThrottle(RATE, 0.0)
+    throttle.told(3 * RATE)
+    assert not throttle.most(2.9, POLL)
+    assert throttle.most(3.3, POLL)
+
+
+def flows(edge, partitions, topic="orders"):
+    """Partitions of an edge's topic."""
+    return [EdgePartition(edge, topic, partition) for partition in partitions]
+
+
+def test_the_shares_of_an_edge_add_up_to_its_limit():
+    """Each slot has as much of the limit as of the partitions; another edge has none."""
+    found = shares({"eu": 900}, {0: flows("eu", range(2)), 1: flows("eu", [2]) + flows("us", [0]), 2: flows("us", [1])})
+    assert found == {0: {"eu": 600.0}, 1: {"eu": 300.0}, 2: {}}
+
+
+def test_a_slot_with_heartbeats_alone_is_not_held():
+    """They count for nothing in another slot's share, either."""
+    found = shares(
+        {"eu": 900}, {0: flows("eu", [0], HEARTBEATS), 1: [*flows("eu", [0]), *flows("eu", [0], HEARTBEATS)]}
+    )
+    assert found == {0: {}, 1: {"eu": 900.0}}
+
+
+@settings(max_examples=50, deadline=None, print_blob=True)
+@given(st.dictionaries(st.integers(0, 5), st.lists(st.sampled_from(["eu", "us", "ap"]), max_size=9), max_size=6))
+def test_no_assignment_lets_more_through_than_the_limit(by_slot):
+    """Whatever the driver places where."""
+    limits = {"eu": 100_000, "us": 7_000_000}
+    found = shares(
+        limits, {slot: [EdgePartition(edge, "t", n) for n, edge in enumerate(of)] for slot, of in by_slot.items()}
+    )
+    sums = sum((Counter(own) for own in found.values()), Counter())
+    assert all(total == pytest.approx(limits[edge]) for edge, total in sums.items())
