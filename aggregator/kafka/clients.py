@@ -38,7 +38,7 @@ FETCH_OPTIONS = {
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 50,
 }
-# Of records that go to central: measured by `python -m tests.bench.compression`, docs/speed.md.
+# Of records that go to central: measured by `python -m tests.bench.compression`, docs/where-to-run.md.
 COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
 TRANSACTION_TIMEOUT_MS = 15_000
 # Bound of a prefetch queue where nobody says another.

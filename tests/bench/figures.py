@@ -55,6 +55,9 @@ def kind_of(result: Result) -> str:
         ("slots_1", "slots"),
         ("booking", "strip"),
         ("ratio_vs_polars", "lake"),
+        ("compression_cpu_ratio", "compression"),
+        ("limit_bytes_per_s", "rate-limit"),
+        ("far_ms", "wan"),
     ):
         if key in result:
             return kind
@@ -255,6 +258,60 @@ def lake(result: Result) -> str:
     return "\n\n".join((_measured(command, result), table(head, rows)))
 
 
+def compression(result: Result) -> str:
+    """Bytes and CPU by codec."""
+    rows = [
+        (
+            name.replace("_", ", level "),
+            f"{result['bytes_ratio'][name]['median']:.2f}",
+            _spread(result["compression_cpu_ratio"][name]),
+            f"{found['log_bytes'] / 1e6:.1f}",
+        )
+        for name, found in result["codecs"].items()
+    ]
+    asked = f"python -m tests.bench.compression --rounds {result['rounds']} --records {result['records']} -o json"
+    head = ("codec", "bytes, none = 1", "CPU of the slot's worker, none = 1", "MB in central's log")
+    return "\n\n".join((_measured(asked, result), table(head, rows)))
+
+
+def rate_limit(result: Result) -> str:
+    """The limit, window by window."""
+    asked = (
+        f"python -m tests.bench.rate_limit --seconds {result['seconds']:g} --windows {len(result['windows'])} -o json"
+    )
+    rows = [
+        (
+            number,
+            f"{found['rate_bytes_per_s'] / 1e6:.2f}",
+            f"{found['rate_bytes_per_s'] / result['limit_bytes_per_s']:.2f}",
+            f"{found['other_share'] * 100:.1f} %",
+        )
+        for number, found in enumerate(result["windows"], 1)
+    ]
+    head = ("window", "MB/s over the line", "of the limit", "of the other edge's records delivered")
+    said = f"`status` meanwhile: {result['status']['state']}, {result['status']['reason']}."
+    return "\n\n".join((_measured(asked, result), table(head, rows), said))
+
+
+def wan(result: Result) -> str:
+    """A record's way and bytes, by what is far away."""
+    asked = f"python -m tests.bench.wan --seconds {result['seconds']:g} --rounds {result['rounds']} -o json"
+    rows = [
+        (
+            name.replace("_", " "),
+            f"{found['median_ms']:.0f}",
+            f"{found['p99_ms']:.0f}",
+            f"{found['records_per_s']:,.0f}",
+            f"{found['edge_line_bytes']:,.0f}",
+            f"{found['central_line_bytes']:,.0f}",
+        )
+        for name, found in result["places"].items()
+    ]
+    head = ("hub", "median ms", "99th ms", "records/s", "bytes/record to and from the edge", "to and from central")
+    said = f"Far is {result['far_ms']} ms there and back."
+    return "\n\n".join((_measured(asked, result), table(head, rows), said))
+
+
 KINDS: Mapping[str, Callable[[Result], str]] = {
     "contest": contest,
     "latency": latency,
@@ -264,6 +321,9 @@ KINDS: Mapping[str, Callable[[Result], str]] = {
     "slots": slots,
     "strip": strip,
     "lake": lake,
+    "compression": compression,
+    "rate-limit": rate_limit,
+    "wan": wan,
 }
 # Kinds of blocks that are made of another kind's result.
 _MADE_OF = {"headline": "contest"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from aggregator.cli.status import _text
 from aggregator.config.waivers import Waiver
 from aggregator.threads import Condition, ThreadStatus
-from tests.unit.observe.hubs import flow, snapshot
+from tests.unit.observe.hubs import edge, flow, snapshot
 
 
 def shown(**parts) -> str:
@@ -50,3 +50,14 @@ def test_neither_is_healthy():
     assert seen.healthy
     assert not replace(seen, threads=(ThreadStatus("lake", Condition.RESTARTING, 0, 1, "x"),)).healthy
     assert not replace(seen, refused={"eu/orders/0": ("discovery", "x")}).healthy
+
+
+def test_bytes_of_each_edge_are_listed():
+    """In all and now; `-` where nobody has told yet. The names are those of `-o json`."""
+    moving = edge(read_bytes=3_200_000_000, read_bytes_per_s=1_990_000.0, rate_limit_bytes_per_s=2_000_000)
+    (line,) = [line for line in shown(edges=(moving,)).splitlines() if line.startswith("eu ")]
+    assert "3.2 GB 1.99 MB/s" in line
+    assert "0 B -" in line
+    (plain,) = replace(snapshot().status, edges=(moving,)).plain()["edges"]
+    assert (plain["read_bytes"], plain["rate_limit_bytes_per_s"]) == (3_200_000_000, 2_000_000)
+    assert plain["written_bytes_per_s"] is None

@@ -19,6 +19,20 @@ def one(lines: list[str], start: str, *words: str) -> None:
 
 
 FIELDS = [
+    pytest.param(
+        ', schemas: "directory:schemas"}\n  us',
+        ', schemas: "directory:schemas", rate_limit: 2MB}\n  us',
+        "hub.yaml:5: edges.eu.rate_limit: ",
+        "2MB/s",
+        id="a rate without its time",
+    ),
+    pytest.param(
+        ', schemas: "directory:schemas"}\n  us',
+        ', schemas: "directory:schemas", rate_limit: 9kB/s}\n  us',
+        "hub.yaml:5: edges.eu.rate_limit: ",
+        "heartbeats",
+        id="a rate that holds up beats",
+    ),
     pytest.param("hub: demo", "hub: de/mo", "hub.yaml:1: hub: ", "letters", id="hub name"),
     pytest.param(
         "hub: demo", "hub: demo.backfill", "hub.yaml:1: hub: ", "another hub", id="hub named as backfills are"

@@ -259,7 +259,9 @@ def test_show_hides_secrets_of_a_model_made_in_code():
 def test_what_is_shown_loads_again_and_means_the_same(load, tmp_path, good):
     """The effective configuration is itself a configuration, with every default filled in."""
     text = good + "replication: {commit_interval: 1500ms, drain_patience: PT1H, fetch_buffer: 1.5MiB}\n"
-    first = load(text)
+    more = "rate_limit: 1.5MiB/s, consumer: {client.rack: a}, producer: {compression.type: lz4}, admin: {client.id: b}"
+    first = load(text.replace('"directory:schemas"}\n  us', f'"directory:schemas", {more}}}\n  us'))
+    assert first.edges["eu"].rate_limit == 3 * 2**19
     path = tmp_path / "shown.yaml"
     path.write_text(rendered(shown(first), "yaml"), encoding="utf-8")
     assert load_config(path, {}) == first

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.show import _duration
-from aggregator.config.units import LARGEST_SIZE, duration, size_bytes, start_position
+from aggregator.config.units import LARGEST_SIZE, SLOWEST_RATE, byte_rate, duration, size_bytes, start_position
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 SIZES = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
@@ -32,10 +32,28 @@ def test_a_size_is_its_number_times_its_unit(number, unit):
     assert size_bytes(f"{number} {unit}") == number * SIZES[unit]
 
 
+@given(st.integers(1, 10**6), st.sampled_from(sorted(SIZES)))
+def test_a_rate_is_a_size_each_second(number, unit):
+    """Every whole number of every unit, from the slowest on at which beats come in time."""
+    expected = number * SIZES[unit]
+    if expected >= SLOWEST_RATE:
+        assert byte_rate(f"{number}{unit}/s") == expected
+    else:
+        with pytest.raises(ValueError, match="at least 100kB/s"):
+            byte_rate(f"{number}{unit}/s")
+
+
+@pytest.mark.parametrize("text", ["2MB", "2", "2000000/s", "16Mbit/s", "2Mb/s", "2MB/min", "/s", "-2MB/s", "2MBps", ""])
+def test_a_rate_without_its_unit_is_refused(text):
+    """Bits and other times are none, because they would be taken for bytes a second."""
+    with pytest.raises(ValueError, match="carries its unit"):
+        byte_rate(text)
+
+
 @given(st.one_of(st.text(max_size=12), st.integers(), st.floats(), st.none(), st.booleans(), st.lists(st.text())))
 def test_anything_is_read_or_refused_with_a_value_error(value):
     """No input makes a reader fail in another way, or give something that is not positive."""
-    for read in (duration, size_bytes, start_position):
+    for read in (duration, size_bytes, byte_rate, start_position):
         try:
             found = read(value)
         except ValueError:

@@ -100,6 +100,16 @@ def test_more_trouble_never_gives_a_better_state(seen, worse):
     assert after.reason
 
 
+@given(observations())
+def test_a_limit_explains_a_state_and_changes_none(seen):
+    """While it holds something back, whatever the state is; a pause and a gap have reasons of their own."""
+    before, after = judge(seen, PATIENCE), judge(replace(seen, limited="limited to 2 MB/s"), PATIENCE)
+    assert after.state is before.state
+    assert after.reason in (before.reason, f"{before.reason}; limited to 2 MB/s")
+    if not seen.paused and not seen.gaps:
+        assert after.reason != before.reason
+
+
 FINDINGS = st.sampled_from([Finding(state, f"it is {state}") for state in State])
 # How long each finding is seen, in looks of half a second.
 STORIES = st.lists(st.tuples(FINDINGS, st.integers(1, 30)), max_size=12)
