@@ -1,7 +1,7 @@
 """Throttles: how many records may be taken now, at a rate in records (a backfill) or in bytes (an edge's `rate_limit`).
 
 Invariant: pure; time is an argument. Over any stretch of time no more passes than the rate allows, and one second's
-worth at once. A rate of None holds nothing back.
+worth at once; of bytes, what nobody could ask for in the last five seconds as well. A rate of None holds nothing back.
 """
 
 _BURST_S = 1.0
@@ -9,6 +9,8 @@ _BURST_S = 1.0
 _GRAIN_S = 0.1
 # The same of bytes: every batch costs the other edges of the slot some milliseconds.
 _BYTES_GRAIN_S = 0.25
+# A slot that was kept from asking by a commit, a compilation or a busy machine may make up for it.
+_BYTES_LATE_S = 5.0
 
 
 class Throttle:
@@ -18,12 +20,13 @@ class Throttle:
         rate: Units (records, bytes) a second; None: no bound.
         now_s: Seconds on a clock that only goes forward.
         grain_s: So many seconds' worth are taken at once, or nothing.
+        late_s: So many seconds between two questions are made good; what was asked for and not taken is not.
     """
 
-    def __init__(self, rate: float | None, now_s: float, grain_s: float = _GRAIN_S) -> None:
-        self._rate, self._grain_s = rate, grain_s
+    def __init__(self, rate: float | None, now_s: float, *, grain_s: float = _GRAIN_S, late_s: float = 0.0) -> None:
+        self._rate, self._grain_s, self._late_s = rate, grain_s, late_s
         self._filled_s = now_s
-        self._left = 0.0
+        self._left = self._owed_s = 0.0
 
     def limit(self, rate: float | None, now_s: float) -> None:
         """Another rate from now on; what was saved up under the old one is gone."""
@@ -34,8 +37,10 @@ class Throttle:
         """Units that may be taken now, `limit` at most."""
         if self._rate is None:
             return limit
-        grown = self._left + self._rate * (now_s - self._filled_s)
-        self._left, self._filled_s = min(grown, max(1.0, self._rate * _BURST_S)), now_s
+        passed_s = now_s - self._filled_s
+        self._owed_s = max(min(passed_s, self._late_s), self._owed_s - passed_s)
+        most = max(1.0, self._rate * (_BURST_S + self._owed_s))
+        self._left, self._filled_s = min(self._left + self._rate * passed_s, most), now_s
         grain = min(limit, max(1.0, self._rate * self._grain_s))
         return min(limit, int(self._left)) if self._left >= grain else 0
 
@@ -64,7 +69,7 @@ class ByteThrottle:
     """
 
     def __init__(self, rate: float, now_s: float) -> None:
-        self._bucket = Throttle(rate, now_s, _BYTES_GRAIN_S)
+        self._bucket = Throttle(rate, now_s, grain_s=_BYTES_GRAIN_S, late_s=_BYTES_LATE_S)
         self._record_bytes = _RECORD_BYTES
         self._ratio = 1.0  # received bytes, by those of the records
         self._received = 0

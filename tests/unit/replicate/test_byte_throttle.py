@@ -37,7 +37,7 @@ class Link:
         return len(taken), sum(taken)
 
 
-def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1):
+def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1, asks=lambda _step: True):
     """Bytes that a link receives in so many seconds, of which each byte of a record takes `ratio`."""
     throttle, link, before = ByteThrottle(RATE, 0.0), Link(sizes, RATE, ratio), 0
     for step in range(round((seconds + after_s) / STEP_S)):
@@ -46,6 +46,8 @@ def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1):
             before = link.received
         if step % 100 == 0:
             link.told = int(link.received)
+        if not asks(step):
+            continue
         throttle.told(link.told)
         if most := throttle.most(now, POLL):
             throttle.spend(*link.take(most))
@@ -68,12 +70,21 @@ def test_sizes_that_change_are_made_good(seed, low, spread):
     assert got == pytest.approx(30 * RATE, rel=0.05)
 
 
+def test_a_slot_that_stood_still_makes_up_for_it():
+    """On a busy machine it asks for nothing during three seconds of every five."""
+    got = received_over(lambda: 1_000, 30, after_s=5, asks=lambda step: step % 500 < 200)
+    assert got == pytest.approx(30 * RATE, rel=0.05)
+
+
 def test_what_was_not_used_is_not_saved_up():
-    """An idle edge may not take more than a second's worth at once afterwards."""
+    """An idle edge may not take more than a second's worth at once afterwards, nor a slot that slept for minutes."""
     throttle = ByteThrottle(RATE, 0.0)
     throttle.spend(10, 1_000)
     throttle.told(1_000)
-    assert throttle.most(600.0, 10**9) <= RATE / 100
+    assert throttle.most(600.0, 10**9) <= 6 * RATE / 100
+    for step in range(1, 100):
+        throttle.most(600.0 + step / 10, POLL)
+    assert throttle.most(610.0, 10**9) <= 1.2 * RATE / 100
 
 
 def test_a_debt_is_waited_for_and_then_over():
