@@ -17,7 +17,7 @@ from aggregator.config.match import speaks_of
 from aggregator.config.model import TableConfig, TopicRule
 from aggregator.config.secrets import SecretRef
 from aggregator.config.suites import SuiteFaults, load_suite
-from aggregator.config.transport import registry_openings, unreasoned
+from aggregator.config.transport import registry_faults
 from aggregator.config.value_types import EdgeName, HubName, RegistryOptions
 
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
@@ -120,7 +120,7 @@ def _registry_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
         if written and not address.startswith(("http://", "https://")):
             yield Fault(place, "is for a registry behind an http(s) address; `schemas` beside it names none")
         elif options := _valid(_REGISTRY_OPTIONS, written):
-            found = unreasoned(registry_openings(address, options), options)
+            found = registry_faults(address, options)
             yield from (Fault((*place, name), why) for name, why in found)
 
 

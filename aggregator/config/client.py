@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from aggregator.config.contexts import CONTEXT, context_refusal
 from aggregator.config.features import MECHANISMS
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.secrets import SecretRef, secret_ref
@@ -25,11 +26,22 @@ SECRET_PROPERTIES = frozenset(
         "ssl.key.pem",
         "ssl.keystore.password",
         "basic.auth.user.info",
+        "bearer.auth.token",
+        "bearer.auth.client.secret",
     }
 )
 # What a registry's client takes; how often it asks and how long it waits is the hub's own matter.
 REGISTRY_PROPERTIES = (
     "basic.auth.user.info",
+    "bearer.auth.client.id",
+    "bearer.auth.client.secret",
+    "bearer.auth.identity.pool.id",
+    "bearer.auth.issuer.endpoint.url",
+    "bearer.auth.logical.cluster",
+    "bearer.auth.scope",
+    "bearer.auth.token",
+    CONTEXT,
+    "https.ca.location",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",
@@ -128,9 +140,11 @@ def registry_refusal(name: str, value: str | SecretRef) -> str | None:
         return reason_refusal(value)
     if name not in REGISTRY_PROPERTIES:
         return f"is not known; known here: {', '.join(REGISTRY_PROPERTIES)}"
-    if is_secret_property(name) and isinstance(value, str):
-        return IN_CLEAR
-    return None
+    if is_secret_property(name):
+        return IN_CLEAR if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return "is no secret: write the value itself"
+    return context_refusal(value) if name == CONTEXT else None
 
 
 Options = dict[str, str | SecretRef]

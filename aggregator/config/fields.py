@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.client import is_secret_property
+from aggregator.config.contexts import context_fault
 from aggregator.config.patterns import full_matches
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
@@ -45,6 +46,8 @@ def registry_reference(value: str) -> str:
         if any("@" in address or part.query for address, part in zip(addresses, parts, strict=True)):
             raise ValueError("holds credentials in clear; an address names the registry, `schemas_client` the user")
         if all(part.hostname for part in parts):
+            if why := context_fault(value, {}):
+                raise ValueError(why)
             return value
     raise ValueError("is `directory:<path>` or an address that begins with http:// or https://")
 

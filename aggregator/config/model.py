@@ -125,7 +125,8 @@ class EdgeConfig(ClusterConfig):
 
     Attributes:
         schemas: Its registry: `directory:<path>` or an http(s) address.
-        schemas_client: How to connect to an address: `basic.auth.user.info` (a reference), `ssl.*` and `insecure`.
+        schemas_client: How to connect to an address: `basic.auth.user.info` or `bearer.auth.*`, `ssl.*`, `context` and
+            `insecure`.
         maintenance: Times at which it may be away.
         rate_limit: Bytes a second that the slots' readers receive from it, all slots together; None: no bound.
     """

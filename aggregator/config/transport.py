@@ -8,6 +8,7 @@ without an open setting is refused, because it would excuse one that is added la
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from aggregator.config.contexts import CONTEXT, context_fault
 from aggregator.config.secrets import SecretRef
 
 INSECURE = "insecure"
@@ -19,7 +20,14 @@ _REMEDY = '; or say why this may be so, beside it: `insecure: "<reason>"`, which
 _CERTIFICATE = "enable.ssl.certificate.verification"
 _HOST = "ssl.endpoint.identification.algorithm"
 _TOKENS = "sasl.oauthbearer.token.endpoint.url"
-_USER = "basic.auth.user.info"
+ISSUER = "bearer.auth.issuer.endpoint.url"
+_TOKENS_AUTHORITY = "https.ca.location"
+# What a registry knows the hub by; it is one of these.
+CREDENTIALS = ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.id")
+# A client of a token server has all of these; and what else is about getting a token, and about having one.
+_OF_A_CLIENT = ("bearer.auth.client.id", "bearer.auth.client.secret", ISSUER)
+_FOR_TOKENS = ("bearer.auth.scope", _TOKENS_AUTHORITY)
+_BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
 Options = Mapping[str, str | SecretRef]
 
 
@@ -79,14 +87,42 @@ def registry_openings(address: str, options: Options) -> tuple[Opening, ...]:
         address: Or several, with commas.
         options: The block.
     """
-    return tuple(_registry_openings(options)) if "http://" in address.lower() else ()
+    return tuple(_registry_openings(options, is_plain="http://" in address.lower()))
 
 
-def _registry_openings(options: Options) -> Iterator[Opening]:
-    if _USER in options:
-        yield Opening(_USER, "goes over the network in clear", "write an https:// address")
-    if idle := _first(options, "ssl."):
-        yield Opening(idle, "is never used, and nothing is encrypted", "write an https:// address")
+def _registry_openings(options: Options, *, is_plain: bool) -> Iterator[Opening]:
+    if is_plain:
+        for name in CREDENTIALS:
+            if name in options:
+                what = "goes" if name in CREDENTIALS[:2] else "gets tokens, which go"
+                yield Opening(name, f"{what} over the network in clear", "write an https:// address")
+        if idle := _first(options, "ssl."):
+            yield Opening(idle, "is never used, and nothing is encrypted", "write an https:// address")
+    if not str(options.get(ISSUER, "https://")).lower().startswith("https://"):
+        yield Opening(ISSUER, "sends the client's secret in clear", "write an https:// address")
+
+
+def registry_faults(address: str, options: Options) -> Iterator[tuple[str, str]]:
+    """Settings of a registry's block that are refused, each with why: together, or beside this address."""
+    if misfit := _misfit(options):
+        yield misfit
+    if why := context_fault(address, options):
+        yield CONTEXT, why
+    yield from unreasoned(registry_openings(address, options), options)
+
+
+def _misfit(options: Options) -> tuple[str, str] | None:
+    ways = [name for name in CREDENTIALS if name in options]
+    if len(ways) > 1:
+        return ways[1], f"is a second way to sign in beside `{ways[0]}`: leave one of the two out"
+    told = [name for name in (*_OF_A_CLIENT, *_FOR_TOKENS) if name in options]
+    missing = [name for name in _OF_A_CLIENT if name not in options]
+    if told and missing:
+        return told[0], f"needs `{missing[0]}` beside it"
+    beside = [name for name in _BESIDE_A_TOKEN if name in options]
+    if beside and not {"bearer.auth.token", *_OF_A_CLIENT} & options.keys():
+        return beside[0], "is told beside a token only: give `bearer.auth.token`, or the settings of a token server"
+    return None
 
 
 def _first(options: Options, prefix: str) -> str:

@@ -50,7 +50,9 @@ class Subjects(NamedTuple):
             HoldError: none has it.
         """
         own = {f"{self.topic}-{self.part}", *([f"{self.topic}-{record}"] if record else [])}
-        found = [subject for subject in sorted(origin.versions) if subject in own or self.opens(subject)]
+        # A subject of another context of the registry has its whole name here, and ids of its own.
+        near = [subject for subject in sorted(origin.versions) if not subject.startswith(":.")]
+        found = [subject for subject in near if subject in own or self.opens(subject)]
         if found:
             return found
         others = sorted(origin.versions)

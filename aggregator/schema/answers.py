@@ -54,12 +54,15 @@ class Exchange:
         return time.monotonic() - self._last_s > 2 * ANSWER_SECONDS.limit
 
 
-def bound(client: httpx2.Client) -> Exchange:
-    """Hold every answer of a client to the budget."""
-    exchange = Exchange()
+def hold(client: httpx2.Client, exchange: Exchange) -> None:
+    """Hold every answer of a client to the budget.
+
+    Args:
+        client: Its requests and answers are noted.
+        exchange: Where; clients that wait for each other share one.
+    """
     client.headers["Accept-Encoding"] = "identity"
     client.event_hooks = {"request": [exchange.note], "response": [exchange.note, _check]}
-    return exchange
 
 
 def _check(response: httpx2.Response) -> None:

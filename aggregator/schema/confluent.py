@@ -1,8 +1,9 @@
-"""A registry behind Confluent's REST API, through confluent-kafka's client.
+"""A registry behind Confluent's REST API (Confluent's own, Apicurio's), through confluent-kafka's client.
 
 Invariants: only a registry's own word makes an id unknown; whatever else goes wrong (down, slow, no rights, a proxy's
 answer) is `Unreachable`, which holds the flow and loses nothing; what it said counts until it says something else, so
-that known ids flow on. Versions that were deleted count for what they tagged.
+that known ids flow on. Versions that were deleted count for what they tagged. What is asked and answered is of one
+context, whose subjects have their plain names here.
 No text of a server travels into an error. Refuses JSON Schema and Protobuf by name. For one thread.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
@@ -11,35 +12,34 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn, TypeVar
-from urllib.parse import quote, urlsplit
 from uuid import UUID
 
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry import Schema, SchemaRegistryError
 
 from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
+from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
-from aggregator.config.transport import properties
-from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.schema.answers import Exchange, bound
+from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.compatibility import breaking
-from aggregator.schema.entries import Entry, entry, homes, numbers
+from aggregator.schema.connection import Connection, connect, shown, signs_in_by
+from aggregator.schema.contexts import located
+from aggregator.schema.entries import Entry, entry, homes, ids_by_context, numbers
 from aggregator.schema.guids import Guids
 from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.misses import Misses
 from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.references import self_contained
 from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.tokens import TokenRefused
 from aggregator.schema.wire import MAXIMUM_ID
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
 _WAIT_S = 2.0
 # Command-line listings read many versions and have no one else to serve.
 _LISTING_S = 30.0
-# Of one HTTP operation; the client tries twice.
-_TIMEOUT_S = 5.0
-_RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
 _NOT_FOUND = 404
 _CONFLICT = 409
 _UNPROCESSABLE = 422
@@ -54,8 +54,8 @@ class ConfluentRegistry:
     """The registry at an address.
 
     Args:
-        address: http(s), without credentials; several of one registry with commas.
-        options: Settings of confluent-kafka's client; references are resolved here.
+        address: http(s), without credentials; several of one registry with commas. `/contexts/<name>` may end it.
+        options: A block `schemas_client`; references are resolved here.
         wait_s: Longest that a question holds up who asks.
 
     Raises:
@@ -63,9 +63,10 @@ class ConfluentRegistry:
     """
 
     def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = _WAIT_S) -> None:
-        self._where = ",".join(_shown(part) for part in address.split(","))
-        self._address, self._options = address, options
-        self._client, self._exchange = self._connected()
+        self._where = shown(address)
+        self._address, self._context = located(address, str(options.get(CONTEXT, "")))
+        self._options = options
+        self._connection = self._connected()
         self._is_denied = False
         self._patience = Patience(wait_s)
         self._texts: dict[int, str] = {}
@@ -162,7 +163,7 @@ class ConfluentRegistry:
 
     def subjects(self) -> list[str]:
         """Every subject's name, sorted."""
-        return self._ask("subjects", lambda: sorted(self._client.get_subjects()), wait_s=_LISTING_S)
+        return self._ask("subjects", self._listed, wait_s=_LISTING_S)
 
     def versions(self, subject: str) -> list[Registered]:
         """Every version of a subject, oldest first; those that are not Avro are left out."""
@@ -173,11 +174,10 @@ class ConfluentRegistry:
     def _fetch(self, schema_id: int) -> bool:
         """Whether the registry has the id; what it says is kept."""
         guid = self._guids.guid(schema_id)
-        path = f"schemas/ids/{schema_id}" if guid is None else f"schemas/guids/{guid}"
-        answer = self._found(lambda: self._get(path), _NO_SCHEMA)
+        answer = self._of_id(schema_id) if guid is None else self._of_guid(guid)
         if answer is None:
             return False
-        found = entry(answer)
+        found = self._entry(answer)
         if found.kind == _AVRO:
             self._texts[schema_id], self._tags[schema_id] = self._whole(found)
             self._foreign.pop(schema_id, None)
@@ -186,18 +186,37 @@ class ConfluentRegistry:
             self._texts.pop(schema_id, None)
         return True
 
+    def _of_id(self, schema_id: int) -> object:
+        return self._found(lambda: self._get(f"schemas/ids/{schema_id}", **self._context.query), _NO_SCHEMA)
+
+    def _of_guid(self, guid: UUID) -> object:
+        """None also where a registry has no GUIDs at all; that it is one shows in a question that each can answer."""
+        try:
+            return self._get(f"schemas/guids/{guid}")
+        except SchemaRegistryError as error:
+            if error.http_status_code != _NOT_FOUND:
+                raise
+            if error.error_code != _NO_SCHEMA and _AVRO not in _of_list(self._get("schemas/types")):
+                raise
+            return None
+
     def _origin(self, schema_id: int) -> Origin:
         """Every subject and version that has the schema, those that were deleted among them."""
         guid = self._guids.guid(schema_id)
-        ids = [schema_id] if guid is None else numbers(self._get(f"schemas/guids/{guid}/ids"), "id")
+        ids = [schema_id]
+        if guid is not None:
+            told = ids_by_context(self._get(f"schemas/guids/{guid}/ids"))
+            ids = [one for context, one in told if self._context.is_called(context)]
         newest: dict[str, int] = {}
         for one in ids:
-            newest |= homes(self._found(partial(self._get, f"schemas/ids/{one}/versions", deleted=True)) or [])
-        return Origin(newest, self._tags.get(schema_id, ()), str(guid or schema_id))
+            ask = partial(self._get, f"schemas/ids/{one}/versions", deleted="true", **self._context.query)
+            newest |= homes(self._found(ask) or [])
+        versions = {self._context.plain(subject): version for subject, version in newest.items()}
+        return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
-        there = numbers(self._found(lambda: self._get(f"{_of(subject)}/versions", deleted=True)) or [])
+        there = numbers(self._found(lambda: self._get(f"{self._context.path(subject)}/versions", deleted="true")) or [])
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -211,8 +230,14 @@ class ConfluentRegistry:
 
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
         """A version may be deleted and still be needed to read what was written under it."""
-        answer = self._found(lambda: self._get(f"{_of(subject)}/versions/{number}", deleted=deleted))
-        return None if answer is None else entry(answer)
+        query = {"deleted": "true"} if deleted else {}
+        answer = self._found(lambda: self._get(f"{self._context.path(subject)}/versions/{number}", **query))
+        return None if answer is None else self._entry(answer)
+
+    def _entry(self, answer: object) -> Entry:
+        """One that names the subjects of this context plainly."""
+        found = entry(answer)
+        return replace(found, references=tuple((self._context.referred(name), at) for name, at in found.references))
 
     def _whole(self, found: Entry) -> tuple[str, TagPaths]:
         """A schema's text, and the tags beside it and beside what it refers to."""
@@ -244,7 +269,7 @@ class ConfluentRegistry:
             waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        there = numbers(self._found(lambda: self._get(f"{_of(subject)}/versions")) or [])
+        there = numbers(self._found(lambda: self._get(f"{self._context.path(subject)}/versions")) or [])
         found = [(number, self._version(subject, number)) for number in sorted(there)]
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
@@ -252,24 +277,29 @@ class ConfluentRegistry:
             if one is not None and one.kind == _AVRO
         ]
 
-    def _get(self, path: str, *, deleted: bool = False) -> object:
+    def _listed(self) -> list[str]:
+        """Registries list the subjects of every context."""
+        names = map(self._context.plain, self._connection.client.get_subjects())
+        return sorted(name for name in names if self._context.holds(name))
+
+    def _get(self, path: str, **query: str) -> object:
         """One answer, past the client's memory."""
-        query = {"deleted": "true"} if deleted else {}
-        answer: object = self._client._rest_client.get(path, query)  # noqa: SLF001 - see `entries`
+        answer: object = self._connection.client._rest_client.get(path, query)  # noqa: SLF001 - see `entries`
         return answer
 
     def _admitted(self, subject: str, text: str) -> int:
-        schema = Schema(text, "AVRO")
-        known = self._found(lambda: self._client.lookup_schema(subject, schema))
+        client, name, schema = self._connection.client, self._context.qualified(subject), Schema(text, "AVRO")
+        known = self._found(lambda: client.lookup_schema(name, schema))
         if known is not None:
             return _checked(known.schema_id, self._where)
-        if self._found(lambda: self._client.test_compatibility(subject, schema)) is False:
+        if self._found(lambda: client.test_compatibility(name, schema)) is False:
             raise self._breaking(subject, text)
         return self._registered(subject, text)
 
     def _registered(self, subject: str, text: str) -> int:
+        name = self._context.qualified(subject)
         try:
-            return _checked(self._client.register_schema(subject, Schema(text, "AVRO")), self._where)
+            return _checked(self._connection.client.register_schema(name, Schema(text, "AVRO")), self._where)
         except SchemaRegistryError as error:
             if error.http_status_code == _CONFLICT:
                 raise self._breaking(subject, text) from None
@@ -308,26 +338,29 @@ class ConfluentRegistry:
         try:
             return self._patience.ask(about, translated, wait_s=wait_s)
         except StillWaiting:
-            if self._exchange.hangs:
-                self._client.close()  # ends the question that hangs
+            if self._connection.exchange.hangs:
+                self._connection.close()  # ends the question that hangs
                 self._patience.forget()
                 self._renew()
             raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
 
     def _renew(self) -> None:
-        self._client, self._exchange = self._connected()
+        self._connection = self._connected()
         self._is_denied = False
 
-    def _connected(self) -> tuple[SchemaRegistryClient, Exchange]:
-        client, exchange = _connected(self._address, self._where, self._options)
-        weakref.finalize(self, client.close)
-        return client, exchange
+    def _connected(self) -> Connection:
+        connection = connect(self._address, self._where, self._options)
+        weakref.finalize(self, connection.close)
+        return connection
 
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
         """No foreign error gets past, and no foreign text: a server's may quote a schema or a credential."""
         try:
             yield
+        except TokenRefused:
+            self._is_denied = True
+            raise
         except AggregatorError:
             raise
         except SchemaRegistryError as error:
@@ -344,35 +377,10 @@ class ConfluentRegistry:
             self._is_denied = True
             raise Unreachable(
                 f"registry {self._where} does not let the hub in ({status})",
-                hint="check `basic.auth.user.info` under `schemas_client` and the rights of that user",
+                hint=f"check {signs_in_by(self._options)}, and the rights that it gives",
             ) from None
         hint = "is the address a registry's?" if status == _NOT_FOUND else "see the registry's log"
         raise Unreachable(f"registry {self._where} answers with {status}", hint=hint) from None
-
-
-def _connected(
-    address: str, where: str, options: Mapping[str, str | SecretRef]
-) -> tuple[SchemaRegistryClient, Exchange]:
-    given = properties(options)
-    resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()}
-    try:
-        client = SchemaRegistryClient({**resolved, **_RETRIES, "url": address, "timeout": _TIMEOUT_S})
-        return client, bound(client._rest_client.session)  # noqa: SLF001 - the client has no setting for it
-    except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
-        raise ConfigError(
-            f"registry {where}: its client can not be set up ({type(error).__name__})",
-            hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
-        ) from None
-
-
-def _shown(address: str) -> str:
-    """An address without credentials; the configuration refuses them, code may hold them."""
-    parts = urlsplit(address.strip())
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
-
-
-def _of(subject: str) -> str:
-    return f"subjects/{quote(subject, safe='')}"
 
 
 def _kind(name: str | None) -> str:
@@ -384,3 +392,7 @@ def _checked(schema_id: object, where: str) -> int:
     if isinstance(schema_id, int) and 0 <= schema_id <= MAXIMUM_ID:
         return schema_id
     raise Unreachable(f"registry {where}: answers without a schema id", hint="is the address a registry's?")
+
+
+def _of_list(answer: object) -> list[object]:
+    return answer if isinstance(answer, list) else []

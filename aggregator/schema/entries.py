@@ -65,13 +65,23 @@ def homes(answer: Any) -> Mapping[str, int]:
     return newest
 
 
-def numbers(answer: Any, key: str = "") -> list[int]:
-    """A list of numbers, or of objects that have one under `key`.
+def numbers(answer: Any) -> list[int]:
+    """A list of numbers.
 
     Raises:
         ValueError: it is something else.
     """
-    return [_of(int, _of(dict, one).get(key) if key else one) for one in _of(list, answer)]
+    return [_of(int, one) for one in _of(list, answer)]
+
+
+def ids_by_context(answer: Any) -> list[tuple[str, int]]:
+    """Context and id in it, of one schema.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    told = [_of(dict, one) for one in _of(list, answer)]
+    return [(_of(str, one.get("context") or ""), _of(int, one.get("id"))) for one in told]
 
 
 def _names(tags: Any) -> frozenset[str]:

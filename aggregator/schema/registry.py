@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from aggregator.config.secrets import SecretRef
-from aggregator.config.transport import registry_openings, unreasoned
+from aggregator.config.transport import registry_faults
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason
 
 
@@ -162,7 +162,7 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
     if scheme == "directory" and Path(target).is_absolute():
         return DirectoryRegistry(Path(target))
     if scheme in ("http", "https"):
-        for setting, why in unreasoned(registry_openings(reference, client), client):
+        for setting, why in registry_faults(reference, client):
             raise ConfigError(f"the registry's {setting} {why}", hint="correct `schemas` or `schemas_client`")
         from aggregator.schema.confluent import ConfluentRegistry  # noqa: PLC0415 - so does this one, and loads slowly
 

@@ -43,6 +43,8 @@ HOMES = {
     "click": {"cli": "click"},
     "jinja2": {"page": "jinja2"},
     "starlette": {"web": "starlette", "page": "starlette", "observe": "starlette"},
+    "authlib": {"schema": "authlib"},
+    "httpx2": {"schema": "httpx2"},
     "uvicorn": {"web": "uvicorn"},
     "fastavro": {"lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},
 }

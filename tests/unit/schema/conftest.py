@@ -2,15 +2,15 @@
 
 import pytest
 
-from aggregator.schema import confluent
+from aggregator.schema import connection
 from tests.unit.schema.double import RegistryDouble
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """The client tries twice, as ever, with a tenth of the pause."""
-    pauses = {name: value if name == "max.retries" else value // 10 for name, value in confluent._RETRIES.items()}
-    monkeypatch.setattr(confluent, "_RETRIES", pauses)
+    pauses = {name: value if name == "max.retries" else value // 10 for name, value in connection.RETRIES.items()}
+    monkeypatch.setattr(connection, "RETRIES", pauses)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import uuid
 from datetime import date
 
 import pytest
-from confluent_kafka.schema_registry import header_schema_id_serializer
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -36,13 +37,13 @@ def known(double):
 def make(tmp_path):
     """A strip of `orders` behind some edge registry."""
 
-    def made(edge, key="drop"):
+    def made(edge, key="drop", central=None):
         return ReferenceStrip(
             policy=parse_policy(POLICY.replace("KEY", key)),
             edge_topic="orders",
             central_topic="eu.orders",
             edge_registry=edge,
-            central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
+            central_registry=central or open_registry(f"directory:{tmp_path / 'central'}"),
             keys={},
             today=lambda: date(2026, 11, 1),
         )
@@ -61,6 +62,22 @@ def test_a_stock_serialisers_header_is_read():
     for wrong in (None, b"", b"\1", b"\2" + GUID.bytes, b"\0" * 4, HEADER + b"x", frame(7, b"x")):
         with pytest.raises(DeadLetterError):
             header_id(wrong)
+
+
+def test_a_stock_producer_is_read_and_a_stock_consumer_reads(make, double, new_double):
+    """Confluent-kafka's own Avro serialiser writes GUIDs into headers; its deserialiser reads what is at central."""
+    client = SchemaRegistryClient({"url": double.address})
+    serialise = AvroSerializer(client, SCHEMA, conf={"schema.id.serializer": header_schema_id_serializer})
+    headers = []
+    value = serialise({"x": 1, "y": 2}, SerializationContext("orders", MessageField.VALUE, headers))
+    assert (value, [name for name, _ in headers]) == (b"\2\4", [VALUE_ID_HEADER])
+    central = new_double()
+    out = make(open_registry(double.address), central=open_registry(central.address)).strip(
+        Batch([None], [value], [headers])
+    )
+    assert (out.rejected, out.headers) == ({}, [[]])
+    deserialise = AvroDeserializer(SchemaRegistryClient({"url": central.address}))
+    assert deserialise(out.values[0], SerializationContext("eu.orders", MessageField.VALUE)) == {"x": 1}
 
 
 def test_both_formats_become_the_first_in_one_batch(known, make):
@@ -102,6 +119,20 @@ def test_a_registry_without_guids_refuses_them(make, tmp_path):
     edge.register("orders-value", SCHEMA)
     out = make(edge).strip(Batch([None], [frame(1, b"\2\4")], [[(VALUE_ID_HEADER, HEADER)]]))
     assert out.rejected == {0: Rejection(Reason.WRONG_MAGIC)}
+
+
+def test_a_registry_of_a_release_without_guids_knows_none(make, double):
+    """One senseless header is a dead letter and holds no flow up; a proxy's page, a 404 too, decides nothing."""
+    double.has_guids = False
+    schema_id = double.add("orders-value", SCHEMA)
+    stripped = make(open_registry(double.address))
+    double.fault = "html"
+    with pytest.raises(RetryError):
+        stripped.strip(Batch([None], [b"\2\4"], [[(VALUE_ID_HEADER, HEADER)]]))
+    double.fault = None
+    out = stripped.strip(Batch([None] * 2, [b"\2\4", frame(schema_id, b"\2\4")], [[(VALUE_ID_HEADER, HEADER)], None]))
+    assert {at: one.reason for at, one in out.rejected.items()} == {0: Reason.UNKNOWN_SCHEMA}
+    assert out.values[1] is not None
 
 
 def test_keys_have_a_header_of_their_own(known, make):

@@ -1,0 +1,90 @@
+"""A client of a registry's API, set up from the settings of a configuration: certificates, credentials, time-outs.
+
+Invariant: secrets are resolved here and are in no error; every answer, a token server's too, is held to its budget.
+Refuses what can not be read or does not fit together.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import CREDENTIALS, properties
+from aggregator.errors import ConfigError
+from aggregator.schema.answers import Exchange, hold
+from aggregator.schema.tokens import ClientCredentials, bearer
+
+# Of one HTTP operation; the client tries twice.
+_TIMEOUT_S = 5.0
+RETRIES = {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 200}
+# Settings that the client itself takes; it gets tokens from `tokens.py`, because its own token client knows neither an
+# authority of one's own nor a bound on an answer.
+_CLIENTS_OWN = ("basic.auth.user.info", "ssl.")
+
+
+class Connection(NamedTuple):
+    """A client, and what it waits for.
+
+    Attributes:
+        client: Of the registry.
+        exchange: When something last went to and fro.
+        close: Ends every question that is under way.
+    """
+
+    client: SchemaRegistryClient
+    exchange: Exchange
+    close: Callable[[], None]
+
+
+def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) -> Connection:
+    """Set up a client; nothing is asked yet.
+
+    Args:
+        address: Or several, with commas.
+        where: The address as errors name it.
+        options: As configured.
+
+    Raises:
+        ConfigError: a secret, a certificate or a setting can not be used.
+    """
+    given = properties(options)
+    resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()}
+    try:
+        return _connected(address, where, resolved)
+    except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
+        raise ConfigError(
+            f"registry {where}: its client can not be set up ({type(error).__name__})",
+            hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
+        ) from None
+
+
+def _connected(address: str, where: str, resolved: Mapping[str, str]) -> Connection:
+    own = {name: value for name, value in resolved.items() if name.startswith(_CLIENTS_OWN)}
+    client, exchange = SchemaRegistryClient({**own, **RETRIES, "url": address, "timeout": _TIMEOUT_S}), Exchange()
+    session = client._rest_client.session  # noqa: SLF001 - the client has no setting for it
+    hold(session, exchange)
+    if "bearer.auth.token" in resolved:
+        token = resolved["bearer.auth.token"]
+        session.auth = bearer(lambda: token, resolved)
+    elif "bearer.auth.client.id" in resolved:
+        tokens = ClientCredentials(where, resolved, exchange, timeout_s=_TIMEOUT_S)
+        session.auth = bearer(tokens.token, resolved)
+        return Connection(client, exchange, lambda: (client.close(), tokens.client.close())[0])
+    return Connection(client, exchange, client.close)
+
+
+def shown(address: str) -> str:
+    """Addresses without credentials; the configuration refuses them, code may hold them."""
+    parts = [urlsplit(part.strip()) for part in address.split(",")]
+    return ",".join(
+        part._replace(netloc=part.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+        for part in parts
+    )
+
+
+def signs_in_by(options: Mapping[str, str | SecretRef]) -> str:
+    """The setting that a registry knows the hub by, as a hint names it."""
+    name = next((name for name in CREDENTIALS if name in options), None)
+    return f"`{name}` under `schemas_client`" if name else "that `schemas_client` has credentials, if it asks for some"
