@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,14 @@ class TokenServer:
         self.issuer = f"https://{LOOPBACK}:{port}/{ISSUER}"
         self.tokens = f"{self.issuer}/token"
         self.keys = f"{self.issuer}/jwks"
+
+    def issue(self, scope: str = "hub") -> str:
+        """A token, as a client gets one."""
+        asked = {"grant_type": "client_credentials", "client_id": "check", "client_secret": "any", "scope": scope}
+        trusted = create_default_context(cafile=self.authority.path)
+        content = urllib.parse.urlencode(asked).encode()
+        with urllib.request.urlopen(self.tokens, content, timeout=10, context=trusted) as answer:
+            return json.loads(answer.read())["access_token"]
 
     def answers(self) -> bool:
         """Whether it hands out its keys."""
