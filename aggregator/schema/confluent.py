@@ -9,7 +9,6 @@ Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.h
 """
 
 import contextlib
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -23,34 +22,26 @@ from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema.asked import AVRO, WAIT_S, AskedRegistry, Told
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
 from aggregator.schema.entries import Entry, entry, homes, ids_by_context, numbers
-from aggregator.schema.guids import Guids
-from aggregator.schema.histories import history, with_lenders
-from aggregator.schema.misses import Misses
-from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.registry import Origin, Registered, TagPaths
 from aggregator.schema.tokens import TokenRefused
 from aggregator.schema.wire import MAXIMUM_ID
 
-# A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
-_WAIT_S = 2.0
-# Command-line listings read many versions and have no one else to serve.
-_LISTING_S = 30.0
 _NOT_FOUND = 404
 _CONFLICT = 409
 _UNPROCESSABLE = 422
 _DENIED = (401, 403)
-_AVRO = "AVRO"
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
 T = TypeVar("T")
 
 
-class ConfluentRegistry:
+class ConfluentRegistry(AskedRegistry):
     """The registry at an address.
 
     Args:
@@ -62,91 +53,13 @@ class ConfluentRegistry:
         ConfigError: a secret or a certificate can not be read.
     """
 
-    def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = _WAIT_S) -> None:
-        self._where = shown(address)
+    def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = WAIT_S) -> None:
+        super().__init__(shown(address), wait_s)
         self._address, self._context = located(address, str(options.get(CONTEXT, "")))
         self._options = options
         self._connection = self._connected()
         self._is_denied = False
-        self._patience = Patience(wait_s)
-        self._texts: dict[int, str] = {}
-        self._tags: dict[int, TagPaths] = {}
-        self._stale: set[int] = set()
-        self._origins: dict[int, Origin] = {}
-        self._former: dict[int, Origin] = {}
-        self._histories: dict[str, Mapping[int, Registered]] = {}
-        self._foreign: dict[int, str] = {}
         self._ids: dict[tuple[str, str], int] = {}
-        self._misses = Misses()
-        self._guids = Guids()
-
-    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
-        """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
-        if schema_id in self._stale:
-            with contextlib.suppress(Unreachable):  # what is known counts on
-                self._look_anew(schema_id)
-        if schema_id not in self._texts and schema_id not in self._foreign:
-            self._look(schema_id, look_again=look_again)
-        if schema_id in self._foreign:
-            kind = self._foreign[schema_id]
-            raise DeadLetterError(
-                Reason.SCHEMA_REFUSED,
-                f"schema id {schema_id} in {self._where} is of type {kind}; only Avro is read",
-                schema_id=schema_id,
-                hint="leave the topic out of `topics`, or produce Avro",
-            )
-        if schema_id not in self._texts:
-            raise UnknownSchema(schema_id, self._where)
-        return self._texts[schema_id]
-
-    def _look(self, schema_id: int, *, look_again: bool) -> None:
-        asked = time.monotonic()
-        if not look_again and self._misses.remembers(schema_id, asked):
-            return
-        if self._misses.flooded(asked):
-            raise Unreachable(
-                f"registry {self._where}: too many unknown schema ids to ask about",
-                hint="see whether this topic's keys and values are Avro in Confluent's wire format",
-            )
-        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
-            now = time.monotonic()
-            self._misses.add(schema_id, now, now - asked)
-
-    def _look_anew(self, schema_id: int) -> None:
-        """Ask again about an id that is known; of a registry in which it means another schema, nothing is known."""
-        before = self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)
-        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
-            raise GoneSchema(schema_id, self._where)
-        self._stale.discard(schema_id)
-        if before != (self._texts.get(schema_id), self._tags.get(schema_id), self._foreign.get(schema_id)):
-            self._origins, self._former, self._histories = {}, {}, {}
-
-    def refresh(self) -> None:
-        """Ids are asked for again, and where they come from; versions do not change while their ids do not."""
-        self._stale = {*self._texts, *self._foreign}
-        self._former |= self._origins
-        self._origins = {}
-
-    def origin(self, schema_id: int) -> Origin:
-        """The registry's word, kept until the next `refresh`."""
-        if schema_id not in self._origins:
-            try:
-                self._origins[schema_id] = self._ask(("origin", schema_id), lambda: self._origin(schema_id))
-            except Unreachable:
-                if schema_id in self._former:
-                    return self._former[schema_id]
-                raise
-        return self._origins[schema_id]
-
-    def history(self, subject: str, version: int) -> list[Registered]:
-        """Asked for once, version by version."""
-        if version not in self._histories.get(subject, {}):
-            self._histories |= self._ask(("history", subject), lambda: with_lenders(subject, self._history))
-        return history(self._histories, subject, version)
-
-    def number(self, guid: UUID) -> int | None:
-        """A number of this process's own."""
-        return self._guids.number(guid, self._texts)
 
     def register(self, subject: str, text: str) -> int:
         """Give the text an id; the registry does so once."""
@@ -161,30 +74,14 @@ class ConfluentRegistry:
             self._ids[subject, text] = self._ask((way.__name__, subject, text), lambda: way(subject, text))
         return self._ids[subject, text]
 
-    def subjects(self) -> list[str]:
-        """Every subject's name, sorted."""
-        return self._ask("subjects", self._listed, wait_s=_LISTING_S)
-
-    def versions(self, subject: str) -> list[Registered]:
-        """Every version of a subject, oldest first; those that are not Avro are left out."""
-        return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_LISTING_S)
-
     # Everything below runs as a question, in another thread.
 
-    def _fetch(self, schema_id: int) -> bool:
-        """Whether the registry has the id; what it says is kept."""
-        guid = self._guids.guid(schema_id)
+    def _told(self, schema_id: int, guid: UUID | None) -> Told | None:
         answer = self._of_id(schema_id) if guid is None else self._of_guid(guid)
         if answer is None:
-            return False
+            return None
         found = self._entry(answer)
-        if found.kind == _AVRO:
-            self._texts[schema_id], self._tags[schema_id] = self._whole(found)
-            self._foreign.pop(schema_id, None)
-        else:
-            self._foreign[schema_id] = _kind(found.kind)
-            self._texts.pop(schema_id, None)
-        return True
+        return Told(AVRO, *self._whole(found)) if found.kind == AVRO else Told(_kind(found.kind))
 
     def _of_id(self, schema_id: int) -> object:
         return self._found(lambda: self._get(f"schemas/ids/{schema_id}", **self._context.query), _NO_SCHEMA)
@@ -196,7 +93,7 @@ class ConfluentRegistry:
         except SchemaRegistryError as error:
             if error.http_status_code != _NOT_FOUND:
                 raise
-            if error.error_code != _NO_SCHEMA and _AVRO not in _of_list(self._get("schemas/types")):
+            if error.error_code != _NO_SCHEMA and AVRO not in _of_list(self._get("schemas/types")):
                 raise
             return None
 
@@ -224,7 +121,7 @@ class ConfluentRegistry:
             )
         for number in set(there) - known.keys():
             one = self._version(subject, number)
-            if one is not None and one.kind == _AVRO:
+            if one is not None and one.kind == AVRO:
                 known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
 
@@ -274,7 +171,7 @@ class ConfluentRegistry:
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
             for number, one in found
-            if one is not None and one.kind == _AVRO
+            if one is not None and one.kind == AVRO
         ]
 
     def _listed(self) -> list[str]:
@@ -328,21 +225,15 @@ class ConfluentRegistry:
 
     # And here is where it is asked.
 
-    def _ask(self, about: object, question: Callable[[], T], *, wait_s: float | None = None) -> T:
-        def translated() -> T:
-            with self._boundary():
-                return question()
-
+    def _prepare(self) -> None:
         if self._is_denied:  # the secret may have been changed behind its reference
             self._renew()
-        try:
-            return self._patience.ask(about, translated, wait_s=wait_s)
-        except StillWaiting:
-            if self._connection.exchange.hangs:
-                self._connection.close()  # ends the question that hangs
-                self._patience.forget()
-                self._renew()
-            raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
+
+    def _give_up(self) -> None:
+        if self._connection.exchange.hangs:
+            self._connection.close()  # ends the question that hangs
+            self._patience.forget()
+            self._renew()
 
     def _renew(self) -> None:
         self._connection = self._connected()
@@ -355,7 +246,7 @@ class ConfluentRegistry:
 
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
-        """No foreign error gets past, and no foreign text: a server's may quote a schema or a credential."""
+        """A server's text may quote a schema or a credential."""
         try:
             yield
         except TokenRefused:
