@@ -53,6 +53,10 @@ GROWTH_BYTES = Budget(Of.VALUE, 65_536, "bytes that regex_replace makes beyond t
 DEPTH = Budget(Of.RECORD, 128, "levels of nesting", Reason.TOO_DEEP)
 # What has no bytes (items of null, records without fields) costs time and memory but no input.
 WEIGHTLESS = Budget(Of.RECORD, 2048, "items without bytes", Reason.UNDECODABLE)
+# Deflate makes a thousand bytes of one; records of text, a few.
+INFLATED_TIMES = Budget(
+    Of.RECORD, 16, "times its bytes once it is inflated (AWS Glue); 16,384 bytes in any case", Reason.TOO_LARGE
+)
 # A value of one byte costs 190 bytes while operators see it. A part of a batch holds one record at least.
 BATCH_VALUES = Budget(Of.BATCH, 131_072, "values that operators see at once", IN_PARTS)
 ASKED_VALUES = Budget(Of.RECORD, BATCH_VALUES.limit, "values that operators or conditions see", Reason.TOO_LARGE)
@@ -99,6 +103,7 @@ TABLE: tuple[Budget, ...] = (
     WEIGHTLESS,
     ASKED_VALUES,
     JSON_PARTS,
+    INFLATED_TIMES,
     BATCH_VALUES,
     MADE_BYTES,
     BATCH_JSON_BYTES,

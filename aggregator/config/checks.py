@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.config.collisions import collisions, reserved_hit, reserved_names, targets
 from aggregator.config.document import Fault, Place
+from aggregator.config.glue import is_glue
 from aggregator.config.match import speaks_of
 from aggregator.config.model import TableConfig, TopicRule
 from aggregator.config.secrets import SecretRef
@@ -114,11 +115,15 @@ def _registry_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
     named: list[tuple[Place, Any]] = [
         (("edges", name), edge) for name, edge in (edges.items() if isinstance(edges, dict) else ())
     ]
+    if is_glue(str(data.get("schemas"))):
+        yield Fault(
+            ("schemas",), "is only read at an edge: central's registry has Confluent's REST API, or is a directory"
+        )
     for before, section in [*named, ((), data)]:
         written = section.get("schemas_client") if isinstance(section, Mapping) else None
         place, address = (*before, "schemas_client"), str(section.get("schemas")) if written else ""
-        if written and not address.startswith(("http://", "https://")):
-            yield Fault(place, "is for a registry behind an http(s) address; `schemas` beside it names none")
+        if written and not address.startswith(("http://", "https://", "glue:")):
+            yield Fault(place, "is for a registry behind an address; `schemas` beside it names none")
         elif options := _valid(_REGISTRY_OPTIONS, written):
             found = registry_faults(address, options)
             yield from (Fault((*place, name), why) for name, why in found)

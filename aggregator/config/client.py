@@ -14,6 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.contexts import CONTEXT, context_refusal
 from aggregator.config.features import MECHANISMS
+from aggregator.config.glue import PROFILE, profile_refusal
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.secrets import SecretRef, secret_ref
 from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
@@ -41,6 +42,7 @@ REGISTRY_PROPERTIES = (
     "bearer.auth.scope",
     "bearer.auth.token",
     CONTEXT,
+    PROFILE,
     "https.ca.location",
     "ssl.ca.location",
     "ssl.certificate.location",
@@ -144,6 +146,8 @@ def registry_refusal(name: str, value: str | SecretRef) -> str | None:
         return IN_CLEAR if isinstance(value, str) else None
     if not isinstance(value, str):
         return "is no secret: write the value itself"
+    if name == PROFILE:
+        return profile_refusal(value)
     return context_refusal(value) if name == CONTEXT else None
 
 

@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aggregator.config.client import is_secret_property
 from aggregator.config.contexts import context_fault
+from aggregator.config.glue import is_glue
 from aggregator.config.patterns import full_matches
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
@@ -37,8 +38,8 @@ def servers(value: str) -> str:
 
 
 def registry_reference(value: str) -> str:
-    """`directory:<path>`, or an http(s) address without credentials; several of one registry with commas."""
-    if value.startswith("directory:") and value != "directory:":
+    """`directory:<path>`, AWS Glue's, or http(s) addresses of one registry, with commas, without credentials."""
+    if (value.startswith("directory:") and value != "directory:") or is_glue(value):
         return value
     addresses = value.split(",")
     if all(address.startswith(("http://", "https://")) for address in addresses):
@@ -49,7 +50,7 @@ def registry_reference(value: str) -> str:
             if why := context_fault(value, {}):
                 raise ValueError(why)
             return value
-    raise ValueError("is `directory:<path>` or an address that begins with http:// or https://")
+    raise ValueError("is `directory:<path>`, `glue:<region>/<registry>`, or begins with http:// or https://")
 
 
 def topic_pattern(value: str) -> str:

@@ -124,9 +124,9 @@ class EdgeConfig(ClusterConfig):
     """One regional cluster.
 
     Attributes:
-        schemas: Its registry: `directory:<path>` or an http(s) address.
+        schemas: Its registry: `directory:<path>`, an http(s) address, or `glue:<region>/<registry>`.
         schemas_client: How to connect to an address: `basic.auth.user.info` or `bearer.auth.*`, `ssl.*`, `context` and
-            `insecure`.
+            `insecure`; of Glue `profile`.
         maintenance: Times at which it may be away.
         rate_limit: Bytes a second that the slots' readers receive from it, all slots together; None: no bound.
     """

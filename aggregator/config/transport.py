@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from aggregator.config.contexts import CONTEXT, context_fault
+from aggregator.config.glue import PROFILE, is_glue
 from aggregator.config.secrets import SecretRef
 
 INSECURE = "insecure"
@@ -104,6 +105,11 @@ def _registry_openings(options: Options, *, is_plain: bool) -> Iterator[Opening]
 
 def registry_faults(address: str, options: Options) -> Iterator[tuple[str, str]]:
     """Settings of a registry's block that are refused, each with why: together, or beside this address."""
+    if is_glue(address):
+        yield from ((name, "is for a registry behind an http(s) address") for name in options if name != PROFILE)
+        return
+    if PROFILE in options:
+        yield PROFILE, "is for a registry of AWS Glue: glue:<region>/<registry>"
     if misfit := _misfit(options):
         yield misfit
     if why := context_fault(address, options):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aggregator.config.glue import is_glue
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
@@ -16,7 +17,7 @@ from aggregator.errors import DeadLetterError
 from aggregator.kafka import peek
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.edge_topic import EdgeShown
-from aggregator.schema.wire import VALUE_ID_HEADER, header_id, split
+from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300
 # The last offsets of a topic that is written to in transactions are markers.
@@ -45,12 +46,13 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
     """
     positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
     ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)
+    by_glue = is_glue(config.edges[edge].schemas or "")
     for (topic, _), record in peek.records_at(config.edges[edge], positions, patience_s=_PATIENCE_S).items():
         if record.value is None:
             continue
         seen[topic] += 1
         try:
-            schema_id = _schema_id(record)
+            schema_id = _schema_id(record, by_glue=by_glue)
         except DeadLetterError:
             bad[topic] += 1
         else:
@@ -75,13 +77,16 @@ def _positions(
             yield (name, partition), max(start, end - _BACK)
 
 
-def _schema_id(record: peek.Seen) -> int | None:
+def _schema_id(record: peek.Seen, *, by_glue: bool) -> int | None:
     """The id that a record names; None where it names its schema by a GUID, which only its own registry knows.
 
     Raises:
         DeadLetterError: it names none.
     """
     assert record.value is not None
+    if by_glue:
+        glue_split(record.value)
+        return None
     header = dict(record.headers).get(VALUE_ID_HEADER)
     if header is None:
         return split(record.value)[0]

@@ -14,7 +14,7 @@ from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header
 
 ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
 # Neither wire format 0 nor text.
-_REFUSED = b"\x80"
+REFUSED = b"\x80"
 
 
 def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True) -> Batch:
@@ -47,6 +47,6 @@ def _with_id(content: bytes, header: bytes | None, registry: Registry) -> bytes:
     try:
         named = header_id(header)
     except DeadLetterError:
-        return _REFUSED
+        return REFUSED
     schema_id = named if isinstance(named, int) else registry.number(named)
-    return _REFUSED if schema_id is None else frame(schema_id, content)
+    return REFUSED if schema_id is None else frame(schema_id, content)

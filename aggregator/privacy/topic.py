@@ -18,6 +18,7 @@ from aggregator.config.secrets import KeyRing
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
+from aggregator.privacy.glue_frames import unframed
 from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
 from aggregator.privacy.keys import Keys, other_versions
 from aggregator.privacy.operators import WEARING
@@ -30,6 +31,7 @@ from aggregator.privacy.suppression import Suppression
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.privacy.values import values_of
 from aggregator.schema.registry import Registry
+from aggregator.schema.wire import Framing
 
 HEADERS_PATH = "@headers"
 
@@ -122,7 +124,12 @@ class TopicStrip:
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         headers = HeaderTable.of(batch.headers)
-        if not ID_HEADERS.isdisjoint(headers.used):
+        unreadable: dict[int, Rejection] = {}
+        if self._edge_registry.framing is Framing.GLUE:
+            batch, unreadable = unframed(
+                batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire
+            )
+        elif not ID_HEADERS.isdisjoint(headers.used):
             batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire)
         today = self._today()
         self._keys.begin(today)
@@ -132,7 +139,7 @@ class TopicStrip:
         self._late.settle()
         values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted
         suppressed, undecided = self._suppression.verdicts(batch, values)
-        rejected = {**keys.rejected, **values.rejected}
+        rejected = {**keys.rejected, **values.rejected, **unreadable}
         rejected.update((place, Rejection(Reason.UNDECIDED)) for place in undecided - rejected.keys())
         lost = rejected.keys() | suppressed
         counts = _delivered(keys, lost) + _delivered(values, lost)

@@ -19,6 +19,7 @@ from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.misses import Misses
 from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
 WAIT_S = 2.0
@@ -49,6 +50,8 @@ class AskedRegistry(ABC):
         where: What errors call it.
         wait_s: Longest that a question holds up who asks.
     """
+
+    framing = Framing.CONFLUENT
 
     def __init__(self, where: str, wait_s: float) -> None:
         self._where = where

@@ -19,7 +19,7 @@ from uuid import UUID
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.registry import GoneSchema, Origin, Registered, UnknownSchema
-from aggregator.schema.wire import MAXIMUM_ID
+from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
 _LOCK = ".lock"
@@ -40,6 +40,8 @@ class DirectoryRegistry:
     Args:
         root: Absolute path; created by the first `register` if its parent is there.
     """
+
+    framing = Framing.CONFLUENT
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -8,10 +8,13 @@ from collections import defaultdict
 from uuid import UUID
 
 from aggregator.schema.registry import Origin, Registered, UnknownSchema
+from aggregator.schema.wire import Framing
 
 
 class MemoryRegistry:
     """Subjects and texts in dictionaries."""
+
+    framing = Framing.CONFLUENT
 
     def __init__(self) -> None:
         self._texts: list[str] = []

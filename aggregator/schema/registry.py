@@ -9,9 +9,11 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from aggregator.config.glue import is_glue
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import registry_faults
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason
+from aggregator.schema.wire import Framing
 
 
 class UnknownSchema(DeadLetterError):
@@ -85,7 +87,13 @@ class Origin(NamedTuple):
 
 
 class Registry(Protocol):
-    """What every registry can do."""
+    """What every registry can do.
+
+    Attributes:
+        framing: How records name its schemas.
+    """
+
+    framing: Framing
 
     def schema(self, schema_id: int, *, look_again: bool = True) -> str:
         """The schema's text.
@@ -150,8 +158,9 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
     """The registry that a configuration names; for the process that asks it, never to be shipped.
 
     Args:
-        reference: `directory:<absolute path>`, or an http(s) address; several addresses of one registry with commas.
-        client: How to connect to an address (credentials, TLS); secrets are resolved here.
+        reference: `directory:<absolute path>`, `glue:<region>/<registry>`, or an http(s) address; several addresses of
+            one registry with commas.
+        client: How to connect to it (credentials, TLS); secrets are resolved here.
 
     Raises:
         ConfigError: another kind of reference, a setting that can not be used, or an open connection without a reason.
@@ -161,13 +170,18 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
     scheme, _, target = reference.partition(":")
     if scheme == "directory" and Path(target).is_absolute():
         return DirectoryRegistry(Path(target))
-    if scheme in ("http", "https"):
+    if scheme in ("http", "https") or is_glue(reference):
         for setting, why in registry_faults(reference, client):
             raise ConfigError(f"the registry's {setting} {why}", hint="correct `schemas` or `schemas_client`")
+    if scheme in ("http", "https"):
         from aggregator.schema.confluent import ConfluentRegistry  # noqa: PLC0415 - so does this one, and loads slowly
 
         return ConfluentRegistry(reference, client)
+    if is_glue(reference):
+        from aggregator.schema.glue import GlueRegistry  # noqa: PLC0415 - as above
+
+        return GlueRegistry(reference, client)
     raise ConfigError(
-        "a registry is named as directory:<absolute path> or by an http(s) address",
+        "a registry is named as directory:<absolute path>, glue:<region>/<registry> or by an http(s) address",
         hint="correct the line of `schemas:`",
     )

@@ -1,13 +1,17 @@
-"""Confluent's wire formats. Version 0: a zero byte, the schema id as four bytes big-endian, the Avro body. Version 1:
-the body alone, and a header with a one and the schema's GUID as sixteen bytes (or with version 0's five).
+"""Wire formats. Confluent's version 0: a zero byte, the schema id as four bytes big-endian, the Avro body. Version 1:
+the body alone, and a header with a one and the schema's GUID as sixteen bytes (or with version 0's five). AWS Glue's: a
+three, a byte for the compression, the UUID of the schema's version as sixteen bytes, the body.
 
 Invariant: `split` and `frame` are each other's inverse. Refuses every value and every header that does not begin so.
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
 import struct
+import zlib
+from enum import Enum
 from uuid import UUID
 
+from aggregator.budgets import INFLATED_TIMES
 from aggregator.errors import DeadLetterError, Reason
 
 HEADER_BYTES = 5
@@ -19,6 +23,11 @@ _GUID_MAGIC = b"\1"
 _GUID_BYTES = 16
 _HEADER = struct.Struct(">BI")
 MAXIMUM_ID = 2**32 - 1
+GLUE_MAGIC = b"\3"
+GLUE_BYTES = 1 + 1 + _GUID_BYTES
+_GLUE_PLAIN, _GLUE_ZLIB = 0, 5
+# Small values may be of one letter.
+_INFLATED_BYTES = 16_384
 
 
 def split(value: bytes) -> tuple[int, bytes]:
@@ -57,3 +66,50 @@ def header_id(value: bytes | None) -> int | UUID:
     raise DeadLetterError(
         Reason.WRONG_MAGIC, "a header names a schema in no known form", hint="produce with a Confluent Avro serialiser"
     )
+
+
+class Framing(Enum):
+    """Whose frame records have at an edge; central's have Confluent's, always."""
+
+    CONFLUENT = "confluent"
+    GLUE = "glue"
+
+
+def glue_split(value: bytes) -> tuple[UUID, bytes]:
+    """Take a value apart that AWS Glue's serialiser framed: a three, the compression, the UUID of the schema's version.
+
+    Returns:
+        The schema version's UUID, and the body, inflated where it was deflated.
+
+    Raises:
+        DeadLetterError: WRONG_MAGIC, it is no such frame; TOO_LARGE, it inflates to more than it may; UNDECODABLE, what
+            is deflated is broken, or goes on behind its end.
+    """
+    if len(value) < GLUE_BYTES or value[:1] != GLUE_MAGIC or value[1] not in (_GLUE_PLAIN, _GLUE_ZLIB):
+        raise DeadLetterError(
+            Reason.WRONG_MAGIC,
+            f"a value of {len(value)} bytes does not begin as AWS Glue's serialiser frames it",
+            hint="produce with AWS Glue's Avro serialiser, or name another registry under `schemas`",
+        )
+    body = value[GLUE_BYTES:]
+    return UUID(bytes=value[2:GLUE_BYTES]), body if value[1] == _GLUE_PLAIN else _inflated(body)
+
+
+def _inflated(body: bytes) -> bytes:
+    most = max(INFLATED_TIMES.limit * len(body), _INFLATED_BYTES)
+    stream = zlib.decompressobj()
+    try:
+        inflated = stream.decompress(body, most + 1)
+    except zlib.error:
+        inflated = b""
+    if len(inflated) > most:
+        raise DeadLetterError(
+            Reason.TOO_LARGE,
+            f"a deflated value of {len(body)} bytes inflates to more than {most}",
+            hint="produce it without compression",
+        )
+    if not stream.eof or stream.unused_data:
+        raise DeadLetterError(
+            Reason.UNDECODABLE, "a deflated value is broken", hint="see what else writes to the topic"
+        )
+    return inflated

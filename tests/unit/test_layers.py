@@ -44,6 +44,7 @@ HOMES = {
     "jinja2": {"page": "jinja2"},
     "starlette": {"web": "starlette", "page": "starlette", "observe": "starlette"},
     "authlib": {"schema": "authlib"},
+    "boto3": {"schema": "boto3"},
     "httpx2": {"schema": "httpx2"},
     "uvicorn": {"web": "uvicorn"},
     "fastavro": {"lake": "fastavro", "schema": "fastavro", "sandbox": "fastavro"},

@@ -13,7 +13,7 @@ from datetime import date
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Origin, Registered, UnknownSchema
-from aggregator.schema.wire import frame
+from aggregator.schema.wire import Framing, frame
 
 TODAY = date(2026, 11, 1)
 OPERATORS = {
@@ -66,6 +66,8 @@ TOPICS = ("orders", "t", "visits")
 
 class MemoryRegistry:
     """A registry without a disk, whose schemas are those of all topics that are in TOPICS."""
+
+    framing = Framing.CONFLUENT
 
     def __init__(self):
         self.texts = []

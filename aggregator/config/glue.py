@@ -1,0 +1,35 @@
+"""How a configuration names a schema registry of AWS Glue: `glue:<region>/<registry>`.
+
+Invariant: pure. Refuses what is not exactly that; nothing of it is an address.
+"""
+
+import re
+
+SCHEME = "glue"
+PROFILE = "profile"
+_PLACE = re.compile(r"glue:(?P<region>[a-z0-9-]{1,32})/(?P<name>[A-Za-z0-9_$#-]{1,255})")
+_PROFILE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def is_glue(reference: str) -> bool:
+    """Whether a reference names one."""
+    return _PLACE.fullmatch(reference) is not None
+
+
+def glue_place(reference: str) -> tuple[str, str]:
+    """Region and name of the registry.
+
+    Raises:
+        ValueError: it names none.
+    """
+    found = _PLACE.fullmatch(reference)
+    if found is None:
+        raise ValueError("is glue:<region>/<registry>")
+    return found["region"], found["name"]
+
+
+def profile_refusal(value: object) -> str | None:
+    """Why this is no profile; None where it is one."""
+    if isinstance(value, str) and _PROFILE.fullmatch(value):
+        return None
+    return "is the name of a profile of AWS's configuration"

@@ -1,0 +1,50 @@
+"""Records that AWS Glue's serialisers framed, brought into the form in which a value names its schema by a number.
+
+Invariant: whoever comes after meets wire format 0 only, with numbers of this process. What is in no frame of Glue's is
+replaced, so that it is refused and never taken for a schema by its first bytes; of a value the reason is told.
+"""
+
+from aggregator.errors import DeadLetterError
+from aggregator.privacy.header_schema_ids import REFUSED
+from aggregator.privacy.strip import Batch, Rejection
+from aggregator.schema.registry import Registry
+from aggregator.schema.wire import GLUE_BYTES, GLUE_MAGIC, HEADER_BYTES, MAGIC, frame, glue_split
+
+
+def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> tuple[Batch, dict[int, Rejection]]:
+    """The batch without Glue's frames, and the places of values that had none.
+
+    Args:
+        batch: As it was read.
+        registry: The edge's; gives schema versions their numbers.
+        keys: Whether keys may be Avro.
+        values: The same of values.
+    """
+    rejected: dict[int, Rejection] = {}
+
+    def value(place: int, content: bytes) -> bytes:
+        try:
+            return _with_number(content, registry)
+        except DeadLetterError as error:
+            rejected[place] = Rejection(error.reason)
+            return REFUSED
+
+    found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
+    told = [None if one is None else _key(one, registry) for one in batch.keys] if keys else batch.keys
+    return Batch(told, found, batch.headers), rejected
+
+
+def _key(content: bytes, registry: Registry) -> bytes:
+    """A key may also be text; in Confluent's frame it would be another registry's."""
+    if content[:1] == GLUE_MAGIC and len(content) >= GLUE_BYTES:
+        try:
+            return _with_number(content, registry)
+        except DeadLetterError:
+            return REFUSED
+    return REFUSED if content[:1] == MAGIC and len(content) >= HEADER_BYTES else content
+
+
+def _with_number(content: bytes, registry: Registry) -> bytes:
+    guid, body = glue_split(content)
+    number = registry.number(guid)
+    return REFUSED if number is None else frame(number, body)

@@ -1,0 +1,236 @@
+"""AWS Glue: its registry by boto3 before moto's, and the frames of its serialisers."""
+
+import json
+import uuid
+import zlib
+from datetime import date
+
+import boto3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from aggregator.doctor import reading
+from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.privacy.policy.file import parse_policy
+from aggregator.privacy.strip import Batch
+from aggregator.schema.glue import GlueRegistry
+from aggregator.schema.heritage import with_heritage
+from aggregator.schema.registry import UnknownSchema, open_registry
+from aggregator.schema.wire import VALUE_ID_HEADER, frame, glue_split, split
+from tests.reference.reference import ReferenceStrip
+
+pytestmark = pytest.mark.slow  # boto3 and moto load for seconds
+
+REFERENCE = "glue:eu-central-1/ours"
+POLICY = "policy: p\nversion: 1\ntopics: {orders: {key: keep, fields: {x: keep}}}\n"
+
+
+def record(*fields):
+    """A schema's text; a tag stands behind a `#` of the name."""
+    shapes = [
+        {"name": name.partition("#")[0], "type": "int", "default": 0}
+        | ({"confluent:tags": [name.partition("#")[2]]} if "#" in name else {})
+        for name in fields
+    ]
+    return json.dumps({"type": "record", "name": "R", "fields": shapes})
+
+
+def framed(version, body, *, deflated=False):
+    """As AWS's serialisers do."""
+    return (
+        b"\3" + (b"\5" if deflated else b"\0") + uuid.UUID(version).bytes + (zlib.compress(body) if deflated else body)
+    )
+
+
+class Glue:
+    """Moto's registry, from the side."""
+
+    def __init__(self):
+        self.client = boto3.client("glue", region_name="eu-central-1")
+        for name in ("ours", "theirs"):
+            self.client.create_registry(RegistryName=name)
+
+    def add(self, name, text, *, kind="AVRO", registry="ours"):
+        """The first version of a schema, or a further one; its UUID."""
+        which = {"RegistryName": registry, "SchemaName": name}
+        try:
+            found = self.client.register_schema_version(SchemaId=which, SchemaDefinition=text)
+        except self.client.exceptions.EntityNotFoundException:
+            of = {"RegistryId": {"RegistryName": registry}, "SchemaName": name}
+            found = self.client.create_schema(**of, DataFormat=kind, Compatibility="NONE", SchemaDefinition=text)
+        return found["SchemaVersionId"]
+
+
+@pytest.fixture
+def glue(monkeypatch):
+    """With credentials that are nobody's."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        yield Glue()
+
+
+@pytest.fixture
+def opened(glue):
+    """A client that has the time that moto needs."""
+    del glue
+    return GlueRegistry(REFERENCE, {}, wait_s=30.0)
+
+
+@pytest.fixture
+def strip(opened, tmp_path):
+    """A strip of `orders`, to a central registry in a folder."""
+    return ReferenceStrip(
+        policy=parse_policy(POLICY),
+        edge_topic="orders",
+        central_topic="eu.orders",
+        edge_registry=opened,
+        central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
+        keys={},
+        today=lambda: date(2026, 11, 1),
+    )
+
+
+def test_a_frame_is_taken_apart():
+    """With and without compression."""
+    guid = uuid.uuid4()
+    assert glue_split(framed(str(guid), b"body")) == (guid, b"body")
+    assert glue_split(framed(str(guid), b"body" * 100, deflated=True)) == (guid, b"body" * 100)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", Reason.WRONG_MAGIC),
+        (b"\3\0short", Reason.WRONG_MAGIC),
+        (frame(7, b"a body of Confluent's"), Reason.WRONG_MAGIC),
+        (b"\3\1" + b"u" * 16, Reason.WRONG_MAGIC),
+        (b"\3\5" + b"u" * 16, Reason.UNDECODABLE),
+        (b"\3\5" + b"u" * 16 + b"no zlib", Reason.UNDECODABLE),
+        (b"\3\5" + b"u" * 16 + zlib.compress(b"body")[:-1], Reason.UNDECODABLE),
+        (b"\3\5" + b"u" * 16 + zlib.compress(b"body") + b"more", Reason.UNDECODABLE),
+        (b"\3\5" + b"u" * 16 + zlib.compress(b"\0" * 50_000_000), Reason.TOO_LARGE),
+    ],
+)
+def test_a_hostile_frame_is_a_dead_letter(value, reason):
+    """By its reason; a bomb is not inflated beyond its budget."""
+    with pytest.raises(DeadLetterError) as caught:
+        glue_split(value)
+    assert caught.value.reason is reason
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_are_taken_apart_or_refused(body, is_framed):
+    """No other error gets out."""
+    try:
+        glue_split(b"\3\5" + b"u" * 16 + body if is_framed else body)
+    except DeadLetterError as error:
+        assert error.reason in (Reason.WRONG_MAGIC, Reason.UNDECODABLE, Reason.TOO_LARGE)
+
+
+def test_records_become_confluents_at_central(glue, strip):
+    """Plain and deflated ones, keys too; hostile ones are dead letters beside them, and headers mean nothing."""
+    version = glue.add("orders", record("x", "y"))
+    body, plain = b"\2\4", str(uuid.uuid4())
+    values = [
+        framed(version, body),
+        framed(version, body, deflated=True),
+        None,
+        frame(1, body),
+        framed(plain, body),
+        b"\3\5" + uuid.UUID(version).bytes + zlib.compress(b"\0" * 1_000_000),
+        framed(version, body),
+    ]
+    headers = [None] * 6 + [[(VALUE_ID_HEADER, b"\1" + uuid.UUID(plain).bytes)]]
+    keys = [b"text", framed(version, body), None, None, None, None, frame(2**31, body)]
+    out = strip.strip(Batch(keys, values, headers))
+    assert {at: one.reason for at, one in out.rejected.items()} == {
+        3: Reason.WRONG_MAGIC,
+        4: Reason.UNKNOWN_SCHEMA,
+        5: Reason.TOO_LARGE,
+        6: Reason.BAD_KEY,
+    }
+    assert [split(out.values[at])[1] for at in (0, 1)] == [b"\2", b"\2"]
+    assert out.values[2] is None
+    assert out.keys[0] == b"text"
+
+
+def test_a_schema_of_another_registry_is_unknown(glue, opened):
+    """Of the same account: its topics are not ours. A schema of another topic is told by its subjects."""
+    theirs = opened.number(uuid.UUID(glue.add("orders", record("x"), registry="theirs")))
+    with pytest.raises(UnknownSchema):
+        opened.schema(theirs)
+    ours = opened.number(uuid.UUID(glue.add("flights", record("x"))))
+    opened.schema(ours)
+    assert dict(opened.origin(ours).versions) == {"flights-value": 1, "flights-key": 1}
+
+
+def test_tags_of_earlier_versions_are_inherited(glue, opened):
+    """As in every registry; only Avro is read."""
+    glue.add("orders", record("x#PII"))
+    second = opened.number(uuid.UUID(glue.add("orders", record("x", "y"))))
+    origin = opened.origin(second)
+    schema = with_heritage(opened.schema(second), (), opened.history("orders-value", origin.versions["orders-value"]))
+    assert [set(item.tags | item.inherited) for node in schema.nodes for item in node.fields] == [{"PII"}, set()]
+    other = opened.number(uuid.UUID(glue.add("shapes", '{"type": "object"}', kind="JSON")))
+    with pytest.raises(DeadLetterError, match="of type JSON"):
+        opened.schema(other)
+    assert opened.versions("nobody-value") == opened.versions("nobody") == []
+
+
+def test_nothing_is_registered_there(opened):
+    """Central's registry is another one."""
+    for way in (opened.register, opened.admit):
+        with pytest.raises(HoldError, match=f"subject a can not be registered at {REFERENCE}, which is only read"):
+            way("a", '"string"')
+
+
+def test_glue_that_does_not_answer_holds_the_flow(opened, monkeypatch):
+    """By the code that AWS gives, without its text; a known schema flows on."""
+    from botocore.exceptions import ClientError  # noqa: PLC0415 - beside its one use
+
+    def denied(**_):
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "jane@example.com"}}, "any")
+
+    monkeypatch.setattr(opened._client, "get_schema_version", denied)
+    with pytest.raises(Unreachable, match=r"gives no answer \(AccessDeniedException\)") as caught:
+        opened.schema(opened.number(uuid.uuid4()))
+    assert "jane" not in str(caught.value)
+    assert "glue:GetSchemaVersion" in caught.value.hint
+
+
+def test_the_doctor_asks_it(opened, monkeypatch):
+    """Its subjects are those of topics; moto lists no schemas, so that one answer is AWS's own documented form."""
+
+    class Pages:
+        def paginate(self, **which):
+            assert which == {"RegistryId": {"RegistryName": "ours"}}
+            return [{"Schemas": [{"SchemaName": "orders"}]}, {"Schemas": []}]
+
+    monkeypatch.setattr(opened._client, "get_paginator", lambda name: {"list_schemas": Pages()}[name])
+    view = reading.registry(REFERENCE, lambda: opened, {}, written=False)
+    assert (view.trouble, view.subjects) == ("", 2)
+
+
+def test_the_environment_does_not_say_where_glue_is(glue, monkeypatch):
+    """An address there would get the requests, and with them the schemas would be somebody else's."""
+    del glue
+    monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", "http://127.0.0.1:1")
+    assert GlueRegistry(REFERENCE, {})._client.meta.endpoint_url == "https://glue.eu-central-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("reference", "client", "why"),
+    [
+        (REFERENCE, {"bearer.auth.token": "x"}, "is for a registry behind an http"),
+        ("https://r", {"profile": "x"}, "is for a registry of AWS Glue"),
+        ("glue:eu-central-1", {}, "glue:<region>/<registry>"),
+        (REFERENCE, {"profile": "nobody"}, "can not be set up"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(reference, client, why):
+    """By name."""
+    with pytest.raises(ConfigError, match=why):
+        open_registry(reference, client)
