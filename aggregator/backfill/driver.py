@@ -31,19 +31,18 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka import topic_settings, topics
-from aggregator.kafka.admin_answers import TIMEOUT_S
-from aggregator.kafka.cluster_glance import glance
 from aggregator.kafka.tail import LogTail
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.cadence import Cadence
 from aggregator.replicate.central_topics import central_topics
-from aggregator.replicate.clusters import ClusterGuard, KnownClusters, refuse_central
+from aggregator.replicate.clusters import ClusterGuard
 from aggregator.replicate.compacted_keys import losing_keys
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_topic import EdgeTopic
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epoch_opening import open_epoch
 from aggregator.replicate.epochs import EpochResult
+from aggregator.replicate.identities import identify
 from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
 from aggregator.replicate.key_usage import worn
@@ -54,7 +53,7 @@ from aggregator.replicate.shares import limits_of, shares
 from aggregator.replicate.slot_job import run_watched
 from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.task import EpochWork
-from aggregator.state.control import ControlState, Pace
+from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
@@ -156,25 +155,14 @@ class BackfillDriver:
         renewal = LeaseRenewal(central, self._identity)
         self._newest = central.control().newest
         live = read_control(self._hub.central, HubNames(self._hub.hub))
-        self._identify(live)
+        said = read_requests(self._hub.central, HubNames(self._hub.hub)).successions
+        identify(self._guard, self._hub, live.clusters, said)
         used = {name for policy in self._policies.values() for name in policy.keys()}  # noqa: SIM118 - a policy's keys
         self._checks = recorded_checks(self._config.keys, live.keys, used)
         with leading(
             central, renewal, self._watches, self._threads, identity=self._identity, newest=lambda: self._newest
         ):
             return self._epochs(central, renewal, requests, pauses)
-
-    def _identify(self, live: ControlState) -> None:
-        """Learn which cluster each name has stood for; a stranger is an edge that does not answer.
-
-        Raises:
-            ConfigError: central is another one.
-        """
-        seen = glance(self._hub.central, timeout_s=TIMEOUT_S)
-        said = read_requests(self._hub.central, HubNames(self._hub.hub)).successions
-        known = KnownClusters.of(self._hub, live.clusters, said)
-        refuse_central(seen.cluster_id, known)
-        self._guard.learn(seen.cluster_id, known)
 
     def _epochs(
         self, central: KafkaDriverCentral, renewal: LeaseRenewal, requests: LogTail, pauses: PauseWatch

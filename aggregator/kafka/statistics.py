@@ -44,7 +44,7 @@ class ClientStatistics:
             told = json.loads(text)
             self.numbers = condensed(told)
             known = any(one["source"] != "logical" for one in told["brokers"].values())
-            self._receive(str(told["name"]), int(told["rx_bytes"]))
+            self._receive(str(told.get("name")), int(told["rx_bytes"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             return  # another version of the library; a callback must not raise
         self._brokerless = 0 if known else self._brokerless + 1

@@ -17,15 +17,14 @@ from pyspark.sql import SparkSession
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.kafka import topics
-from aggregator.kafka.admin_answers import TIMEOUT_S
-from aggregator.kafka.cluster_glance import glance
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.clusters import ClusterGuard, KnownClusters, refuse_central
+from aggregator.replicate.clusters import ClusterGuard
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.discovery import unanswered
 from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.replicate.epochs import EpochResult, EpochRunner
 from aggregator.replicate.heartbeats import HeartbeatEmitter
+from aggregator.replicate.identities import identify
 from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
@@ -33,7 +32,6 @@ from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.policy_changes import record_terms
 from aggregator.replicate.slot_plan import SlotResult
 from aggregator.replicate.warmup import Warming
-from aggregator.state.control import ControlState
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Threads
@@ -148,7 +146,7 @@ class Driver:
         state = central.control()
         before = state.newest
         unrecorded(self._config.keys, state.keys)  # a hub with another key replaces nobody
-        self._identify(central, state)
+        identify(self._guard, self._config, state.clusters, central.requests().successions)
         renewal = LeaseRenewal(central, self._identity)
         emitter = HeartbeatEmitter(self._config, self._guard.is_known)
         runner = EpochRunner(
@@ -181,17 +179,6 @@ class Driver:
         strangers = tuple(watch.answer.stranger for watch in self._watches if watch.answer.stranger)
         invisible = tuple(sorted(result.undecided))
         return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, invisible, strangers)
-
-    def _identify(self, central: KafkaDriverCentral, state: ControlState) -> None:
-        """Learn which cluster each name has stood for.
-
-        Raises:
-            ConfigError: central is another one.
-        """
-        seen = glance(self._config.central, timeout_s=TIMEOUT_S)
-        known = KnownClusters.of(self._config, state.clusters, central.requests().successions)
-        refuse_central(seen.cluster_id, known)
-        self._guard.learn(seen.cluster_id, known)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""

@@ -10,12 +10,14 @@ from contextlib import suppress
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Failed, HoldError, Unreachable
 from aggregator.kafka import topics
+from aggregator.kafka.admin_answers import TIMEOUT_S
 from aggregator.kafka.cluster_glance import glance
 from aggregator.kafka.log import read_visible
-from aggregator.replicate.clusters import KnownClusters, identities
+from aggregator.replicate.clusters import ClusterGuard, KnownClusters, identities, refuse_central
 from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_requests
+from aggregator.state.successions import Succession
 
 _PATIENCE_S = 5.0
 
@@ -34,6 +36,25 @@ def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
         central = pool.submit(shown_id, config.central)
         edges = dict(zip(config.edges, pool.map(shown_id, config.edges.values()), strict=True))
         return central.result(), edges
+
+
+def identify(guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], said: Mapping[str, Succession]) -> None:
+    """Tell a guard which cluster each name has stood for, once central is known to be the hub's own.
+
+    Args:
+        guard: Judges the clusters that answer from now on.
+        config: The hub.
+        kept: Ids by name, of the control topic.
+        said: What people have decided of new clusters.
+
+    Raises:
+        ConfigError: central is another one.
+        Unreachable: central does not answer.
+    """
+    seen = glance(config.central, timeout_s=TIMEOUT_S)
+    known = KnownClusters.of(config, kept, said)
+    refuse_central(seen.cluster_id, known)
+    guard.learn(seen.cluster_id, known)
 
 
 def require_own(config: HubConfig, edges: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from aggregator.config.client import REGISTRY_PROPERTIES, refusal
 from aggregator.config.document import read_document
 from aggregator.config.librdkafka import ADDRESSES, ALLOWED, REFUSED
-from aggregator.config.model import CatalogConfig, ClusterConfig
+from aggregator.config.model import CatalogConfig, ClusterConfig, EdgeConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.show import shown
 from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
@@ -291,10 +291,11 @@ def test_the_environment_sets_nothing_of_a_catalogue(monkeypatch, tmp_path):
 
 
 def test_the_documentation_shows_what_can_be_written():
-    """Both examples of the page load, and its table names every setting that can leave a connection open."""
+    """The examples of the page load, and its table names every setting that can leave a connection open."""
     text = PAGE.read_text(encoding="utf-8")
-    closed, opened = (read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    closed, by_role, opened = (read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     assert client_openings(ClusterConfig.model_validate(closed["central"]).client) == ()
+    assert client_openings(EdgeConfig.model_validate(by_role["edges"]["eu"]).client) == ()
     (eu,) = (ClusterConfig.model_validate(edge) for edge in opened["edges"].values())
     (one,) = client_openings(eu.client)
     assert one.fault.startswith("sends password and records in clear: write SASL_SSL; or say why")

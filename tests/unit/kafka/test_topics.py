@@ -19,7 +19,8 @@ class Silent:
     """confluent-kafka's admin client at a controller that has fallen silent since it named the topics."""
 
     def list_topics(self, **_):
-        return SimpleNamespace(topics={"narrow": SimpleNamespace(error=None, partitions={0: None})})
+        narrow = SimpleNamespace(error=None, partitions={0: SimpleNamespace(leader=1)})
+        return SimpleNamespace(cluster_id="c", brokers={}, topics={"narrow": narrow})
 
     def create_topics(self, fresh, **_):
         return {one.topic: Future() for one in fresh}
@@ -44,7 +45,7 @@ class Old:
         self.asked = []
 
     def list_topics(self, **_):
-        return SimpleNamespace(topics={})
+        return SimpleNamespace(cluster_id="c", brokers={}, topics={})
 
     def create_topics(self, fresh, *, validate_only, **_):
         self.asked.append((validate_only, {one.topic: one.config for one in fresh}))

@@ -16,6 +16,7 @@ from aggregator.privacy.operators.pseudonymize import Pseudonymize
 from aggregator.privacy.operators.redact import Redact
 from aggregator.privacy.policy.file import load_policy, parse_policy
 from aggregator.privacy.strip import Batch
+from aggregator.schema.memory import MemoryRegistry
 from tests.unit.privacy.kernel.differential import KEYS
 
 EXAMPLE = """\
@@ -188,7 +189,7 @@ def test_the_examples_of_the_demo_policy_are_true():
     assert "loyalty" not in parse_policy(text).topics
     strip = KernelStrip(
         policy=parse_policy(text.replace("  #: ", "  ")), edge_topic="loyalty", central_topic="eu.loyalty",
-        edge_registry=None, central_registry=None, keys=KEYS,
+        edge_registry=MemoryRegistry(), central_registry=MemoryRegistry(), keys=KEYS,
     )  # fmt: skip
     member = {"member": 42, "residency": "DE", "joined": "2020-05-01", "visits": [{"shop": "s", "card": "1"}]}
     stays = [{**member, "residency": "CH"}, {"member": 42}]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from aggregator.doctor import reading
+from aggregator.doctor import facts
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
@@ -210,7 +210,7 @@ def test_the_doctor_asks_it(opened, monkeypatch):
             return [{"Schemas": [{"SchemaName": "orders"}]}, {"Schemas": []}]
 
     monkeypatch.setattr(opened._client, "get_paginator", lambda name: {"list_schemas": Pages()}[name])
-    view = reading.registry(REFERENCE, lambda: opened, {}, written=False)
+    view = facts.registry(REFERENCE, lambda: opened, {}, written=False)
     assert (view.trouble, view.subjects) == ("", 2)
 
 
