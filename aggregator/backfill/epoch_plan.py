@@ -113,14 +113,9 @@ def plan_epoch(
         if ahead := _ahead(away, entry):
             lost[one.source] = ahead
         if left:
-            letters = at_central.replayed(plan.mode)
             flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
-            ready[one.source] = flow._replace(
-                letters=letters,
-                backfill=plan.id,
-                meant=meanings[one.source.edge, one.source.topic],
-                newest_epoch=at_central.entry.leader_epoch,
-            )
+            flow = flow._replace(letters=at_central.replayed(plan.mode), newest_epoch=at_central.entry.leader_epoch)
+            ready[one.source] = flow._replace(backfill=plan.id, meant=meanings[one.source.edge, one.source.topic])
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)
