@@ -141,7 +141,7 @@ class LateSchedule(Schedule):
         draw = self.scheduler.random
         known = list(self.plans.values())
         plan = draw.choice(known) if known and draw.random() < 0.4 and not everything else self._plan(everything)
-        if not plan.writes:
+        if not plan.writes or (everything and self.situation.cut and not self._is_there(plan)):
             return "nothing"
         self.plans[plan.id] = plan
         self.rejecting.setdefault(plan.id, not everything and draw.random() < 0.3)
@@ -154,6 +154,16 @@ class LateSchedule(Schedule):
             self._publish(central, Lease(name, beat))
             if self._late_epoch(central, name, plan, slots):
                 return "drained"
+
+    def _is_there(self, plan: Plan) -> bool:
+        """Whether a plan has a record; a letter's place may hold a marker since a cut that took nothing else."""
+        logs = self.edge.log.partitions
+        return any(
+            one.value is not None
+            for part in plan.writes
+            for _, (start, end) in part.segments
+            for one in logs[part.source.partition][start:end]
+        )
 
     def _is_stuck(self) -> bool:
         """Whether something stays undecided where backfills say how far they are."""
