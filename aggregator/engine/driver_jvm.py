@@ -6,6 +6,7 @@ Invariant: an archive is for the start's sake only, and for JVMs that this proce
 import logging
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +19,8 @@ from aggregator.class_archive import archive_of, reading, writing
 
 # Spark's own lines at start say nothing that a reader of the hub's log needs; errors still come through.
 _LOG4J = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
-_ENDS_WITHIN_S = 60
+# It writes over 100 MB as it ends; a machine that is busy takes its time.
+_ENDS_WITHIN_S = 300
 log = logging.getLogger(__name__)
 
 
@@ -64,7 +66,12 @@ def _open_and_close(java_options: str) -> None:
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()  # tells the JVM to end, which is when it writes
-        gateway.proc.wait(_ENDS_WITHIN_S)
+        try:
+            gateway.proc.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:  # what it wrote later would stay behind
+            gateway.proc.kill()
+            gateway.proc.wait()
+            raise
 
 
 def _as_it_is(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
