@@ -81,39 +81,6 @@ def test_rule_e_a_fenced_driver_says_who_did_it(epochs, monkeypatch):
     assert (verdict.exit_code, "other" in str(verdict)) == (6, True)
 
 
-def test_a_standby_waits_on_while_central_is_away(clusters, epochs, caplog):
-    """Longer without a broker than any question waits: it says so once, asks again, and goes on to watch."""
-    caplog.set_level("INFO")
-    ended: list[BaseException | str] = []
-
-    def wait() -> None:
-        try:
-            awaited(epochs, standby=True)
-            ended.append("its turn came")
-        except BaseException as error:
-            ended.append(error)
-            raise
-
-    standby = threading.Thread(target=wait)
-    epochs.central.publish(Lease("first", 1))
-    standby.start()
-    epochs.central.publish(Lease("first", 2))
-    clusters.central.freeze()
-    try:
-        said = "central does not answer"
-        wait_for(lambda: said in caplog.text or ended, timeout=90, what="its word")
-        standby.join(10)
-        assert standby.is_alive(), (ended, caplog.text)
-    finally:
-        clusters.central.thaw()
-    assert caplog.text.count("central does not answer") == 1
-    standby.join(3)
-    assert standby.is_alive(), "nobody could move the lease: it is watched from the beginning"
-    epochs.central.publish(Lease("first", 3, released=True))
-    standby.join(20)
-    assert not standby.is_alive()
-
-
 def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplog):
     """Nobody would know that a standby may take over; the driver goes on, because it still has its id."""
     control, central = epochs.names.control, epochs.config.central
