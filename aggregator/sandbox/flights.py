@@ -7,6 +7,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypedDict, cast
@@ -79,8 +80,6 @@ def read_flights(origin: str, count: int) -> list[Flight]:
     Returns:
         Fewer than `count` if the year had fewer.
     """
-    with zipfile.ZipFile(data_file()) as archive:
-        table = pl.read_csv(archive.read("flights.csv"), null_values=["NA", ""], columns=_COLUMNS)
     departure = pl.col("time_hour").str.to_datetime(
         "%Y-%m-%dT%H:%M:%SZ", time_zone="UTC", time_unit="ms"
     ) + pl.duration(minutes=pl.col("minute"))
@@ -88,7 +87,8 @@ def read_flights(origin: str, count: int) -> list[Flight]:
         "2013-{}-{}-{}{}-{}", pl.col("month"), pl.col("day"), pl.col("carrier"), pl.col("flight"), pl.col("origin")
     )
     rows = (
-        table.filter(pl.col("origin") == origin)
+        _table()
+        .filter(pl.col("origin") == origin)
         .select(
             identity.alias("flight_id"),
             *("carrier", "flight", "tailnum", "origin", "dest"),
@@ -102,6 +102,13 @@ def read_flights(origin: str, count: int) -> list[Flight]:
         .head(count)
     )
     return [cast("Flight", row) for row in rows.iter_rows(named=True)]
+
+
+@cache
+def _table() -> pl.DataFrame:
+    """The year; edges of one process ask for their airports one after the other."""
+    with zipfile.ZipFile(data_file()) as archive:
+        return pl.read_csv(archive.read("flights.csv"), null_values=["NA", ""], columns=_COLUMNS)
 
 
 _COLUMNS = [

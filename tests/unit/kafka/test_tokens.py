@@ -36,7 +36,7 @@ def machine(monkeypatch, tmp_path):
 @pytest.fixture
 def signed(monkeypatch):
     """AWS's package, which signs nothing here and notes what it was asked for: (way, arguments)."""
-    asked, until_s = [], [3.0]
+    asked, until_s = [], [1.0]
 
     def note(way):
         def sign(*arguments):
