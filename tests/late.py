@@ -2,10 +2,7 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-
-import pyarrow as pa
 
 from aggregator.backfill.execution import carry_out
 from aggregator.backfill.plan_builder import make_plan
@@ -15,39 +12,7 @@ from aggregator.backfill.submission import start
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy
 from aggregator.state.names import HubNames
-
-
-class Row(dict):
-    """As much of Spark's row as its readers use."""
-
-    __getattr__ = dict.__getitem__
-
-
-class LocalSpark:
-    """As much of a Spark session as slots ask for: one task per number, in threads, without retries."""
-
-    @property
-    def sparkContext(self) -> "LocalSpark":  # noqa: N802 - Spark's name
-        return self
-
-    def setJobGroup(self, group: str, _description: str) -> None:  # noqa: N802 - Spark's name
-        self.group = group
-
-    def range(self, start: int, end: int, _step: int, _parts: int) -> "LocalSpark":
-        self.numbers = list(range(start, end))
-        return self
-
-    def mapInArrow(self, body, _schema):  # noqa: N802 - Spark's name
-        def one(number: int):
-            (batch,) = body(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
-            return Row({name: batch.column(name)[0].as_py() for name in batch.schema.names})
-
-        self.task = one
-        return self
-
-    def collect(self) -> list:
-        with ThreadPoolExecutor(len(self.numbers)) as pool:
-            return list(pool.map(self.task, self.numbers))
+from tests.local_spark import LocalSpark
 
 
 class Late:

@@ -20,6 +20,9 @@ from pathlib import Path
 
 import duckdb
 import fastavro
+import pytest
+from aggregator.cli.lazy import LazyGroup
+from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -33,6 +36,10 @@ from confluent_kafka.admin import (
 )
 from deltalake import DeltaTable
 
+from aggregator.cli import backfill_run
+from aggregator.cli.main import COMMANDS
+from aggregator.engine import session
+from tests.local_spark import LocalSpark
 from tests.processes import environment, kill_all
 
 ORDER = {
@@ -344,9 +351,27 @@ class Trial:
         """Dead letters of this hub."""
         return [json.loads(m.value()) for m in read_all(self.sandbox.central.bootstrap, f"{self.hub}.dead-letters")]
 
+    def typed(self, *arguments: str) -> Result:
+        """A command in this process, with its slots and the lake's tasks; a process and a Spark of its own load for
+        seconds.
+        """
+        group = LazyGroup("aggregator", table=COMMANDS)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("os.nice", lambda _: 0)  # for good, and this process runs other tests
+            for module in (session, backfill_run):
+                patched.setattr(module, "open_session", lambda *_: LocalSpark())
+            return CliRunner().invoke(group, [*arguments, "--config", str(self.config)])
+
+    def drain_here(self, *arguments: str, expect: int = 0) -> Result:
+        """As `drain`, in this process: for what is not about Spark or processes."""
+        done = self.typed("run", "--drain", *arguments)
+        assert done.exit_code == expect, (done.output, done.exception)
+        return done
+
     def status(self) -> dict:
-        done = self.run("status", "-o", "json")
-        assert done.returncode == 0, done.stderr
+        """What `status` says."""
+        done = self.typed("status", "-o", "json")
+        assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
     def check_exactly_once(self, edge: str, produced: int, *, lake: bool = True) -> None:

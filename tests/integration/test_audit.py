@@ -60,7 +60,7 @@ def test_everything_is_explained_and_every_seeded_fault_is_found(trial):
     assert findings(open_gap) == [("eu", 0, "missing", "edge", (10, 15))]
     at = ["--config", str(trial.config), "--edge", "eu", "--topic", trial.topic]
     assert CliRunner().invoke(main, ["gaps", "accept", *at, "--reason", "known", "--yes"]).exit_code == 0
-    trial.drain()
+    trial.drain_here()
     trial.produce("us", 3)
 
     answer = audit(trial, expect=0)
@@ -107,12 +107,12 @@ def test_what_the_lake_lacks_is_named_and_never_called_ok(trial):
     trial.schema = fastavro.parse_schema(narrow)
     trial.produce("eu", 60)
     trial.produce("us", 30)
-    trial.drain()
+    trial.drain_here()
     assert {flow["verdict"] for flow in audit(trial, expect=0)["flows"]} == {"ok"}
     wide = fastavro.parse_schema(json.loads(json.dumps(ORDER)))
     trial.produce_raw("eu", [(b"w", trial.value(1000 + n, 8, wide), 1) for n in range(7)])
     trial.produce("eu", 30)
-    trial.drain(expect=4)
+    trial.drain_here(expect=4)
 
     answer = audit(trial, expect=4)
     told = flow_of(answer, "eu", 1)
@@ -182,13 +182,13 @@ def test_the_tables_of_a_hub_that_runs_are_waited_for(trial):
 def test_what_nobody_looked_at_is_no_ok(trial):
     """No such flow, a partition without a position, an edge away, an end not reached, no rule, no lake."""
     trial.produce("eu", 9)
-    trial.drain()
+    trial.drain_here()
     assert audit(trial, expect=0)["not_compared"] == []
     trial.widen("eu", 4)
     trial.produce_raw("eu", [(b"k", trial.value(1), 3)] * 2)
     told = flow_of(audit(trial, expect=4), "eu", 3)
     assert (told["not_yet"], told["verdict"], told["not_compared"][0]["kind"]) == (2, "not compared", "not_begun")
-    trial.drain()
+    trial.drain_here()
     (nothing,) = audit(trial, "--partition", "7", expect=4)["not_compared"]
     assert nothing["kind"] == "nothing"
 

@@ -25,7 +25,8 @@ from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import submit
 from tests.epochs import Epochs
-from tests.late import Late, LocalSpark
+from tests.late import Late
+from tests.local_spark import LocalSpark
 from tests.trial import Trial, wait_for
 
 pytestmark = pytest.mark.brokers

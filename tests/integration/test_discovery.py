@@ -61,15 +61,15 @@ def test_a_topic_whose_settings_are_refused_hides_no_other(trial, edge):
     trial.write()
     trial.produce(EDGE, 30)
     trial.produce_raw(EDGE, [(b"k", trial.value(n), n % 3) for n in range(30)], topic=trial.other)
-    (held,) = [one for one in json.loads(trial.run("plan", "-o", "json").stdout)["flows"] if one["held"]]
+    (held,) = [one for one in json.loads(trial.typed("plan", "-o", "json").stdout)["flows"] if one["held"]]
     assert (held["topic"], held["partitions"]) == (trial.other, 3)
     assert "uthoriz" in held["held"][0]
-    done = trial.drain("--only", "replicate", expect=4)
+    done = trial.drain_here("--only", "replicate", expect=4)
     assert f"held: {EDGE}/{trial.other}/0 (discovery)" in done.stderr
     assert "uthoriz" in done.stderr
     assert len(trial.central_records(EDGE)) == 30
     settle(trial.admin(EDGE).create_acls([right(trial.other, AclOperation.DESCRIBE_CONFIGS)]))
-    trial.drain("--only", "replicate")
+    trial.drain_here("--only", "replicate")
     assert len(trial.central_records(EDGE, f"{EDGE}.{trial.other}")) == 30
 
 

@@ -109,7 +109,7 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
     assert key == b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (trial.hub, "eu"))
     assert all(len(m.value()) == 10 and m.value()[:2] == b"\0\0" for m in beats)
     assert {m.timestamp()[0] for m in beats} == {2}, "LogAppendTime"
-    assert trial.run("run", "--for", "5s").returncode == 0
+    assert trial.run("run", "--only", "replicate", "--for", "1s").returncode == 0
     assert [body["released"] for key, body in trial.control() if key == "lease"][-1] is True
     trial.check_exactly_once("eu", 90, lake=False)
 
@@ -150,7 +150,7 @@ def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port
     trial.write()
     trial.produce("eu", 30)
     trial.cut("eu", 0, 15)
-    done = trial.drain(expect=5)
+    done = trial.drain_here(expect=5)
     assert f"eu/{trial.topic}/0" in done.stderr
     assert "10 to 14" in done.stderr
     assert sorted(trial.numbers("eu")) == sorted([*range(0, 30, 3), *(n for n in range(60) if n % 3)])
@@ -172,7 +172,7 @@ def test_what_comes_before_a_refused_schema_arrives(trial):
     trial.produce("eu", 3001)
     trial.produce_raw("eu", [(b"k", trial.value(9000, 8, parsed, amount="x"), 1)] * 5)
     trial.produce("eu", 500)
-    done = trial.drain(expect=4)
+    done = trial.drain_here(expect=4)
     places = [origin(m) for m in trial.central_records("eu")]
     assert sorted(offset for partition, offset in places if partition == 1) == list(range(1000))
     assert len(places) == len(set(places)) == 3501 - 167, "of the partition that is held nothing behind it"
@@ -214,20 +214,20 @@ def test_a_wrong_key_is_refused_by_reference(trial, written):
 def test_another_key_under_the_same_name_delivers_nothing(trial):
     """At a start and, replaced while the hub runs, in its next epoch: exit 78 by name; the former key goes on."""
     trial.produce("eu", 30)
-    trial.drain()
+    trial.drain_here("--only", "replicate")
     records = trial.control()
     assert [(body["name"], body["version"]) for key, body in records if key.startswith("key/")] == [("customer", 1)]
     assert KEY not in json.dumps(records)
     other = base64.b64encode(bytes(range(1, 33))).decode()
     (trial.folder / "key").write_text(other)
     trial.produce("eu", 30)
-    done = trial.run("run", "--drain")
+    done = trial.run("run", "--drain", "--only", "replicate")
     assert done.returncode == 78
     assert "key customer version 1: another key than the one that this hub has used" in done.stderr
     assert other not in done.stderr
     assert trial.central_count("eu") == 30
     (trial.folder / "key").write_text(KEY)
-    with trial.running() as hub:
+    with trial.running("--only", "replicate") as hub:
         wait_for(lambda: trial.central_count("eu") == 60, timeout=90, what="the former key's records")
         (trial.folder / "key").write_text(other)
         trial.widen("eu", 4)

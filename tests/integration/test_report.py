@@ -4,10 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
 
-from aggregator.cli.lazy_group import LazyGroup
-from aggregator.cli.main import COMMANDS
 from tests.trial import Trial
 
 pytestmark = pytest.mark.brokers
@@ -15,14 +12,9 @@ pytestmark = pytest.mark.brokers
 CANARY = "@x.example"
 
 
-def typed(trial: Trial, *arguments: str) -> Result:
-    """A command in this process: a second less than in one of its own."""
-    return CliRunner().invoke(LazyGroup("aggregator", table=COMMANDS), [*arguments, "--config", str(trial.config)])
-
-
 def answer(trial: Trial, *arguments: str, expect: int = 0) -> dict:
     """A command's JSON."""
-    done = typed(trial, *arguments, "-o", "json")
+    done = trial.typed(*arguments, "-o", "json")
     assert done.exit_code == expect, done.stderr
     return json.loads(done.stdout)
 
@@ -58,7 +50,7 @@ def test_a_plan_is_what_a_run_does_and_its_report_says_what_it_did(trial):
     assert answer(trial, "plan", "--detailed-exitcode")["pending"] is False
 
     report = json.loads((trial.folder / "told" / "report.json").read_text())
-    jsonschema.validate(report, json.loads(typed(trial, "report", "--json-schema").stdout))
+    jsonschema.validate(report, json.loads(trial.typed("report", "--json-schema").stdout))
     assert {
         one["edge"]: (one["consumed"], one["delivered"], one["dead"])
         for one in report["edges"]
@@ -85,7 +77,7 @@ def test_a_plan_is_what_a_run_does_and_its_report_says_what_it_did(trial):
     shown = answer(trial, "policy", "preview", "--edge", "us", "--topic", trial.topic, "--show-values", "--count", "2")
     (email,) = [line for line in shown[0] if line["path"] == "value.email"]
     assert (CANARY in email["before"], email["after"]) == (True, "(gone)")
-    found = typed(trial, "policy", "suggest", "--edge", "us", "--topic", trial.topic)
+    found = trial.typed("policy", "suggest", "--edge", "us", "--topic", trial.topic)
     assert "email in 100% of 100 values" in found.stdout
     assert CANARY not in found.output
     explained = answer(trial, "explain", trial.topic)["edges"]
@@ -107,5 +99,5 @@ def test_an_edge_that_does_not_answer_is_shown_and_hides_no_other(trial, monkeyp
     plan = answer(trial, "plan", expect=4)
     assert list(plan["unreachable"]) == ["us"]
     assert [flow["edge"] for flow in plan["flows"] if flow["topic"] == trial.topic] == ["eu"]
-    missing = typed(trial, "policy", "suggest", "--edge", "eu", "--topic", "no-such-topic")
+    missing = trial.typed("policy", "suggest", "--edge", "eu", "--topic", "no-such-topic")
     assert (missing.exit_code, "has no topic no-such-topic" in missing.stderr) == (1, True)

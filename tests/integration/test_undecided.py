@@ -281,8 +281,8 @@ def test_a_record_in_the_ledger_of_the_backfills_is_settled_by_what_is_visible(l
     if not committed:
         settle(late.trial.admin("central").delete_records([TopicPartition(*at, -1)]))
     assert is_stuck(epochs.config)
-    said = late.trial.run("backfill", "settle")
-    assert (said.returncode, said.stderr) == (0, "nothing of a backfill is undecided at central\n")
+    said = late.trial.typed("backfill", "settle")
+    assert (said.exit_code, said.stderr) == (0, "nothing of a backfill is undecided at central\n")
     assert not is_stuck(epochs.config)
     assert len(entries_of(epochs, id_)) == int(committed)
     assert not any(map(len, ends.undecided_ranges(central, [(epochs.names.backfills().ledger, 0)]).values()))
@@ -313,8 +313,8 @@ def test_a_backfill_settles_what_keeps_it_from_being_planned(late):
     backfill = late.start(late.plan(partition=0))
     assert late.carry(backfill).finished
     undecide_ledger(epochs, backfill.plan.id)
-    said = late.trial.run("backfill", "run", "--edge", "eu", "--topic", late.trial.topic, "--partition", "1", "--yes")
-    assert said.returncode == 0, said.stderr
+    said = late.trial.typed("backfill", "run", "--edge", "eu", "--topic", late.trial.topic, "--partition", "1", "--yes")
+    assert said.exit_code == 0, said.output
     assert "it is settled first" in said.stderr
     found = Counter(offset for partition, _, offset in late.trial.origins("eu") if partition == 1)
     assert found == Counter(range(20))
