@@ -81,6 +81,7 @@ def test_credentials_are_the_machine_s_a_profile_s_or_a_role_s(signed, iam, expe
     assert signed == [expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
