@@ -21,7 +21,7 @@ from pathlib import Path
 import duckdb
 import fastavro
 import pytest
-from aggregator.cli.lazy import LazyGroup
+from aggregator.cli.lazy_group import LazyGroup
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
