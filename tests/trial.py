@@ -21,7 +21,6 @@ from pathlib import Path
 import duckdb
 import fastavro
 import pytest
-from aggregator.cli.lazy_group import LazyGroup
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -37,6 +36,7 @@ from confluent_kafka.admin import (
 from deltalake import DeltaTable
 
 from aggregator.cli import backfill_run
+from aggregator.cli.lazy_group import LazyGroup
 from aggregator.cli.main import COMMANDS
 from aggregator.engine import session
 from tests.local_spark import LocalSpark
