@@ -281,6 +281,20 @@ LAKE_ROWS = Measure("aggregator_lake_rows", "gauge", "rows", ("table",), "Rows i
 LAKE_LAG = Measure(
     "aggregator_lake_lag_records", "gauge", "records", ("table",), "Offsets at central that are not in the table yet."
 )
+LAKE_HELD = Measure(
+    "aggregator_lake_held_partitions",
+    "gauge",
+    "partitions",
+    ("table",),
+    "Partitions at which the table can not go on, for a reason that `aggregator lake status` names.",
+)
+LAKE_STOOD = Measure(
+    "aggregator_lake_standing_seconds",
+    "gauge",
+    "seconds",
+    ("table",),
+    "How long the partition that stands longest has had records and not moved, whatever the reason.",
+)
 LAKE_AGE = Measure(
     "aggregator_lake_commit_age_seconds", "gauge", "seconds", ("table",), "Since the table's last commit."
 )

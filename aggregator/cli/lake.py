@@ -6,7 +6,7 @@ are still kept up, and the exit code is 1.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ from aggregator.cli.lake_release import release
 from aggregator.cli.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
-from aggregator.errors import Failed
+from aggregator.errors import ExitCode, Failed
+from aggregator.observe.amounts import ago
 
 if TYPE_CHECKING:
     from aggregator.lake.maintenance import Upkeep
@@ -63,12 +64,14 @@ lake.add_command(release)
 @config_option
 @output_option
 def status(config: Path, output: str) -> None:
-    """Every table that the hub feeds: version, rows, lag, files."""
+    """Every table that the hub feeds: version, rows, lag, files, and what holds it; ends with 4 if something does."""
     from aggregator.lake.status import lake_status  # noqa: PLC0415 - `--help` needs none of its imports
 
     now_ms = int(time.time() * 1000)
     found = lake_status(load_config(config, os.environ))
     emit([_plain(one) for one in found], output, lambda: _text(found, now_ms) if found else ["no tables yet"])
+    if any(one.stands for one in found):
+        raise SystemExit(ExitCode.HELD)
 
 
 @lake.command(epilog="\b\nExamples:\n  aggregator lake compact\n  aggregator lake compact orders --target-size 256MB")
@@ -130,10 +133,11 @@ def _plain(one: "TableStatus") -> dict[str, object]:
         "out_of_range": one.out_of_range,
         "committed_ms": one.committed_ms,
         "problem": one.problem,
+        "held": [hold.plain() for hold in one.held],
     }
 
 
-def _text(found: "Iterable[TableStatus]", now_ms: int) -> Iterator[str]:
+def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
     yield from table(
         (
             "table",
@@ -158,8 +162,12 @@ def _text(found: "Iterable[TableStatus]", now_ms: int) -> Iterator[str]:
                 round(one.size_bytes / 1e6, 1),
                 one.out_of_range,
                 None if one.committed_ms is None else f"{(now_ms - one.committed_ms) // 1000} s ago",
-                one.problem,
+                one.stands,
             )
             for one in found
         ],
     )
+    for hold in (hold for one in found for hold in one.held):
+        yield ""
+        yield f"held for {ago(max(0, now_ms - hold.since_ms))}: {hold.place}"
+        yield from (f"  {line}" for line in hold.reason.split("\n"))

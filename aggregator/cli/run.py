@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aggregator.lake.driver import LakeDriver
+    from aggregator.lake.teller import LakeTeller
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.driver import Report
     from aggregator.replicate.edge_watch import EdgeWatch
+    from aggregator.state.lake_holds import LakeHold
 
 _LAKE_LEAVES_S = 10.0
 # Beside the pause between two: a cycle of many tables on slow storage.
@@ -121,7 +123,8 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
         options: How long and what.
 
     Returns:
-        The exit code: 0; of a drain also 4 with flows that were held or edges that stayed silent, 5 with a gap.
+        The exit code: 0; of a drain and at the end of `--for` also 4 with flows or tables that were held or edges that
+        stayed silent, 5 with a gap.
 
     Raises:
         AggregatorError: with the exit code of its class.
@@ -158,16 +161,15 @@ def _run(
     policies: "Mapping[Path, Policy]",
     stop: threading.Event,
 ) -> int:
-    from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
-    from aggregator.observe.observation import Watching  # noqa: PLC0415
+    from aggregator.observe.observation import Watching  # noqa: PLC0415 - as above
     from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
     from aggregator.report.writer import ReportWriter  # noqa: PLC0415
 
     catch_up = CatchUp(sys.stderr)
-    with_lake = config.lake and options.only != "replicate"
-    lake = LakeDriver(config, spark, HubNames(config.hub), told=catch_up) if with_lake else None
+    lake, teller = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
     threads = Threads(stop)
     beside: Supervised | None = None
+    over = threading.Event()
     report = Report()
     written = ReportWriter(config, options.report)
     tellers = (_page(config, policies, threads),) if options.ui else ()
@@ -175,7 +177,7 @@ def _run(
 
     def leading(watches: "Collection[EdgeWatch]" = ()) -> None:
         nonlocal beside
-        _end_after(options.for_s, stop)
+        _end_after(options.for_s, stop, over)
         written.begin(threads)
         if lake and not options.drain:
             beside = _start_lake(config, lake, threads, stop, vital=options.only == "lake")
@@ -206,17 +208,44 @@ def _run(
     elif beside:
         beside.join()
     threads.check()
-    held = lake.drain(stop=stop).held if lake and options.drain else ()
+    if lake and options.drain:
+        lake.drain(stop=stop)
     catch_up.end()
-    for line in (*_sentences(config, report, drained=options.drain), *(f"held: the lake: {h.reason}" for h in held)):
+    held = teller.end() if teller else ()
+    return _ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
+
+
+def _lake(
+    config: HubConfig, spark: "SparkSession", catch_up: CatchUp
+) -> "tuple[LakeDriver, LakeTeller] | tuple[None, None]":
+    """The lake, and who tells what keeps it from going on; nothing of a hub without one."""
+    from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
+    from aggregator.lake.teller import LakeTeller  # noqa: PLC0415
+
+    if config.lake is None:
+        return None, None
+    teller = LakeTeller(config, also=catch_up)
+    return LakeDriver(config, spark, HubNames(config.hub), told=teller), teller
+
+
+def _ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:
+    """Say what a run left behind, and translate it."""
+    stood = (f"held: the lake: {one.place}: {one.reason}" for one in held)
+    for line in (*_sentences(config, report, drained=drained), *stood):
         progress(line)
-    return exit_code(report, lake_held=bool(held)) if options.drain else ExitCode.DONE
+    return exit_code(report, lake_held=bool(held)) if judged else ExitCode.DONE
 
 
-def _end_after(seconds: float | None, stop: threading.Event) -> None:
-    """Stop the run so long after now, if it is to stop by itself."""
+def _end_after(seconds: float | None, stop: threading.Event, over: threading.Event) -> None:
+    """Stop the run so long after now, if it is to stop by itself; `over` says that it did."""
+
+    def end() -> None:
+        if not stop.is_set():
+            over.set()
+        stop.set()
+
     if seconds is not None:
-        clock = threading.Timer(seconds, stop.set)
+        clock = threading.Timer(seconds, end)
         clock.daemon = True
         clock.start()
 

@@ -206,7 +206,7 @@ def _tables(seen: "HubStatus") -> list[str]:
                 ago(t.freshness_ms(seen.at_ms)),
                 t.verdict or None,
                 t.quarantined,
-                t.problem,
+                t.stands,
             )
             for t in seen.lake
         ],

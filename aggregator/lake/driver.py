@@ -33,6 +33,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
+from aggregator.standing import Standing
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.releases import Release
@@ -109,6 +110,7 @@ class LakeDriver:
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
+        self._standing = Standing()
 
     def cycle(self, *, force: bool = False) -> CycleReport:
         """Bring every table up to what is committed now, within the bounds.
@@ -120,7 +122,10 @@ class LakeDriver:
             Unreachable: central does not answer when asked for the flows.
         """
         sources = lake_sources(self._config, self._flows())
-        return CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
+        report = CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
+        for line in self._standing.news(report.troubles, time.monotonic()):
+            log.warning("%s", line)
+        return report
 
     def run(self, stop: threading.Event, pulse: Pulse = lambda: None) -> None:
         """Cycle until `stop` is set: at once while there is a backlog, else by the commit interval or its records.
@@ -187,13 +192,12 @@ class LakeDriver:
         try:
             return self._table_cycle(name, topics, force=force)
         except HoldError as error:
-            log.warning("table %s is held: %s", name, error)
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
-            return _waiting(name, error)
+            return TableReport(name, failed=error)
         except OSError as error:
             told = f"table {name}: its files can not be read or written: {reason(error)}"
-            return _waiting(name, TableUnavailable(told, hint="is the storage up, and is there space?"))
+            return TableReport(name, failed=TableUnavailable(told, hint="is the storage up, and is there space?"))
 
     def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
         partitions = central_partitions(self._config.central, topics)
@@ -209,8 +213,6 @@ class LakeDriver:
         bounds = decided or _up_to(released, limits) or limits
         todo = backlog(positions, bounds, records=self._bounds.cycle_records)
         ends = {one: end for one, (_, end) in limits.items()}
-        for held in todo.held:
-            log.warning("table %s is held: %s", name, held.reason)
         still_held = gate.still_held(todo.spans) if gate and not released else ()
         if still_held or not todo.spans:
             known = _known(positions, limits)
@@ -322,8 +324,6 @@ def _report(
     held = [*todo.held, *unfit]
     reached = [one for outcome in result.settled.accepted for one in outcome.reached]
     held += [Held(one.span.partition, one.held) for one in reached if one.held]
-    for one in held[len(todo.held) :]:
-        log.warning("table %s is held: %s", name, one.reason)
     rows = sum(file.rows for file in files)
     if outside := sum(map(out_of_range, files)):
         log.warning("table %s: %d of %d new records have a number out of range, see %s", name, outside, rows, COLUMN)
@@ -349,11 +349,6 @@ def _up_to(
         one: OffsetRange(limits[one].start, min(release.offsets.end, limits[one].end))
         for one, release in released.items()
     }
-
-
-def _waiting(name: str, error: RetryError) -> TableReport:
-    log.warning("table %s waits: %s", name, error)
-    return TableReport(name, failed=error)
 
 
 def _known(

@@ -101,6 +101,17 @@ class CycleReport:
         return tuple(one for table in self.tables for one in table.held)
 
     @property
+    def troubles(self) -> dict[str, str]:
+        """What keeps tables from going on, in sentences by what they are about."""
+        found = {
+            f"{table.table} {one.partition} {one.reason}": f"table {table.table} is held: {one.reason}"
+            for table in self.tables
+            for one in table.held
+        }
+        waits = {one.table: f"table {one.table} waits: {one.failed}" for one in self.tables if one.failed}
+        return found | waits
+
+    @property
     def behind(self) -> bool:
         """Whether another cycle would find work that this one left by its bounds."""
         ends = {(one.topic, one.partition): end for table in self.tables for one, end in table.end_offsets.items()}

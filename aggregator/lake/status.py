@@ -4,8 +4,8 @@ status`.
 Invariant: reads only; a table that can not be read is reported as such and hides no other.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
@@ -17,6 +17,8 @@ from aggregator.lake.quality.verdict_log import Totals, read, totals
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
+from aggregator.state.edge_status import read_told
+from aggregator.state.lake_holds import LakeHold
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 
@@ -41,6 +43,8 @@ class TableStatus:
         gate: Sums over the audits of that day (UTC).
         quarantined: Records in `<table>__quarantine`.
         out_of_range: Records with a number that their column can not hold; see docs/lake.md.
+        held: What keeps it from going on, as whoever runs the lake told.
+        stood_ms: How long the partition that stands longest has had records and not moved; None where nobody watched.
     """
 
     table: str
@@ -58,6 +62,8 @@ class TableStatus:
     gate: Totals | None = None
     quarantined: int = 0
     out_of_range: int = 0
+    held: tuple[LakeHold, ...] = ()
+    stood_ms: int | None = None
 
     @property
     def lag_records(self) -> int:
@@ -65,10 +71,25 @@ class TableStatus:
         return sum(max(0, end - self.next_offsets.get(one, 0)) for one, end in self.end_offsets.items())
 
     def freshness_ms(self, now_ms: int) -> int | None:
-        """How old a reader's view is: nothing while the table has all of central; None before the first commit."""
+        """How old a reader's view is, by its oldest partition; None before the first commit.
+
+        Nothing while the table has all of central; a partition that is held has aged since it was.
+        """
         if self.lag_records == 0:
             return 0
-        return None if self.committed_ms is None else max(0, now_ms - self.committed_ms)
+        if self.committed_ms is None:
+            return None
+        return max(0, now_ms - min([self.committed_ms, *(one.since_ms for one in self.held)]))
+
+    @property
+    def stands(self) -> str:
+        """Why it can not go on, in one line; empty where it can."""
+        if self.problem or not self.held:
+            return self.problem.partition("\n")[0]
+        first, more = self.held[0], len(self.held) - 1
+        where = f"{first.topic}-{first.partition} stands at {first.next_offset}: " if first.topic else ""
+        also = f" (and {more} more)" if more else ""
+        return f"{where}{first.reason.partition(chr(10))[0]}{also}"
 
 
 def lake_status(config: HubConfig) -> list[TableStatus]:
@@ -79,8 +100,16 @@ def lake_status(config: HubConfig) -> list[TableStatus]:
     """
     if config.lake is None:
         return []
-    tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, HubNames(config.hub)))
-    return [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
+    names = HubNames(config.hub)
+    tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, names))
+    holds = read_told(config.central, names).lake
+    found = [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
+    return [replace(one, held=_standing(one, holds)) for one in found]
+
+
+def _standing(table: TableStatus, holds: Iterable[LakeHold]) -> tuple[LakeHold, ...]:
+    """The holds of a table that still are so."""
+    return tuple(one for one in holds if one.table == table.table and one.stands(table.next_offsets, table.end_offsets))
 
 
 def _status(config: HubConfig, tables: Tables, name: str, topics: frozenset[str]) -> TableStatus:

@@ -152,7 +152,7 @@ class HubStatus:
     def healthy(self) -> bool:
         """Whether a hub watches, its threads run, every edge is UP, and nothing waits for a person."""
         up = all(edge.state == State.UP for edge in self.edges)
-        troubled = any(one.trouble for one in self.flows) or any(table.problem for table in self.lake)
+        troubled = any(one.trouble for one in self.flows) or any(table.stands for table in self.lake)
         runs = self.watched and all(one.is_well for one in self.threads)
         return (
             runs
@@ -204,6 +204,7 @@ def _plain_table(table: TableStatus, at_ms: int) -> dict[str, Any]:
         "quarantined": table.quarantined,
         "out_of_range": table.out_of_range,
         "problem": table.problem,
+        "held": [one.plain() for one in table.held],
         "positions": [
             {
                 "topic": at.topic,

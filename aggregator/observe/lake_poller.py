@@ -5,9 +5,13 @@ Invariant: reads only; tables that do not answer are looked at again, and the la
 
 import logging
 import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from aggregator.config.model import HubConfig
+from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
 from aggregator.lake.status import TableStatus, lake_status
 from aggregator.threads import Pulse, Threads
@@ -18,12 +22,42 @@ _BOUND_S = 600.0
 log = logging.getLogger(__name__)
 
 
+class Stalls:
+    """Remembers since when each partition of a table has had records and not moved, whatever the reason; pure."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
+
+    def timed(self, tables: Sequence[TableStatus], now_s: float) -> tuple[TableStatus, ...]:
+        """The tables with their `stood_ms`.
+
+        Args:
+            tables: As they are now; one that can not be read stands since it was read last.
+            now_s: On a clock that only goes forward.
+        """
+        seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}
+        timed = []
+        for table in tables:
+            began = []
+            for at, end in table.end_offsets.items():
+                before = self._seen.get((table.table, at))
+                offset = before[0] if before and table.problem else table.next_offsets.get(at, 0)
+                if offset < end:
+                    since_s = before[1] if before and before[0] == offset else now_s
+                    seen[table.table, at] = (offset, since_s)
+                    began.append(since_s)
+            timed.append(replace(table, stood_ms=int((now_s - min(began, default=now_s)) * 1000)))
+        self._seen = seen
+        return tuple(timed)
+
+
 class LakePoller:
     """Looks again and again; a hub without a lake has no tables."""
 
     def __init__(self, config: HubConfig) -> None:
         self.tables: tuple[TableStatus, ...] = ()
         self._config = config
+        self._stalls = Stalls()
 
     def start(self, threads: Threads, over: threading.Event) -> None:
         """Look in a thread.
@@ -39,7 +73,7 @@ class LakePoller:
         while not over.is_set():
             pulse()
             try:
-                self.tables = tuple(lake_status(self._config))
+                self.tables = self._stalls.timed(lake_status(self._config), time.monotonic())
             except AggregatorError as error:
                 log.debug("the lake is looked at again: %s", error.message)
             over.wait(_EVERY_S)

@@ -164,6 +164,9 @@ def _lake(seen: Snapshot) -> Iterator[Sample]:
     for table in seen.status.lake:
         yield m.LAKE_PROBLEM.of(bool(table.problem), table.table)
         yield m.LAKE_LAG.of(table.lag_records, table.table)
+        yield m.LAKE_HELD.of(len(table.held), table.table)
+        if table.stood_ms is not None:
+            yield m.LAKE_STOOD.of(table.stood_ms / 1000, table.table)
         if table.version is not None:
             yield m.LAKE_COMMITS.of(table.version + 1, table.table)
             yield m.LAKE_ROWS.of(table.rows, table.table)

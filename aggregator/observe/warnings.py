@@ -1,14 +1,16 @@
 """Warnings: what an edge is about to delete unread, what it has lost, and why a flow is not read, in words for the log.
 
-Invariant: a warning is said once, and again only after it was over.
+Invariant: a warning is said once, again each hour while it stands, and anew after it was over.
 """
 
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping
 
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.replicate.gaps import sentence
+from aggregator.standing import Standing
 from aggregator.state.telemetry import SlotWord
 
 # How a flow that is held begins to say why; one that tries again begins otherwise.
@@ -20,17 +22,16 @@ class Warnings:
     """Remembers what was said."""
 
     def __init__(self) -> None:
-        self._said: frozenset[str] = frozenset()
+        self._standing = Standing()
 
     def say(self, found: Mapping[str, str]) -> None:
-        """Log what is new.
+        """Log what is new, and what has stood for another hour.
 
         Args:
             found: Sentences by what they are about.
         """
-        for key in found.keys() - self._said:
-            log.warning("%s", found[key])
-        self._said = frozenset(found)
+        for line in self._standing.news(found, time.monotonic()):
+            log.warning("%s", line)
 
 
 def held_flows(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:

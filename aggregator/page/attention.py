@@ -4,7 +4,7 @@ Invariant: pure. It says only what is in the snapshot; when nobody is needed, th
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
@@ -13,6 +13,7 @@ from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.warnings import HELD
 from aggregator.page.states import Badge, badge_of, badness
+from aggregator.state.lake_holds import LakeHold
 
 _HELD = Badge("Held", "stalled", "bad")
 _WAITS = Badge("Waits", "lagging", "warn")
@@ -98,3 +99,14 @@ def _lake(seen: Snapshot) -> Iterator[Need]:
             yield Need(_LAKE, table.table, table.problem, "aggregator lake status")
         elif table.verdict == Verdict.HOLD:
             yield Need(_QUALITY, table.table, "the quality gate holds its next commit", "aggregator lake quality")
+        else:
+            for reason, holds in _by_reason(table.held).items():
+                more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""
+                yield Need(_LAKE, f"{holds[0].place}{more}", reason.partition("\n")[0], "aggregator lake status")
+
+
+def _by_reason(held: Iterable[LakeHold]) -> dict[str, list[LakeHold]]:
+    found: dict[str, list[LakeHold]] = defaultdict(list)
+    for one in held:
+        found[one.reason].append(one)
+    return found

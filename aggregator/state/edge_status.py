@@ -1,10 +1,11 @@
 """The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
 
-Invariant: written by the leading hub only, one record per key, each whole by itself; stamped by central
-(LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one, is counted and
-passed over: a state is told again within seconds, and a lost day of history is time that nobody watched.
+Invariant: written by the leading hub, and `lake` by whoever runs the lake; one record per key, each whole by itself;
+stamped by central (LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one,
+is counted and passed over: a state is told again within seconds, and a lost day of history is time that nobody watched.
 
-Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `state/<edge>`; `day/<edge>/<date>`.
+Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `lake`; `state/<edge>`;
+`day/<edge>/<date>`.
 """
 
 import json
@@ -21,6 +22,8 @@ from aggregator.kafka import topics
 from aggregator.kafka.log import read_to_end
 from aggregator.kafka.tail import LogTail
 from aggregator.kafka.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
+from aggregator.state.lake_holds import KEY as LAKE
+from aggregator.state.lake_holds import LakeHold, decode_holds
 from aggregator.state.names import HubNames
 from aggregator.threads import ThreadStatus
 
@@ -81,6 +84,7 @@ class Told:
         days: Rows [start_ms, end_ms, state, excused] by edge and day.
         refused: Flows that no slot of the newest epoch got, as `edge/topic/partition`, with a word and a sentence why.
         threads: Of the leading hub; none after its last word.
+        lake: What kept the lake's tables from going on, when it last told.
         damaged: Records that were none of ours.
     """
 
@@ -89,6 +93,7 @@ class Told:
     days: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     threads: tuple[ThreadStatus, ...] = ()
+    lake: tuple[LakeHold, ...] = ()
     damaged: int = 0
 
     def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
@@ -103,6 +108,8 @@ class Told:
                     changed["refused"] = _refused(value)
                 elif key == THREADS:
                     changed["threads"] = () if value is None else _THREADS.decode(value).threads
+                elif key == LAKE:
+                    changed["lake"] = decode_holds(value)
                 elif key.startswith(_STATE):
                     _put(states, key.removeprefix(_STATE), None if value is None else _state(value))
                 elif key.startswith(_DAY):

@@ -108,7 +108,9 @@ def everything():
         letters={("eu", "orders", "undecodable"): 6},
         fields={("eu", "orders"): TopicFields(PolicyId("p", 1, ""), {}, (FieldSum(row, 9, 0, 9, 0),))},
         gaps=(KnownGap(source, position, lost, GapState.ACCEPTED, decision),),
-        lake=(TableStatus("orders", 4, 80, {at: 3}, {at: 9}, 1_699_999_990_000, verdict="pass", gate=gate),),
+        lake=(
+            TableStatus("orders", 4, 80, {at: 3}, {at: 9}, 1_699_999_990_000, verdict="pass", gate=gate, stood_ms=9),
+        ),
         epoch=3,
         damaged={"h.telemetry": 4},
     )

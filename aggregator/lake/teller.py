@@ -1,0 +1,81 @@
+"""The teller: writes what keeps the lake's tables from going on to the topic of edge states.
+
+Invariant: never waits for central. A word is written when it changes and again every minute, so that a lost record is
+soon corrected; the last one stays, because a hold outlives whoever found it.
+"""
+
+import time
+from collections.abc import Callable
+
+from aggregator.config.model import HubConfig
+from aggregator.kafka.lossy_producer import Outlet
+from aggregator.lake.report import CycleReport
+from aggregator.state.lake_holds import LakeHold, holds_record
+from aggregator.state.names import HubNames
+
+_AGAIN_S = 60.0
+
+
+def lake_holds(report: CycleReport, before: tuple[LakeHold, ...], now_ms: int) -> tuple[LakeHold, ...]:
+    """What a cycle could not bring in.
+
+    Args:
+        report: Of the cycle.
+        before: What was found before it: a hold at the same place keeps its beginning.
+        now_ms: The present.
+    """
+    began = {(one.table, one.topic, one.partition, one.next_offset): one.since_ms for one in before}
+    found = []
+    for table in report.tables:
+        whys = [(one.partition, one.reason) for one in table.held]
+        if table.failed is not None:
+            whys.append((None, f"waits: {table.failed}"))
+        for at, reason in whys:
+            place = (table.table, "", 0, 0)
+            if at:
+                place = (table.table, at.topic, at.partition, table.next_offsets.get(at, 0))
+            found.append(LakeHold(*place, began.get(place, now_ms), reason))
+    return tuple(found)
+
+
+class LakeTeller:
+    """Takes the reports of the lake's cycles.
+
+    Args:
+        config: The hub.
+        also: Takes them, too.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        *,
+        also: Callable[[CycleReport], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._also = also
+        self._topic = HubNames(config.hub).edge_status
+        self._outlet = Outlet(config.central)
+        self._clock = clock
+        self._told: tuple[LakeHold, ...] | None = None
+        self._told_s = 0.0
+
+    def __call__(self, report: CycleReport) -> None:
+        """Take the report of one cycle."""
+        self._also(report)
+        found = lake_holds(report, self._told or (), int(self._clock() * 1000))
+        if found == self._told and self._clock() - self._told_s < _AGAIN_S:
+            return
+        self._told, self._told_s = found, self._clock()
+        key, value = holds_record(found)
+        self._outlet.offer(self._topic, value, key=key.encode())
+
+    def end(self) -> tuple[LakeHold, ...]:
+        """Leave central.
+
+        Returns:
+            What the last cycle could not bring in.
+        """
+        self._outlet.close()
+        return self._told or ()

@@ -1,0 +1,50 @@
+"""What stands wrong for a while, as a log tells it: when it begins, and then once an hour with how often it was met.
+
+Invariant: pure. What is over is forgotten, and is news when it begins again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+AGAIN_S = 3600.0
+
+
+@dataclass(slots=True)
+class _Met:
+    began_s: float
+    said_s: float
+    count: int
+
+
+@dataclass(slots=True)
+class Standing:
+    """Remembers what was said.
+
+    Args:
+        again_s: Seconds after which what still stands is said again.
+    """
+
+    again_s: float = AGAIN_S
+    _met: dict[str, _Met] = field(default_factory=dict)
+
+    def news(self, found: Mapping[str, str], now_s: float) -> list[str]:
+        """What is to be said now.
+
+        Args:
+            found: All that stands at this look: sentences by what they are about.
+            now_s: On a clock that only goes forward.
+        """
+        said = []
+        for key, sentence in found.items():
+            met = self._met.get(key)
+            if met is None:
+                self._met[key] = _Met(now_s, now_s, 1)
+                said.append(sentence)
+                continue
+            met.count += 1
+            if now_s - met.said_s >= self.again_s:
+                met.said_s = now_s
+                hours = round((now_s - met.began_s) / 3600)
+                said.append(f"still so after {hours} h, met {met.count:,} times: {sentence}")
+        self._met = {key: met for key, met in self._met.items() if key in found}
+        return said

@@ -1,0 +1,105 @@
+"""What keeps the lake's tables from going on, as whoever runs the lake tells it: a record in the topic of edge states.
+
+Invariant: a hold counts only while its table still stands where it was held, so that an old word never hides what has
+moved since. It carries names, offsets and a reason, and nothing of a record.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from aggregator.coordinates import CentralPartition
+from aggregator.kafka.decoding import Count, Moment, Number, TypedDecoder
+
+KEY = "lake"
+VERSION = 1
+# More than these are not named, and no reason is longer; a record stays small.
+_MOST, _LONGEST = 500, 600
+
+
+@dataclass(frozen=True, slots=True)
+class LakeHold:
+    """One partition of a table that can not go on, or a whole table.
+
+    Attributes:
+        table: Its name.
+        topic: Central topic; empty where the whole table stands.
+        partition: Of that topic.
+        next_offset: Where it stands.
+        since_ms: Since when, by the clock of whoever runs the lake.
+        reason: Why, and what to do next.
+    """
+
+    table: str
+    topic: str
+    partition: int
+    next_offset: int
+    since_ms: int
+    reason: str
+
+    @property
+    def place(self) -> str:
+        """`orders: central eu.orders-0 at offset 17`, or the table's name."""
+        at = f": central {self.topic}-{self.partition} at offset {self.next_offset}" if self.topic else ""
+        return f"{self.table}{at}"
+
+    def stands(self, positions: Mapping[CentralPartition, int], ends: Mapping[CentralPartition, int]) -> bool:
+        """Whether it still is so.
+
+        Args:
+            positions: The table's next offsets.
+            ends: Last stable offsets of central.
+        """
+        if not self.topic:
+            return any(positions.get(one, 0) < end for one, end in ends.items())
+        return any(
+            (one.topic, one.partition, offset) == (self.topic, self.partition, self.next_offset)
+            for one, offset in positions.items()
+        )
+
+    def plain(self) -> dict[str, object]:
+        """The contract of `-o json`."""
+        return {
+            "topic": self.topic or None,
+            "partition": self.partition if self.topic else None,
+            "next_offset": self.next_offset if self.topic else None,
+            "since_ms": self.since_ms,
+            "reason": self.reason,
+        }
+
+
+def holds_record(holds: Sequence[LakeHold]) -> tuple[str, bytes]:
+    """Key and value of what says which holds there are."""
+    rows = [asdict(one) | {"reason": one.reason[:_LONGEST]} for one in holds[:_MOST]]
+    return KEY, json.dumps({"v": VERSION, "holds": rows}, separators=(",", ":")).encode()
+
+
+class _Hold(Struct):
+    table: str
+    topic: str
+    partition: Number
+    next_offset: Count
+    since_ms: Moment
+    reason: Annotated[str, Meta(max_length=_LONGEST)]
+
+
+class _Holds(Struct, tag_field="v", tag=VERSION):
+    holds: Annotated[list[_Hold], Meta(max_length=_MOST)]
+
+
+_HOLDS = TypedDecoder(_Holds)
+
+
+def decode_holds(value: bytes | None) -> tuple[LakeHold, ...]:
+    """Read `holds_record`'s value.
+
+    Raises:
+        Damaged: it is none.
+    """
+    found: Iterable[_Hold] = () if value is None else _HOLDS.decode(value).holds
+    return tuple(
+        LakeHold(one.table, one.topic, one.partition, one.next_offset, one.since_ms, one.reason) for one in found
+    )
