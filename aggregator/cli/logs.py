@@ -16,7 +16,7 @@ from aggregator.escapes import json_line, visible
 
 LogFormat = Literal["auto", "text", "json"]
 # Libraries that tell their whole inner life at debug and info.
-NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations")
+NOISY = ("py4j", "urllib3", "numba", "matplotlib", "asyncio", "great_expectations", "httpx", "httpcore", "pyiceberg")
 
 
 def configure_logs(level: str, form: LogFormat, stream: TextIO, environ: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ class Sandbox:
     """The clusters of one folder.
 
     Attributes:
-        dir: The folder, absolute.
+        dir: The folder, absolute and without `..` or links: a broker's process is known by the path that it was given.
         central: Where everything arrives.
         edges: Regional clusters by name.
     """
@@ -85,7 +85,7 @@ class Sandbox:
         Raises:
             Failed: it runs already, no Java, no jars, no memory, no disk, a port in use, a broker that does not start.
         """
-        folder = folder.absolute()
+        folder = folder.resolve()
         _check_names(folder, edges)
         _check_sizes(brokers)
         for version in _values(versions):
@@ -116,7 +116,7 @@ class Sandbox:
         Raises:
             Failed: no sandbox was ever started there.
         """
-        folder = folder.absolute()
+        folder = folder.resolve()
         state = SandboxState.read(folder / STATE_FILE)
         if state is None:
             raise Failed(f"there is no sandbox in {folder}", hint=f"aggregator sandbox up --dir {folder}")

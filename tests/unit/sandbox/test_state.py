@@ -157,6 +157,16 @@ def test_a_folder_without_a_sandbox_says_how_to_make_one(tmp_path):
     assert f"sandbox up --dir {tmp_path}" in caught.value.hint
 
 
+def test_a_folder_is_the_same_however_it_is_written(tmp_path):
+    """A broker is known by its folder on its command line: a detour or a link must not make another sandbox of it."""
+    (tmp_path / "sb").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "sb")
+    SandboxState.fresh(["eu"]).write(tmp_path / "sb" / "sandbox.json")
+    plain = Sandbox.load(tmp_path / "sb")
+    for folder in (tmp_path / "other" / ".." / "sb", tmp_path / "link"):
+        assert Sandbox.load(folder) == plain
+
+
 def test_two_that_draw_at_once_get_different_ports(tmp_path, monkeypatch):
     """A broker listens seconds after its port was drawn; nobody else of this user is given it until then."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
