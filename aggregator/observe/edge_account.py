@@ -62,6 +62,7 @@ class EdgeAccount:
         self._patience = Patience(beat_s=config.heartbeats.interval.total_seconds())
         self._began_s = self._looked_s = began_s
         self._beat_came = False
+        self._busy_until_s = began_s
 
     def beat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
         """A beat is heard now that arrived at `stamp_ms` by central's clock; its own time is shown and not trusted."""
@@ -147,8 +148,20 @@ class EdgeAccount:
             if (moving[source].is_behind() or moving[source].is_stuck()) and moving[source].drains_s > left_s
         ]
 
-    def judge(self, moment: Moment, seen: Observation) -> bool:
-        """Take the next finding into state and history; whether the state changed."""
+    def judge(self, moment: Moment, seen: Observation, *, hub_busy: bool = False) -> bool:
+        """Take the next finding into state and history.
+
+        Args:
+            moment: Now.
+            seen: What was observed.
+            hub_busy: No slot can read now, because the hub itself starts or changes its epoch: what only comes through
+                slots is not charged to the edge then, nor while a state needs to settle after it.
+
+        Returns:
+            Whether the state changed.
+        """
+        if hub_busy:
+            self._busy_until_s = moment.now_s + self._patience.stalled_s + self._patience.settle_s
         before = self.availability.state, self.maintenance
         if self.availability.state is not None:
             spans = recorded(
@@ -156,7 +169,7 @@ class EdgeAccount:
                 self.availability.state,
                 from_ms=moment.now_ms - int((moment.now_s - self._looked_s) * 1000),
                 now_ms=moment.now_ms,
-                excused=self.maintenance,
+                excused=self.maintenance or (moment.now_s < self._busy_until_s and self._is_stalled),
             )
             self.spans = bounded(spans, _SPANS_MOST)
         self._looked_s = moment.now_s
@@ -168,6 +181,10 @@ class EdgeAccount:
         )
         self.maintenance = in_maintenance(self._edge.maintenance, moment.now_ms)
         return before != (self.availability.state, self.maintenance)
+
+    @property
+    def _is_stalled(self) -> bool:
+        return self.availability.state is State.STALLED
 
     def told(self) -> EdgeState:
         """The state as it is written to central."""

@@ -33,7 +33,7 @@ from aggregator.observe.publisher import StatePublisher
 from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.wanted_flows import WantedFlows
-from aggregator.observe.warnings import Warnings, foreign, held_flows, troubles, warnings
+from aggregator.observe.warnings import Warnings, foreign, held_flows, level_of, troubles, warnings
 from aggregator.replicate.cursor import Hold
 from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
 from aggregator.state.edge_status import EdgeState
@@ -199,13 +199,19 @@ class Monitor:
         gaps = known_gaps(self._feeds.ledger, self._wanted.gaps(seen), tuple(self._feeds.decisions.values()))
         holding = {gap.source: gap.gap for gap in unsettled(gaps)}
         held = frozenset(map(EdgePartition.parse, held_flows(self._feeds.slots(moment.now_s), self._refused(moment))))
+        busy = self._is_busy(moment)
         for edge, account in self._accounts.items():
-            self._judge(edge, account, moment, holding, held)
+            self._judge(edge, account, moment, holding, held, busy=busy)
         states = [self._told(edge, moment).state for edge in self._accounts]
         if states != self._states or moment.now_s - self._snapshot_s >= _SNAPSHOT_EVERY_S:
             self._slow_s = self._slow_s if states == self._states else float("-inf")
             self._snapshot_s, self._states = moment.now_s, states
             self._take(moment, gaps, holding)
+
+    def _is_busy(self, moment: Moment) -> bool:
+        """Whether the hub that this monitor belongs to has no slot in its newest epoch yet."""
+        told = max((slot.epoch for slot in self._feeds.slots(moment.now_s)), default=-1)
+        return self._publisher is not None and (told < 0 or self._feeds.control.newest > told)
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
         self._hear(stamp_ms)
@@ -226,6 +232,8 @@ class Monitor:
         moment: Moment,
         holding: Mapping[EdgePartition, Gap],
         held: frozenset[EdgePartition],
+        *,
+        busy: bool,
     ) -> None:
         shown = self._probes[edge].snapshot
         if shown.answer.ends_s != self._ends_s[edge]:
@@ -240,9 +248,10 @@ class Monitor:
             limited=self._feeds.is_limited(edge, moment.now_s),
         )
         account.moved_bytes = self._feeds.moved(edge, moment.now_s)
-        if account.judge(moment, seen) and self._publisher:
+        if account.judge(moment, seen, hub_busy=busy) and self._publisher:
             now = account.availability
-            log.info("edge %s is %s: %s", edge, now.state, now.reason)
+            level = level_of(now.state, maintenance=account.maintenance)
+            log.log(level, "edge %s is %s: %s", edge, now.state, now.reason)
             self._publisher.change(edge, account, self._feeds.told, moment.now_ms)
 
     def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:

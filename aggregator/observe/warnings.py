@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 
+from aggregator.edges.availability import State
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.replicate.gaps import sentence
@@ -15,6 +16,7 @@ from aggregator.state.telemetry import SlotWord
 
 # How a flow that is held begins to say why; one that tries again begins otherwise.
 HELD = "held, "
+_LEVELS = {State.STALLED: logging.WARNING, State.UNREACHABLE: logging.WARNING, State.LOSING_DATA: logging.ERROR}
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,11 @@ class Warnings:
         """
         for line in self._standing.news(found, time.monotonic()):
             log.warning("%s", line)
+
+
+def level_of(state: State | None, *, maintenance: bool) -> int:
+    """How loud an edge's new state is in the log; a maintenance window was announced."""
+    return logging.INFO if maintenance or state is None else _LEVELS.get(state, logging.INFO)
 
 
 def held_flows(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) -> frozenset[str]:

@@ -36,7 +36,7 @@ class Story:
         self.second, self.answered, self.position, self.end = began, None, 0, 0
         self.states, self.pause, self.logs, self.skew_ms = [], None, None, 0
 
-    def live(self, seconds, *, beats=True, answers=True, reads=10, arrives=10, gaps=0, source="h"):
+    def live(self, seconds, *, beats=True, answers=True, reads=10, arrives=10, gaps=0, source="h", hub_busy=False):
         """Go on for so many seconds; returns the states that were seen."""
         first = len(self.states)
         for _ in range(int(seconds / TICK_S)):
@@ -53,7 +53,7 @@ class Story:
             entry = LedgerRecord(0, "id", self.position, epoch=1, slot=0)
             self.account.moved({FLOW: entry}, shown)
             seen = self.account.observe(now, shown, gaps=gaps, held=frozenset(), pause=self.pause)
-            self.account.judge(now, seen)
+            self.account.judge(now, seen, hub_busy=hub_busy)
             self.states.append(self.account.availability.state)
         return self.states[first:]
 

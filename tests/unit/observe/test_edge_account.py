@@ -1,5 +1,6 @@
 """An edge's account: what arrives counts, what clocks say does not, and a restart goes on where the last hub was."""
 
+import logging
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from aggregator.edges.availability import State
 from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.history_rows import day_records, lasting, spans_of
+from aggregator.observe.warnings import level_of
 from aggregator.replicate.retention import Margin
 from aggregator.state.edge_status import Told, day_record, state_key
 from aggregator.state.pauses import Pause
@@ -77,6 +79,36 @@ def test_a_maintenance_window_is_excused():
     assert story.account.maintenance
     found = uptime(story.account.spans, now_ms=moment(story.second).now_ms, window_ms=70_000, objective=0.99)
     assert found.observed < 0.02
+
+
+def test_the_hubs_own_start_and_change_of_epoch_are_not_charged_to_an_edge():
+    """No slot reads and none writes beats: the state says so, and the objective is the edge's own."""
+
+    def available(story):
+        return uptime(
+            story.account.spans, now_ms=moment(story.second).now_ms, window_ms=10**6, objective=0.99
+        ).available
+
+    story = Story()
+    assert story.live(60, beats=False, hub_busy=True)[-1] is State.STALLED
+    assert set(story.live(120)) == {State.STALLED, State.UP}
+    assert story.live(30, beats=False, hub_busy=True)[-1] is State.STALLED
+    story.live(60)
+    assert available(story) == 1.0
+    assert story.live(60, beats=False, answers=False, hub_busy=True)[-1] is State.UNREACHABLE
+    assert available(story) < 0.9, "its own silence is its own"
+    alone = Story()
+    alone.live(60, beats=False)
+    assert available(alone) < 0.7
+
+
+def test_a_bad_state_is_loud_in_the_log():
+    """A window that was announced is not."""
+    levels = {state: level_of(state, maintenance=False) for state in State}
+    assert levels[State.LOSING_DATA] == logging.ERROR
+    assert levels[State.UNREACHABLE] == levels[State.STALLED] == logging.WARNING
+    assert {levels[State.UP], levels[State.LAGGING], levels[State.PAUSED]} == {logging.INFO}
+    assert level_of(State.UNREACHABLE, maintenance=True) == logging.INFO
 
 
 STEPS = st.lists(
