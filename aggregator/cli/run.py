@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from aggregator.cli.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
 from aggregator.config.units import duration
-from aggregator.errors import ExitCode
+from aggregator.errors import AnotherHub, ExitCode
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
 
@@ -139,7 +140,9 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     for name, ring in config.keys.items():
         for version, _ in ring.versions:
             ring.material(name, version)
-    topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
+    there = topic_names(config.central)  # a wrong address is said at once, and not after Spark's start
+    if HubNames(config.hub).control in there and options.only != "lake" and not (options.standby or options.take_over):
+        refuse_second(config)
     stop = threading.Event()
     with stopping_on_signals(stop):
         with ThreadPoolExecutor(2) as pool:  # answered while Spark starts
@@ -152,6 +155,20 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
             return _run(config, options, spark, policies, stop)
         finally:
             spark.stop()
+
+
+def refuse_second(config: HubConfig) -> None:
+    """End before Spark starts where another hub of this name is seen to run; the driver looks again, and longer.
+
+    Raises:
+        AnotherHub: one is.
+    """
+    from aggregator.replicate.lease import WAYS, is_led  # noqa: PLC0415 - as above
+    from aggregator.state.control_log import read_control  # noqa: PLC0415
+
+    names = HubNames(config.hub)
+    if is_led(lambda: read_control(config.central, names).lease, time.sleep):
+        raise AnotherHub(f"another hub named {config.hub} is running", hint=WAYS)
 
 
 def _run(

@@ -28,6 +28,7 @@ from aggregator.replicate.identities import identify
 from aggregator.replicate.kafka_central import KafkaDriverCentral
 from aggregator.replicate.key_checks import Checks, unrecorded
 from aggregator.replicate.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.lease import WAYS
 from aggregator.replicate.lease_renewal import LeaseRenewal
 from aggregator.replicate.policy_changes import record_terms
 from aggregator.replicate.slot_plan import SlotResult
@@ -132,9 +133,8 @@ class Driver:
         central = KafkaDriverCentral(self._config, self._names)
         try:
             if not take_over:
-                hint = "stop it, wait for it with --standby, or replace it with --take-over"
                 what = f"another hub named {self._config.hub}"
-                await_turn(central, what, standby=standby, stop=self._stop, hint=hint)
+                await_turn(central, what, standby=standby, stop=self._stop, hint=WAYS)
             if self._stop.is_set():
                 return Report()
             with self._threads.watching("driver", _BOUND_S) as pulse:

@@ -1,14 +1,18 @@
 """The lease: how a starting driver learns whether another one lives, without comparing clocks.
 
-Invariant: pure; a lease lives when its record *moves* while it is watched, whatever any clock says.
+Invariant: pure; who looks and who waits are arguments. A lease lives when its record *moves* while it is watched,
+whatever any clock says.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 
 from aggregator.state.control import Lease
 
 BEAT_S = 2.0
 WATCH_S = 6.0
+LATE_S = 0.5
+WAYS = "stop it, wait for it with --standby, or replace it with --take-over"
 
 
 class LeaseState(StrEnum):
@@ -17,6 +21,24 @@ class LeaseState(StrEnum):
     FREE = "free"
     HELD = "held"
     WATCHING = "watching"
+
+
+def is_led(look: Callable[[], Lease | None], wait: Callable[[float], object], *, tick_s: float = 0.1) -> bool:
+    """Whether a hub is seen to lead, within a beat: a courtesy before anything slow begins, and no proof.
+
+    Args:
+        look: The lease now.
+        wait: Waits for so many seconds.
+        tick_s: Between two looks.
+    """
+    first = latest = look()
+    for _ in range(round((BEAT_S + LATE_S) / tick_s)):
+        state = lease_state(first, latest, 0.0)
+        if state is not LeaseState.WATCHING:
+            return state is LeaseState.HELD
+        wait(tick_s)
+        latest = look()
+    return lease_state(first, latest, 0.0) is LeaseState.HELD
 
 
 def lease_state(first: Lease | None, latest: Lease | None, watched_s: float) -> LeaseState:
