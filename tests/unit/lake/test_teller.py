@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from aggregator.kafka.decoding import Damaged
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
+from aggregator.kafka.typed_decoder import Damaged
 from aggregator.lake.ranges import Held
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.status import TableStatus
