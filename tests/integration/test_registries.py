@@ -10,7 +10,7 @@ from datetime import date
 import pytest
 
 from aggregator.config.secrets import SecretRef
-from aggregator.doctor import reading
+from aggregator.doctor import facts
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
@@ -274,7 +274,7 @@ def test_a_guid_that_nobody_knows_is_a_dead_letter(place, topic, tmp_path):
 def test_the_doctor_finds_nothing_wrong(place, topic):
     """It answers, has the ids of the newest records, and lacks the one that it lacks."""
     schema_id = place.add(f"{topic}-value", record(("x", "int"), name=topic))
-    view = reading.registry(place.reference, place.opened, {schema_id: (topic,), 99_999: (topic,)}, written=False)
+    view = facts.registry(place.reference, place.opened, {schema_id: (topic,), 99_999: (topic,)}, written=False)
     assert (view.trouble, dict(view.unknown), dict(view.refused)) == ("", {99_999: (topic,)}, {})
 
 
