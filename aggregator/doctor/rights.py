@@ -13,14 +13,36 @@ from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, ok
 from aggregator.kafka.cluster_view import Acl, ClusterView, Topics
 from aggregator.state.names import HubNames
-from aggregator.state.rights import ALTER, CONFIGS, CREATE, READ, TOPIC, WRITE, Right, central_rights, edge_rights
+from aggregator.state.rights import (
+    ALTER,
+    ALTER_CONFIGS,
+    CONFIGS,
+    CREATE,
+    READ,
+    TOPIC,
+    WRITE,
+    Right,
+    central_rights,
+    edge_rights,
+)
 
 _NO_AUTHORIZER = ""
 _ANYBODY = "User:*"
+# How rules call the cluster as a whole.
+_CLUSTER = "kafka-cluster"
+# Present where somebody has set it, without its value.
+_OPEN = "allow.everyone.if.no.acl.found"
 # Each of these implies Describe.
 _IMPLYING = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",)}
 # What a need is called, and how Kafka's protocol says it.
-_CALLED = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", ALTER: "ALTER", CONFIGS: "DESCRIBE_CONFIGS"}
+_CALLED = {
+    READ: "READ",
+    WRITE: "WRITE",
+    CREATE: "CREATE",
+    ALTER: "ALTER",
+    CONFIGS: "DESCRIBE_CONFIGS",
+    ALTER_CONFIGS: "ALTER_CONFIGS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +121,33 @@ def _by_rules(
         return None
     if settings.get("authorizer.class.name", _NO_AUTHORIZER) == _NO_AUTHORIZER:
         return None
-    if principal.name in settings.get("super.users", "").split(";"):
-        return None
-    if settings.get("allow.everyone.if.no.acl.found") == "true":
+    if _beyond_rules(principal, view):
         return None
     kind = need.kind.upper().replace("-", "_")
+    if _OPEN in settings and not any(_is_about(rule, kind, need.name) for rule in view.acls):
+        return None
     return tuple(one for one in operations if not allowed(view.acls, principal.name, kind, need.name, _CALLED[one]))
+
+
+def _beyond_rules(principal: Principal, view: ClusterView) -> bool:
+    """Whether we may do something with the cluster that no rule gives: as a super user, or as everybody may.
+
+    A broker tells no value of `super.users`, nor of any other setting of its authorizer.
+    """
+    rules = view.acls or ()
+    return any(
+        not allowed(rules, principal.name, "BROKER", _CLUSTER, operation)
+        for operation in (view.rights or frozenset()) - {"ALL"}
+    )
+
+
+def _is_about(rule: Acl, kind: str, name: str) -> bool:
+    return rule.kind == kind and (name.startswith(rule.name) if rule.is_prefix else rule.name in (name, "*"))
 
 
 def allowed(acls: Iterable[Acl], principal: str, kind: str, name: str, operation: str) -> bool:
     """Whether rules allow an operation: one that denies it beats all that allow it."""
-    about = [
-        rule
-        for rule in acls
-        if rule.kind == kind
-        and rule.principal in (principal, _ANYBODY)
-        and (name.startswith(rule.name) if rule.is_prefix else rule.name in (name, "*"))
-    ]
+    about = [rule for rule in acls if _is_about(rule, kind, name) and rule.principal in (principal, _ANYBODY)]
     wide = {operation, "ALL"}
     if any(not rule.allows and rule.operation in wide and rule.host == "*" for rule in about):
         return False

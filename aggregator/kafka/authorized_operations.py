@@ -19,6 +19,7 @@ _NAMES = {
     AclOperation.ALTER: "Alter",
     AclOperation.DESCRIBE: "Describe",
     AclOperation.DESCRIBE_CONFIGS: "DescribeConfigs",
+    AclOperation.ALTER_CONFIGS: "AlterConfigs",
 }
 EVERY = frozenset(_NAMES.values())
 

@@ -16,11 +16,14 @@ from aggregator.state.names import HubNames, central_heartbeats, central_topic
 
 TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
 READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
+ALTER_CONFIGS = "AlterConfigs"
 # Why: without the topics that it keeps, a hub can not begin.
 OWN = "what the hub keeps"
 # What a hub does with a topic that it owns, or fills.
 _OWN = (READ, WRITE, CREATE)
 _FILLED = (READ, WRITE, CREATE, ALTER, CONFIGS)
+# The same where it carries settings over, which implies that it may read them.
+_SYNCED = (READ, WRITE, CREATE, ALTER, ALTER_CONFIGS)
 
 
 class Right(NamedTuple):
@@ -63,6 +66,7 @@ def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Righ
     """At central, for the hub itself; arguments as `edge_rights`."""
     own = HubNames(config.hub)
     beats = [central_heartbeats(edge) for edge in config.edges]
+    filled = _SYNCED if config.config_sync == "apply" else _FILLED
     settings: Mapping[str, tuple[str, ...]] = {
         own.ledger: (*_OWN, ALTER),  # more slots
         own.control: _OWN,
@@ -74,7 +78,7 @@ def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Righ
     }
     return [
         *(Right(TOPIC, name, False, operations, OWN) for name, operations in settings.items()),
-        *_filled(config, topics, _FILLED, "records without personal data"),
+        *_filled(config, topics, filled, "records without personal data"),
         *(Right(TOPIC, name, False, (READ, WRITE, CREATE, CONFIGS), "heartbeats") for name in beats),
         Right(TRANSACTIONAL_ID, own.driver_id, False, (WRITE,), "one driver at a time"),
         Right(TRANSACTIONAL_ID, own.slot_id(0).removesuffix("0"), True, (WRITE,), "exactly once"),

@@ -144,3 +144,11 @@ def test_the_answer_is_data_too(printed):
         "command": "kafka-acls --bootstrap-server e:1 --add --allow-principal User:ANONYMOUS"
         " --operation Read --operation DescribeConfigs --topic orders",
     }
+
+
+def test_a_hub_that_carries_settings_over_may_alter_them(printed):
+    """As `config_sync: apply` and `plan --apply` do; that right implies to read them."""
+    found = rights(printed("--for", "central", text=HUB + "config_sync: apply\n"))
+    assert {"ALTER_CONFIGS eu.orders", "ALTER_CONFIGS logs.log.*"} <= found
+    assert "DESCRIBE_CONFIGS eu.orders" not in found
+    assert "ALTER_CONFIGS eu.orders" not in rights(printed("--for", "central"))

@@ -100,8 +100,9 @@ def test_a_topic_that_we_may_not_see_is_told_as_a_right():
             {},
             False,
         ),
-        ((), {"super.users": "User:x;User:hub"}, True),
-        ((), {"allow.everyone.if.no.acl.found": "true"}, True),
+        ((), {"super.users": ""}, False),
+        ((), {"allow.everyone.if.no.acl.found": ""}, True),
+        ((allow("WRITE", "h.driver", "TRANSACTIONAL_ID", "User:x"),), {"allow.everyone.if.no.acl.found": ""}, False),
         ((), {"authorizer.class.name": ""}, True),
         (None, {}, True),
     ],
@@ -110,6 +111,15 @@ def test_transactional_ids_are_judged_by_the_rules_of_the_authorizer(acls, more,
     """A denial beats; where there is no authorizer, or it is not told, nothing is missing."""
     seen = ClusterView("id", {}, AUTHORIZED | more, frozenset(), acls)
     assert bool(bad(rights.findings("central", HUB, seen, Topics(), WRITES))) is not fine
+
+
+def test_who_may_do_what_no_rule_gives_is_not_judged_by_rules():
+    """A super user, whose setting no broker tells; what the cluster allows us as a whole shows it."""
+    rules = (allow("DESCRIBE", "kafka-cluster", "BROKER"),)
+    seen = ClusterView("id", {}, AUTHORIZED | {"super.users": ""}, frozenset({"DESCRIBE"}), rules)
+    assert bad(rights.findings("central", HUB, seen, Topics(), WRITES))
+    seen = ClusterView("id", {}, AUTHORIZED | {"super.users": ""}, frozenset({"DESCRIBE", "CLUSTER_ACTION"}), rules)
+    assert not bad(rights.findings("central", HUB, seen, Topics(), WRITES))
 
 
 def test_what_is_to_be_created_needs_the_right_to():
