@@ -76,12 +76,9 @@ class TransactionalWriter:
                 if self._is_fenced(error):
                     raise Fenced(f"{self._id}: {error.str()}") from None
                 if not error.retriable() or time.monotonic() > deadline:
-                    denied = error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                    lacks = "the hub's principal lacks Write on this transactional id; " if denied else ""
                     raise Unreachable(
-                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: "
-                        f"{lacks}{error.str()}",
-                        hint="aggregator acls print --for central" if denied else "check central's brokers",
+                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: {_why(error)}",
+                        hint=_hint(error) or "check central's brokers",
                     ) from None
                 if error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's public code has this name
                     time.sleep(step_s)
@@ -234,5 +231,16 @@ class TransactionalWriter:
         if self._is_fenced(error):
             return Fenced(f"{self._id}: {error.str()}")
         if error.txn_requires_abort():
-            return TransactionAborted(f"{self._id}: {error.str()}")
-        return OutcomeUnknown(f"{self._id}: {error.str()}")
+            return TransactionAborted(f"{self._id}: {_why(error)}", hint=_hint(error))
+        return OutcomeUnknown(f"{self._id}: {_why(error)}", hint=_hint(error))
+
+
+def _why(error: KafkaError) -> str:
+    lacks = "the hub's principal lacks Write on this transactional id; " if _hint(error) else ""
+    return f"{lacks}{error.str()}"
+
+
+def _hint(error: KafkaError) -> str:
+    """What gives a right that is missing; empty: another thing is wrong."""
+    denied = error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return "aggregator acls print --for central" if denied else ""

@@ -123,7 +123,7 @@ def overtaken(central: KafkaDriverCentral, newest: int, identity: str, error: Ag
             return AnotherHub(f"another hub took over ({other})", hint="nothing to do, if that was intended")
         time.sleep(0.2)
     lost = "its transactional id" if isinstance(error, Fenced) else "touch with central"
-    return Failed(f"the driver lost {lost}: {error.message}", hint="start it again")
+    return Failed(f"the driver lost {lost}: {error.message}", hint=error.hint or "start it again")
 
 
 @contextmanager

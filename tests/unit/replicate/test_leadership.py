@@ -6,6 +6,7 @@ import time
 import pytest
 
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, Unreachable
+from aggregator.replicate import leadership
 from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.epochs import EpochResult, asked_about, is_old
@@ -182,3 +183,19 @@ def test_a_standby_watches_only_while_central_answers():
     assert turn((0.0, first), (60.0, first), (0.0, moved), (0.0, released)) == (60.0, 0)
     assert turn(*[(0.4, first)] * 20) == (pytest.approx(16 * 0.4), 4), "nobody moves it for six seconds"
     assert turn(*[(2.0, first)] * 20)[1] == 7, "however slowly central answers"
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (OutcomeUnknown("h.driver: timed out"), "start it again"),
+        (OutcomeUnknown("h.driver: no right", hint="aggregator acls print --for central"), "acls print --for central"),
+    ],
+    ids=["a time-out", "a right that was taken away"],
+)
+def test_a_driver_that_lost_central_says_what_mends_it(monkeypatch, error, hint):
+    """Starting again mends a time-out, and no missing right."""
+    monkeypatch.setattr(leadership, "_TAKEN_OVER_S", 0.0)
+    told = leadership.overtaken(None, 0, "me", error)
+    assert isinstance(told, Failed)
+    assert hint in told.hint
