@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aggregator.lake.driver import LakeDriver
-    from aggregator.lake.teller import LakeTeller
+    from aggregator.lake.hold_publisher import HoldPublisher
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
     from aggregator.replicate.driver import Report
@@ -183,7 +183,7 @@ def _run(
     from aggregator.report.writer import ReportWriter  # noqa: PLC0415
 
     catch_up = CatchUp(sys.stderr)
-    lake, teller = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
+    lake, publisher = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
     threads = Threads(stop)
     beside: Supervised | None = None
     over = threading.Event()
@@ -228,21 +228,21 @@ def _run(
     if lake and options.drain:
         lake.drain(stop=stop)
     catch_up.end()
-    held = teller.end() if teller else ()
+    held = publisher.end() if publisher else ()
     return _ended(config, report, held, drained=options.drain, judged=options.drain or over.is_set())
 
 
 def _lake(
     config: HubConfig, spark: "SparkSession", catch_up: CatchUp
-) -> "tuple[LakeDriver, LakeTeller] | tuple[None, None]":
+) -> "tuple[LakeDriver, HoldPublisher] | tuple[None, None]":
     """The lake, and who tells what keeps it from going on; nothing of a hub without one."""
     from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
-    from aggregator.lake.teller import LakeTeller  # noqa: PLC0415
+    from aggregator.lake.hold_publisher import HoldPublisher  # noqa: PLC0415
 
     if config.lake is None:
         return None, None
-    teller = LakeTeller(config, also=catch_up)
-    return LakeDriver(config, spark, HubNames(config.hub), told=teller), teller
+    publisher = HoldPublisher(config, also=catch_up)
+    return LakeDriver(config, spark, HubNames(config.hub), told=publisher), publisher
 
 
 def _ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:

@@ -15,7 +15,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.admin_answers import TIMEOUT_S, asked, code, result
-from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.cluster_metadata import cluster_metadata
 from aggregator.kafka.topic_spec import inherited
 
 # A broker answers a creation before every broker, itself included, has the topic in its metadata.
@@ -38,7 +38,7 @@ def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
     Raises:
         Unreachable: no broker answers.
     """
-    brokers = glance(cluster, timeout_s=TIMEOUT_S).brokers
+    brokers = cluster_metadata(cluster, timeout_s=TIMEOUT_S).brokers
     resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
     answers = asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
     try:

@@ -19,7 +19,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed, Unreachable
 from aggregator.kafka import clients
 from aggregator.kafka.admin_answers import TIMEOUT_S, asked, code, succeeded
-from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.cluster_metadata import cluster_metadata
 from aggregator.kafka.topic_spec import TopicSpec
 
 # Ids of topics are as old (KIP-516).
@@ -53,7 +53,7 @@ def topic_names(cluster: ClusterConfig, *, timeout_s: float = TIMEOUT_S) -> dict
     Raises:
         Unreachable: no broker answers within `timeout_s` seconds.
     """
-    return {name: len(led) for name, led in glance(cluster, timeout_s=timeout_s).leaders.items()}
+    return {name: len(led) for name, led in cluster_metadata(cluster, timeout_s=timeout_s).leaders.items()}
 
 
 def partition_count(cluster: ClusterConfig, topic: str) -> int:

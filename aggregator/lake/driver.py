@@ -33,7 +33,7 @@ from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import lake_config, open_tables
 from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
 from aggregator.lake.task import StagingTask
-from aggregator.standing import Standing
+from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
 from aggregator.state.releases import Release
@@ -110,7 +110,7 @@ class LakeDriver:
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
         self._without_pending: set[str] = set()
-        self._standing = Standing()
+        self._repeated = RepeatedWarnings()
 
     def cycle(self, *, force: bool = False) -> CycleReport:
         """Bring every table up to what is committed now, within the bounds.
@@ -123,7 +123,7 @@ class LakeDriver:
         """
         sources = lake_sources(self._config, self._flows())
         report = CycleReport(tuple(self._table(name, topics, force=force) for name, topics in sorted(sources.items())))
-        for line in self._standing.news(report.troubles, time.monotonic()):
+        for line in self._repeated.due(report.troubles, time.monotonic()):
             log.warning("%s", line)
         return report
 

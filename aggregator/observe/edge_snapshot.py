@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Unreachable
-from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.cluster_metadata import cluster_metadata
 from aggregator.observe.edge_logs import EdgeLogs, edge_logs, gap_of
 from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.state.gap import Gap
@@ -60,7 +60,7 @@ def edge_snapshot(
     logs, answer, cluster_id = None, EdgeAnswer(), ""
     try:
         if judge is not None:
-            cluster_id = glance(config.edges[edge], timeout_s=_PATIENCE_S).cluster_id
+            cluster_id = cluster_metadata(config.edges[edge], timeout_s=_PATIENCE_S).cluster_id
             if why := judge(edge, cluster_id):
                 return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
         logs = edge_logs(config, edge, entries, now_ms=now_ms)

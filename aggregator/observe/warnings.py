@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from aggregator.edges.availability import State
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
+from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.replicate.gaps import sentence
-from aggregator.standing import Standing
 from aggregator.state.telemetry import SlotWord
 
 # How a flow that is held begins to say why; one that tries again begins otherwise.
@@ -24,7 +24,7 @@ class Warnings:
     """Remembers what was said."""
 
     def __init__(self) -> None:
-        self._standing = Standing()
+        self._repeated = RepeatedWarnings()
 
     def say(self, found: Mapping[str, str]) -> None:
         """Log what is new, and what has stood for another hour.
@@ -32,7 +32,7 @@ class Warnings:
         Args:
             found: Sentences by what they are about.
         """
-        for line in self._standing.news(found, time.monotonic()):
+        for line in self._repeated.due(found, time.monotonic()):
             log.warning("%s", line)
 
 

@@ -16,7 +16,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError, HoldError
 from aggregator.kafka import clients, ends, topics
-from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.cluster_metadata import cluster_metadata
 from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, discovered, renewed
 from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic, Unanswered
 from aggregator.threads import Pulse, Threads
@@ -141,7 +141,7 @@ class EdgeWatch:
             Stranger: another one answers.
             Unreachable: nobody does.
         """
-        seen = glance(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
+        seen = cluster_metadata(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
         why = self._judge(self.edge, seen.cluster_id)
         self.answer = replace(self.answer, cluster_id=seen.cluster_id, stranger=why)
         if why:

@@ -11,7 +11,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Failed, HoldError, Unreachable
 from aggregator.kafka import topics
 from aggregator.kafka.admin_answers import TIMEOUT_S
-from aggregator.kafka.cluster_glance import glance
+from aggregator.kafka.cluster_metadata import cluster_metadata
 from aggregator.kafka.log import read_visible
 from aggregator.replicate.clusters import ClusterGuard, KnownClusters, identities, refuse_central
 from aggregator.state.control import ControlState, fold
@@ -25,7 +25,7 @@ _PATIENCE_S = 5.0
 def shown_id(cluster: ClusterConfig) -> str | None:
     """The id that a cluster tells; empty: it tells none; None: nobody answers."""
     try:
-        return glance(cluster, timeout_s=_PATIENCE_S).cluster_id
+        return cluster_metadata(cluster, timeout_s=_PATIENCE_S).cluster_id
     except Unreachable:
         return None
 
@@ -51,7 +51,7 @@ def identify(guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], sa
         ConfigError: central is another one.
         Unreachable: central does not answer.
     """
-    seen = glance(config.central, timeout_s=TIMEOUT_S)
+    seen = cluster_metadata(config.central, timeout_s=TIMEOUT_S)
     known = KnownClusters.of(config, kept, said)
     refuse_central(seen.cluster_id, known)
     guard.learn(seen.cluster_id, known)

@@ -22,13 +22,13 @@ from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
-from aggregator.schema.asked import AVRO, WAIT_S, AskedRegistry, Told
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
 from aggregator.schema.entries import Entry, entry, homes, ids_by_context, numbers
 from aggregator.schema.references import self_contained
 from aggregator.schema.registry import Origin, Registered, TagPaths
+from aggregator.schema.remote_registry import AVRO, WAIT_S, RemoteRegistry, Told
 from aggregator.schema.tokens import TokenRefused
 from aggregator.schema.wire import MAXIMUM_ID
 
@@ -41,7 +41,7 @@ _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
 T = TypeVar("T")
 
 
-class ConfluentRegistry(AskedRegistry):
+class ConfluentRegistry(RemoteRegistry):
     """The registry at an address.
 
     Args:

@@ -16,8 +16,8 @@ from aggregator.budgets import SUBJECT_VERSIONS
 from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
-from aggregator.schema.asked import AVRO, WAIT_S, AskedRegistry, Told
 from aggregator.schema.registry import Origin, Registered
+from aggregator.schema.remote_registry import AVRO, WAIT_S, RemoteRegistry, Told
 from aggregator.schema.wire import Framing
 
 _TIMEOUT_S = 5.0
@@ -25,7 +25,7 @@ _PARTS = ("-value", "-key")
 _KINDS = ("JSON", "PROTOBUF")
 
 
-class GlueRegistry(AskedRegistry):
+class GlueRegistry(RemoteRegistry):
     """The registry of a region.
 
     Args:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [
     {"escapes", "code_cache", "moments"},
     {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
-    {"header_columns", "threads", "standing", "budgets"},
+    {"header_columns", "threads", "repeated_warnings", "budgets"},
     {"config"},
     {"kafka"},
     {"state"},

@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, ExitCode
-from aggregator.kafka.cluster_glance import Glance
+from aggregator.kafka.cluster_metadata import ClusterMetadata
 from aggregator.replicate import edge_watch
 from aggregator.replicate.clusters import (
     CENTRAL,
@@ -150,11 +150,11 @@ class Answers:
     def __init__(self, monkeypatch, *ids: str) -> None:
         self._ids = list(ids)
         self.asked_for_topics = 0
-        monkeypatch.setattr(edge_watch, "glance", self._glance)
+        monkeypatch.setattr(edge_watch, "cluster_metadata", self._glance)
         monkeypatch.setattr(edge_watch, "discovered", self._discovered)
 
     def _glance(self, _cluster, *, timeout_s):
-        return Glance(self._ids.pop(0), (1,), {"orders": (True,)})
+        return ClusterMetadata(self._ids.pop(0), (1,), {"orders": (True,)})
 
     def _discovered(self, _config, _edge, counts, known, before):
         self.asked_for_topics += 1

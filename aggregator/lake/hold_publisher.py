@@ -1,4 +1,4 @@
-"""The teller: writes what keeps the lake's tables from going on to the topic of edge states.
+"""Publishes what keeps tables of the lake from going on, to the topic of edge states.
 
 Invariant: never waits for central. A word is written when it changes and again every minute, so that a lost record is
 soon corrected; the last one stays, because a hold outlives whoever found it.
@@ -38,7 +38,7 @@ def lake_holds(report: CycleReport, before: tuple[LakeHold, ...], now_ms: int) -
     return tuple(found)
 
 
-class LakeTeller:
+class HoldPublisher:
     """Takes the reports of the lake's cycles.
 
     Args:

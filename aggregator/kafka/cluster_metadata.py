@@ -1,4 +1,4 @@
-"""One look at a cluster's metadata: its id, its brokers, and every topic with the partitions that are led.
+"""A cluster's metadata: its id, its brokers, and every topic with the partitions that are led.
 
 Invariant: one question; it takes no rights but those of seeing topics. Id and topics are of the same answer's client.
 """
@@ -13,7 +13,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka import clients
 
 
-class Glance(NamedTuple):
+class ClusterMetadata(NamedTuple):
     """What a cluster tells of itself.
 
     Attributes:
@@ -27,7 +27,7 @@ class Glance(NamedTuple):
     leaders: Mapping[str, tuple[bool, ...]]
 
 
-def glance(cluster: ClusterConfig, *, timeout_s: float) -> Glance:
+def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMetadata:
     """Ask once.
 
     Raises:
@@ -50,4 +50,4 @@ def glance(cluster: ClusterConfig, *, timeout_s: float) -> Glance:
         for name, topic in told.topics.items()
         if topic.error is None
     }
-    return Glance(str(told.cluster_id or ""), tuple(sorted(told.brokers)), leaders)
+    return ClusterMetadata(str(told.cluster_id or ""), tuple(sorted(told.brokers)), leaders)

@@ -43,7 +43,7 @@ class Told(NamedTuple):
     tags: TagPaths = ()
 
 
-class AskedRegistry(ABC):
+class RemoteRegistry(ABC):
     """What was asked, and what was answered.
 
     Args:

@@ -17,7 +17,7 @@ class _Met:
 
 
 @dataclass(slots=True)
-class Standing:
+class RepeatedWarnings:
     """Remembers what was said.
 
     Args:
@@ -27,7 +27,7 @@ class Standing:
     again_s: float = AGAIN_S
     _met: dict[str, _Met] = field(default_factory=dict)
 
-    def news(self, found: Mapping[str, str], now_s: float) -> list[str]:
+    def due(self, found: Mapping[str, str], now_s: float) -> list[str]:
         """What is to be said now.
 
         Args:

@@ -7,10 +7,10 @@ import pytest
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
 from aggregator.kafka.typed_decoder import Damaged
+from aggregator.lake.hold_publisher import lake_holds
 from aggregator.lake.ranges import Held
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.status import TableStatus
-from aggregator.lake.teller import lake_holds
 from aggregator.observe.lake_poller import Stalls
 from aggregator.state.edge_status import Told
 from aggregator.state.lake_holds import decode_holds, holds_record
