@@ -76,6 +76,13 @@ def carry_out(
                     table.table,
                     table.left,
                 )
+            if table.keyless:
+                log.warning(
+                    "backfill %s: table %s, %d rows stay without their key: nobody knows what it is under the policy",
+                    backfill.plan.id,
+                    table.table,
+                    table.keyless,
+                )
     lost = {str(source): tuple((one.start, one.end) for one in some) for source, some in (outcome.lost or {}).items()}
     finish(config.central, names, backfill.plan.id, End(int(time.time() * 1000), lost))
     return outcome

@@ -1,7 +1,8 @@
 """Rows of one table replaced by the same origins' new rows, in one commit, beside whoever else commits to it.
 
 Invariant: only origins that the table has are replaced, each by its own new row. Where none came, the row leaves if the
-edge still has its record, and stays if not: nobody could bring it again. All others stay. The handle that showed them
+edge still has its record, and stays if not: nobody could bring it again. All others stay; their keys follow those of
+the rows that are replaced (`key_images`), so that none becomes the latest of a key again. The handle that showed them
 commits (protocol, rule G), with a mark, so that it happens once. What was worked out before a conflict is used
 again as far as it still holds: a table that changes every second does not outrun it.
 """
@@ -14,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected, Numbers, Origins
+from aggregator.backfill.key_images import KEY_COLUMNS
+from aggregator.backfill.staying_rows import Rest, StayingRows, batches, same
 from aggregator.backoff import Backoff
 from aggregator.coordinates import CentralPartition, EdgePartition
 from aggregator.errors import HoldError
@@ -21,13 +24,12 @@ from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
-from aggregator.lake.folder import Folder, reason, without_views
+from aggregator.lake.folder import Folder, reason
 from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
 from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
 
 ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
-_BATCH_ROWS = 16_384
 
 
 class Admission(Protocol):
@@ -74,11 +76,13 @@ class Replaced(NamedTuple):
         version: Its number.
         rows: Rows that it replaced or removed.
         left: Rows that stay as they were, because the edge has their records no more.
+        keyless: Rows that stay without their key, because nobody knows what it is under the policy.
     """
 
     version: int
     rows: int
     left: int
+    keyless: int
 
 
 class _Fresh(NamedTuple):
@@ -89,19 +93,23 @@ class _Fresh(NamedTuple):
         had: Origins that the table had when they were picked.
         left: Those of `had` that stay as they are.
         removed: How many of `had` leave and are not followed, by flow.
+        came: Origins and keys of all new rows, admitted or not.
+        tombstones: The same of the tombstones among the admitted.
     """
 
     outcomes: list[Outcome]
     had: Origins
     left: Origins
     removed: Mapping[str, int]
+    came: list[pa.Table]
+    tombstones: list[pa.Table]
 
 
 class _Kept(NamedTuple):
-    """What stays of replaced files, staged anew; `left` of the affected origins among it."""
+    """What stays of some files, staged anew."""
 
+    rest: Rest
     paths: frozenset[str]
-    left: Origins
     files: tuple[StagedFile, ...]
 
 
@@ -136,7 +144,8 @@ class Replacement:
         self._admission = admission
         self._origins: dict[str, Origins] = {}
         self._fresh: _Fresh | None = None
-        self._kept: _Kept | None = None
+        self._staying = StayingRows(self._folder, affected)
+        self._kept: list[_Kept] = []
         self._lease: Lease | None = None
 
     def is_done(self, handle: TableHandle) -> bool:
@@ -195,47 +204,55 @@ class Replacement:
         had = _joined(self._origins[one.path] for one in hits)
         with _told(self._folder):
             fresh = self._freshly(handle, had, come)
-            kept = self._keep(handle, hits, fresh.left)
+            rest = self._staying.rest(handle.live(), hits, fresh.left, fresh.came, fresh.tombstones)
+            kept = self._keep(handle, rest)
         tell(fresh.removed)
-        files = [*kept.files, *(file for outcome in fresh.outcomes for file in outcome.files)]
-        version = handle.commit(files, {**come.positions, self._mark: 1}, hits, come.note)
+        files = [*kept, *(file for outcome in fresh.outcomes for file in outcome.files)]
+        replaced = [one for one in handle.live() if one.path in rest.replaced]
+        version = handle.commit(files, {**come.positions, self._mark: 1}, replaced, come.note)
         self._admission.admitted(version, fresh.outcomes)
         left = _count(fresh.left)
-        return Done(Replaced(version, _count(had) - left, left))
+        return Done(Replaced(version, _count(had) - left, left, rest.lost))
 
     def _freshly(self, handle: TableHandle, had: Origins, come: Come) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
-        if self._fresh is None or not _same(self._fresh.had, had):
+        if self._fresh is None or not same(self._fresh.had, had):
             self._drop_fresh()
-            came: list[Origins] = []
+            came: list[pa.Table] = []
             picked = [self._picked(handle, had, outcome, come.folder, came) for outcome in come.outcomes]
-            missing = _without(had, _joined(came))
+            missing = _without(had, _joined(self._affected.origins(rows) for rows in came))
             there = self._at_edge(missing)
             removed = {str(source): len(there.get(source, ())) for source in had}
-            self._fresh = _Fresh(self._admission.admit(handle, picked), had, _without(missing, there), removed)
+            admitted, left = self._admission.admit(handle, picked), _without(missing, there)
+            self._fresh = _Fresh(admitted, had, left, removed, came, self._tombstones(admitted))
         return self._fresh
 
+    def _tombstones(self, outcomes: Iterable[Outcome]) -> list[pa.Table]:
+        files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]
+        return [rows.filter(rows["_deleted"]) for rows in files]
+
     def _picked(
-        self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[Origins]
+        self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[pa.Table]
     ) -> Outcome:
         with self._stage(handle) as stage:
-            for rows in _rows(folder, (file.path for file in outcome.files)):
+            for rows in (rows for file in outcome.files for rows in batches(folder, file.path)):
                 ours = rows.filter(pa.array(self._affected.of(rows, had)))
-                came.append(self._affected.origins(ours))
+                came.append(ours.select(KEY_COLUMNS))
                 _add(stage, ours, handle.schema())
             return Outcome(outcome.reached, stage.close())
 
-    def _keep(self, handle: TableHandle, hits: Sequence[LiveFile], left: Origins) -> _Kept:
-        """What stays of these files."""
-        paths = frozenset(one.path for one in hits)
-        if self._kept is None or self._kept.paths != paths or not _same(self._kept.left, left):
+    def _keep(self, handle: TableHandle, rest: Rest) -> list[StagedFile]:
+        """What stays of the files that are replaced; what was staged for a former attempt is used again."""
+        if not all(one.rest.agrees(rest, one.paths) for one in self._kept):
             self._drop_kept()
+        paths = rest.replaced.keys() - frozenset[str]().union(*(one.paths for one in self._kept))
+        if paths:
             with self._stage(handle) as stage:
-                for rows in _rows(self._folder, (one.path for one in hits)):
-                    stays = ~self._affected.marks(rows) | self._affected.of(rows, left)
-                    _add(stage, rows.filter(pa.array(stays)), handle.schema())
-                self._kept = _Kept(paths, left, stage.close())
-        return self._kept
+                for path in sorted(paths):
+                    for rows in self._staying.of_file(path, rest):
+                        _add(stage, rows, handle.schema())
+                self._kept.append(_Kept(rest, frozenset(paths), stage.close()))
+        return [file for one in self._kept for file in one.files]
 
     @contextmanager
     def _stage(self, handle: TableHandle) -> Iterator[Stage]:
@@ -253,9 +270,8 @@ class Replacement:
         self._fresh = None
 
     def _drop_kept(self) -> None:
-        if self._kept:
-            discard(self._folder, [file.path for file in self._kept.files])
-        self._kept = None
+        discard(self._folder, [file.path for one in self._kept for file in one.files])
+        self._kept = []
 
 
 def _joined(some: Iterable[Origins]) -> Origins:
@@ -278,20 +294,9 @@ def _count(origins: Origins) -> int:
     return sum(map(len, origins.values()))
 
 
-def _same(one: Origins, other: Origins) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(numbers, other[source]) for source, numbers in one.items())
-
-
 def _add(stage: Stage, rows: pa.Table, schema: pa.Schema) -> None:
     if rows.num_rows:
         stage.add(conformed(rows, schema))
-
-
-def _rows(folder: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
-    for name in names:
-        with folder.parquet(name) as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
-                yield without_views(pa.Table.from_batches([batch]))
 
 
 @contextmanager

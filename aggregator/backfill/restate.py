@@ -55,12 +55,14 @@ class Restated:
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
         left: Rows that stay as they were: their edges have dropped the records.
+        keyless: Rows that stay without their key: nobody knows what it is under the policy.
     """
 
     table: str
     version: int | None = None
     rows: int = 0
     left: int = 0
+    keyless: int = 0
 
 
 def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:

@@ -34,8 +34,22 @@ def origins(*offsets: int, plus: int = 0) -> pa.Table:
     return rows(len(offsets), **fixed, _offset=pa.array(offsets, pa.int64()), _key=keys, id=numbers)
 
 
+def keyed(*drawn: tuple) -> pa.Table:
+    """Rows of (offset, key, deleted, what `id` says)."""
+    offsets, keys, deleted, said = zip(*drawn, strict=True) if drawn else ((), (), (), ())
+    table = origins(*offsets)
+    columns = {"_key": pa.array(keys, pa.binary()), "_deleted": pa.array(deleted, pa.bool_()),
+               "id": pa.array(said, pa.int64())}  # fmt: skip
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
 class Restate:
-    """A replacement of the offsets [start, end) by new rows of some of them; the edge has all, or `there` alone."""
+    """A replacement of the offsets [start, end) by new rows of some of them; the edge has all, or `there` alone.
+
+    What came are offsets, or rows.
+    """
 
     def __init__(self, tables, start: int, end: int, came, *, admission=None, there=None):
         self.tables, self.told = tables, []
@@ -47,9 +61,10 @@ class Restate:
         )
         self.scratch = tables.folder / ".restate-x"
         stage = Stage(self.scratch, None, promotes=tables.promotes)
-        stage.add(origins(*came, plus=NEW).cast(tables.narrowed(origins().schema)))
-        outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(came))), len(came)),), stage.close())
-        self.come = Come([outcome], self.scratch, {OWN: len(came)} if came else {}, {"hub.restate": "x"})
+        new = came if isinstance(came, pa.Table) else origins(*came, plus=NEW)
+        stage.add(new.cast(tables.narrowed(origins().schema)))
+        outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(new))), len(new)),), stage.close())
+        self.come = Come([outcome], self.scratch, {OWN: len(new)} if len(new) else {}, {"hub.restate": "x"})
 
     def at_edge(self, origins):
         self.asked += 1

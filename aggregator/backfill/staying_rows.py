@@ -1,0 +1,154 @@
+"""Rows that stay in a table when others are replaced: those of no affected origin, and those that nothing came for.
+
+Invariant: a file is written anew only if it has affected rows, or rows whose key changes. What was found out of a file
+is not looked for again while other writers commit: a file never changes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from aggregator.backfill.affected_rows import Affected, Marks, Numbers, Origins
+from aggregator.backfill.key_images import KEY_COLUMNS, KEYED, KeyImages, Tombstones, repeated
+from aggregator.lake.folder import Folder, without_views
+from aggregator.lake.tables.port import LiveFile
+
+_BATCH_ROWS = 16_384
+_NONE = np.zeros(0, np.int64)
+
+
+class _Found(NamedTuple):
+    """What becomes of a file's rows that stay: whether keys change, how many are lost, the tombstones."""
+
+    changed: bool
+    lost: int
+    tombstones: Tombstones
+
+
+class Rest(NamedTuple):
+    """What stays of a table beside new rows.
+
+    Attributes:
+        left: Affected origins that stay.
+        images: What becomes of the keys.
+        replaced: Files that are written anew, and the numbers of rows in each that say what others say.
+        lost: How many rows lose their keys.
+    """
+
+    left: Origins
+    images: KeyImages
+    replaced: Mapping[str, Numbers]
+    lost: int
+
+    def agrees(self, other: "Rest", paths: frozenset[str]) -> bool:
+        """Whether the same stays of these files here and there."""
+        return (
+            paths <= other.replaced.keys()
+            and self.images == other.images
+            and same(self.left, other.left)
+            and all(np.array_equal(self.replaced[path], other.replaced[path]) for path in paths)
+        )
+
+
+class StayingRows:
+    """Of one table.
+
+    Args:
+        folder: The table's.
+        affected: Which origins are replaced.
+    """
+
+    def __init__(self, folder: Folder, affected: Affected) -> None:
+        self._folder = folder
+        self._affected = affected
+        self._keys: dict[str, pa.Table] = {}
+        self._known: tuple[KeyImages, Origins] | None = None
+        self._found: dict[str, _Found] = {}
+
+    def rest(
+        self,
+        live: Sequence[LiveFile],
+        hits: Sequence[LiveFile],
+        left: Origins,
+        came: Sequence[pa.Table],
+        tombstones: Sequence[pa.Table],
+    ) -> Rest:
+        """What stays.
+
+        Args:
+            live: Files of the table.
+            hits: Those with affected rows.
+            left: Affected origins that stay.
+            came: `KEY_COLUMNS` of all new rows.
+            tombstones: The same of those tombstones among them that the table takes.
+
+        Raises:
+            OSError: a file can not be read.
+        """
+        replaced = {one.path: _NONE for one in hits}
+        had = self._had(hits)
+        images = KeyImages.of(had, self._affected.of(had, left), came, tombstones)
+        if self._known is None or self._known[0] != images or not same(self._known[1], left):
+            self._known, self._found = (images, left), {}
+        if not images:
+            return Rest(left, images, replaced, 0)
+        for file in live:
+            if file.path not in self._found:
+                self._found[file.path] = self._look(file.path, images, left)
+        found = {file.path: self._found[file.path] for file in live}
+        again = repeated([one.tombstones for one in found.values()])
+        for (path, one), rows in zip(found.items(), again, strict=True):
+            if path in replaced or one.changed or len(rows):
+                replaced[path] = rows
+        return Rest(left, images, replaced, sum(one.lost for one in found.values()))
+
+    def of_file(self, path: str, rest: Rest) -> Iterator[pa.Table]:
+        """Those of one file that is written anew, with their keys of now.
+
+        Raises:
+            OSError: it can not be read.
+        """
+        start = 0
+        for rows in batches(self._folder, path):
+            again = np.isin(np.arange(start, start + rows.num_rows), rest.replaced[path])
+            start += rows.num_rows
+            ours = rows.filter(pa.array(self._stays(rows, rest.left) & ~again))
+            if rest.images:
+                place = ours.schema.get_field_index("_key")
+                ours = ours.set_column(place, ours.schema.field(place), rest.images.rekeyed(ours).keys)
+            yield ours
+
+    def _had(self, hits: Sequence[LiveFile]) -> pa.Table:
+        """Origins and keys of the affected rows."""
+        for one in hits:
+            if one.path not in self._keys:
+                rows = self._folder.rows(one.path, list(KEY_COLUMNS))
+                self._keys[one.path] = rows.filter(pa.array(self._affected.marks(rows))).select(KEY_COLUMNS).cast(KEYED)
+        return pa.concat_tables([KEYED.empty_table(), *(self._keys[one.path] for one in hits)])
+
+    def _look(self, path: str, images: KeyImages, left: Origins) -> _Found:
+        rows = self._folder.rows(path, list(KEY_COLUMNS))
+        stays, rekeyed = self._stays(rows, left), images.rekeyed(rows)
+        found = images.tombstones(rows, stays, rekeyed.keys)
+        return _Found(bool((stays & rekeyed.changed).any()), int((stays & rekeyed.lost).sum()), found)
+
+    def _stays(self, rows: pa.Table, left: Origins) -> Marks:
+        return ~self._affected.marks(rows) | self._affected.of(rows, left)
+
+
+def batches(folder: Folder, path: str) -> Iterator[pa.Table]:
+    """The rows of a file, some at a time.
+
+    Raises:
+        OSError: it can not be read.
+    """
+    with folder.parquet(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            yield without_views(pa.Table.from_batches([batch]))
+
+
+def same(one: Origins, other: Origins) -> bool:
+    """Whether these are the same origins."""
+    return one.keys() == other.keys() and all(np.array_equal(numbers, other[source]) for source, numbers in one.items())

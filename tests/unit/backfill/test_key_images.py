@@ -1,0 +1,257 @@
+"""Restates that change keys: what was superseded or deleted stays so, and no old key stays where others came."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from aggregator.backfill import replacement as module
+from aggregator.backfill.replacement import Everything
+from aggregator.lake.current_state import CurrentState
+from aggregator.lake.folder import Folder
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.iceberg import IcebergTables
+from tests.unit.backfill.restates import MARK, Restate, keyed
+from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
+
+FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
+OLD, NEWER, GONE = 1, 2, None
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Attempts follow each other at once."""
+    monkeypatch.setattr(module, "PAUSES", replace(module.PAUSES, first_s=0, most_s=0))
+
+
+class Table:
+    """A table with its current state; each piece is one commit, and one file."""
+
+    def __init__(self, kind, folder, *pieces):
+        self.tables = kind("hub", Folder(str(folder)))
+        self.next = 0
+        for piece in pieces:
+            self.add(piece)
+        self.state = CurrentState(self.tables, self.tables.folder, NAME)
+
+    def add(self, piece) -> None:
+        commit(self.tables, staged(self.tables, FIRST, self.next, self.next + 1, keyed(*piece)))
+        self.next += 1
+
+    def restate(self, start, end, came, there, admission=None):
+        return Restate(self.tables, start, end, keyed(*came), there=there, admission=admission)
+
+    def rows(self) -> list[tuple]:
+        found = read(self.tables, "_offset, _key, _deleted, id")
+        return sorted(found, key=lambda row: (row[0], row[1] or b""))
+
+    def current(self) -> list[tuple]:
+        self.state.refresh([FIRST, MARK], force=True)
+        files = self.tables.open(self.state.table).files()
+        found = [self.tables.folder / self.state.table, *files]
+        tables = [found[0].rows(name, ["_key", "id"]) for name in files]
+        return sorted(row for one in tables for row in zip(*(column.to_pylist() for column in one), strict=True))
+
+
+FORGOTTEN = (
+    [(5, b"alice", False, OLD), (6, b"bob", False, OLD)],
+    [(50, b"alice", False, NEWER), (51, b"bob", True, GONE)],
+)
+TOKENS = [(50, b"token-1", False, NEWER), (51, b"token-2", True, GONE)]
+
+
+@FORMATS
+def test_what_was_superseded_or_deleted_stays_so_under_a_new_key(kind, tmp_path):
+    """The edge compacted the older records away: their rows stay, and follow the keys of the younger ones."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    assert table.current() == [(b"alice", NEWER)]
+    done = table.restate(0, 100, TOKENS, {50, 51}).run()
+    assert (done.rows, done.left, done.keyless) == (2, 2, 0)
+    assert table.current() == [(b"token-1", NEWER)]
+    assert [row[1] for row in table.rows()] == [b"token-1", b"token-2"] * 2
+    assert table.restate(0, 100, TOKENS, {50, 51}).run() is None
+    assert [row[1] for row in table.rows()] == [b"token-1", b"token-2"] * 2
+
+
+@FORMATS
+def test_rows_outside_of_the_plan_follow_too(kind, tmp_path):
+    """Retention took the older records, so no plan speaks of their rows, nor of their files."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    done = table.restate(40, 100, TOKENS, {50, 51}).run()
+    assert (done.rows, done.left, done.keyless) == (2, 0, 0)
+    assert table.current() == [(b"token-1", NEWER)]
+    assert {row[1] for row in table.rows()} == {b"token-1", b"token-2"}
+
+
+@FORMATS
+def test_a_window_that_ends_before_a_tombstone_brings_nothing_back(kind, tmp_path):
+    """The older rows are restated and the younger ones are not asked for: those follow as well."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    table.restate(0, 40, [(5, b"token-1", False, OLD), (6, b"token-2", False, OLD)], {5, 6}).run()
+    assert table.current() == [(b"token-1", NEWER)]
+
+
+@FORMATS
+def test_a_new_version_of_a_key_replaces_the_tokens_of_the_former(kind, tmp_path):
+    """A tombstone comes under each listed version; what it deletes stays deleted, and no record is current twice."""
+    table = Table(
+        kind, tmp_path,
+        [(5, b"v1-alice", False, OLD), (6, b"v1-bob", False, OLD)],
+        [(50, b"v1-alice", False, NEWER), (51, b"v1-bob", True, GONE)],
+    )  # fmt: skip
+    came = [(50, b"v2-alice", False, NEWER), (51, b"v2-bob", True, GONE), (51, b"v1-bob", True, GONE)]
+    assert table.restate(0, 100, came, {50, 51}).run().keyless == 0
+    assert table.current() == [(b"v2-alice", NEWER)]
+    assert [row[:2] for row in table.rows()] == [
+        (5, b"v2-alice"), (6, b"v2-bob"), (50, b"v2-alice"), (51, b"v1-bob"), (51, b"v2-bob"),
+    ]  # fmt: skip
+
+
+@FORMATS
+def test_a_key_that_nothing_came_for_is_lost_where_others_came_under_new_ones(kind, tmp_path):
+    """The edge has forgotten carol: her rows stay, but without a key that a policy may hide, and are not current."""
+    carol = [(7, b"carol", False, OLD), (8, b"carol", True, GONE)]
+    table = Table(kind, tmp_path, *FORGOTTEN, carol)
+    done = table.restate(0, 100, TOKENS, {50, 51}).run()
+    assert (done.left, done.keyless) == (4, 2)
+    assert table.current() == [(b"token-1", NEWER)]
+    assert [row[:2] for row in table.rows() if row[0] in (7, 8)] == [(7, None), (8, None)]
+
+
+@FORMATS
+def test_a_key_is_lost_with_all_its_rows(kind, tmp_path):
+    """Carol's tombstone loses its key, and so does her older row, whose record expired: it is not current again."""
+    table = Table(kind, tmp_path, [(7, b"carol", False, OLD)], [(48, b"carol", True, GONE)], *FORGOTTEN)
+    assert table.restate(40, 100, TOKENS, {50, 51}).run().keyless == 2
+    assert table.current() == [(b"token-1", NEWER)]
+
+
+@FORMATS
+def test_a_tombstone_that_leaves_the_table_brings_nothing_back(kind, tmp_path):
+    """It died under the new policy, or fails a rule of the table: what it deleted has no key from then on."""
+
+    class Refuses(Everything):
+        def admit(self, _handle, outcomes):
+            return [replace(one, files=()) for one in outcomes]
+
+    for name, came, admission in (("died", TOKENS[:1], None), ("refused", TOKENS, Refuses())):
+        table = Table(kind, tmp_path / name, *FORGOTTEN)
+        assert table.restate(40, 100, came, {50, 51}, admission).run().keyless == 1
+        assert (6, None) in [row[:2] for row in table.rows()]
+        assert (b"bob", OLD) not in table.current()
+
+
+@FORMATS
+def test_a_key_that_came_as_several_is_lost(kind, tmp_path):
+    """A policy that merged keys is replaced by one that tells them apart: nobody knows whose the older row is."""
+    table = Table(
+        kind, tmp_path, [(5, b"both", False, OLD)], [(50, b"both", False, NEWER), (51, b"both", True, GONE)]
+    )  # fmt: skip
+    came = [(50, b"one", False, NEWER), (51, b"two", True, GONE)]
+    assert table.restate(0, 100, came, {50, 51}).run().keyless == 1
+    assert table.current() == [(b"one", NEWER)]
+
+
+@FORMATS
+def test_keys_that_do_not_change_stay_where_they_are(kind, tmp_path):
+    """A policy that changes values alone: rows that stay keep their keys, and files without affected rows stay."""
+    table = Table(kind, tmp_path, *FORGOTTEN, [(7, b"carol", False, OLD), (8, b"carol", True, GONE)])
+    before = set(table.tables.open(NAME).files())
+    came = [(50, b"alice", False, 9), (51, b"bob", True, GONE)]
+    assert table.restate(40, 100, came, {50, 51}).run().keyless == 0
+    assert len(before & set(table.tables.open(NAME).files())) == 2
+    assert table.current() == [(b"alice", 9)]
+    assert {row[1] for row in table.rows()} == {b"alice", b"bob", b"carol"}
+
+
+@FORMATS
+def test_a_table_whose_affected_rows_are_gone_meanwhile(kind, tmp_path):
+    """Nothing shows what became of keys: every row stays as it is, and the restate is done."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    assert table.restate(60, 100, [], set()).run().rows == 0
+    assert {row[1] for row in table.rows()} == {b"alice", b"bob"}
+
+
+@FORMATS
+def test_tombstones_of_one_record_under_one_key_are_one_row(kind, tmp_path):
+    """Those under two versions of the key follow one image: an audit would take a second row for a double."""
+    table = Table(
+        kind, tmp_path,
+        [(6, b"v2-bob", True, GONE), (6, b"v1-bob", True, GONE)],
+        [(51, b"v2-bob", True, GONE)], [(51, b"v1-bob", True, GONE)],
+    )  # fmt: skip
+    table.restate(40, 100, [(51, b"v3-bob", True, GONE)], {51}).run()
+    assert [row[:2] for row in table.rows()] == [(6, b"v3-bob"), (51, b"v3-bob")]
+
+
+@FORMATS
+def test_rows_that_come_meanwhile_follow_as_well(kind, tmp_path):
+    """A hub that goes on under the keys of before, while the restate commits: one key has one state."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    turns = [lambda: table.add([(60, b"alice", False, 3)]), lambda: table.add([(61, b"bob", True, GONE)])]
+    restate = table.restate(0, 55, TOKENS, {50, 51})
+    done = restate.replacement.bring(restate.come, lambda _removed: turns.pop()() if turns else None)
+    assert (done.rows, done.left) == (2, 2)
+    assert table.current() == [(b"token-1", 3)]
+    assert {row[1] for row in table.rows()} == {b"token-1", b"token-2"}
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def dying(_removed) -> None:
+    raise Killed
+
+
+@FORMATS
+@pytest.mark.parametrize("after", [False, True], ids=["before the commit", "behind it"])
+def test_a_restate_that_is_killed_goes_on(kind, tmp_path, monkeypatch, after):
+    """Before its commit everything is as it was; behind it everything is done, and nothing is done twice."""
+    table = Table(kind, tmp_path, *FORGOTTEN)
+    before, handle = table.rows(), type(table.tables.open(NAME))
+    send = handle.commit
+
+    def dies(self, *arguments):
+        if after:
+            send(self, *arguments)
+        raise Killed
+
+    monkeypatch.setattr(handle, "commit", dies)
+    with pytest.raises(Killed):
+        table.restate(0, 100, TOKENS, {50, 51}).run()
+    monkeypatch.setattr(handle, "commit", send)
+    assert (table.rows() == before) is not after
+    assert (table.restate(0, 100, TOKENS, {50, 51}).run() is None) is after
+    assert table.current() == [(b"token-1", NEWER)]
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("seed", range(12))
+def test_no_restate_of_keys_makes_an_older_row_current(kind, tmp_path, seed):
+    """Drawn logs, compactions, windows and kills: nobody is current by another row than before, or under two keys."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    people = [b"%d" % number for number in range(chance.randint(1, 5))]
+    log = [(at, chance.choice(people), chance.random() < 0.3) for at in sorted(chance.sample(range(60), 25))]
+    rows = [(at, who, dead, None if dead else at) for at, who, dead in log]
+    cut = chance.randint(1, len(rows) - 1)
+    table = Table(kind, tmp_path, rows[:cut], rows[cut:])
+    newest = {who: at for at, who, _ in log}
+    there = {at for at, who, _ in log if newest[who] == at or chance.random() < 0.4}
+    retained, end = chance.choice([0, 20]), chance.choice([60, 60, 40])
+    came = [(at, b"t" + who, dead, said) for at, who, dead, said in rows if at in there and retained <= at < end]
+    restate = table.restate(retained, end, came, there)
+    if chance.random() < 0.5:
+        with pytest.raises(Killed):
+            restate.replacement.bring(restate.come, dying)
+    table.restate(retained, end, came, there).run()
+    assert table.restate(retained, end, came, there).run() is None
+    current = {said: key for key, said in table.current()}
+    alive = {at: who for at, who, dead in log if newest[who] == at and not dead}
+    assert current.keys() <= alive.keys()
+    seen = {who for at, who, _ in log if at in there and retained <= at < end}
+    assert {at for at, who in alive.items() if who in seen} <= current.keys()
+    assert all(key in (b"t" + alive[said], alive[said]) for said, key in current.items())
+    assert all(key == b"t" + alive[said] for said, key in current.items() if alive[said] in seen)
