@@ -438,6 +438,11 @@ def _watermark(consumer: Consumer, topic: str, partition: int) -> int:
             time.sleep(0.05)
 
 
+def incompressible(size: int) -> bytes:
+    """Text of this many bytes, half of which no codec saves: central's bounds are of compressed batches."""
+    return os.urandom(size // 2).hex().encode()
+
+
 def settle(futures) -> None:
     """Wait for what an admin client was asked to do."""
     for future in futures.values():

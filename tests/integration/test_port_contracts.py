@@ -14,8 +14,9 @@ from aggregator.kafka.reader_events import FaultKind, Start
 from aggregator.kafka.refusals import RefusalKind
 from aggregator.state.ledger import LedgerRecord
 from tests.ports import Brokers, Simulated
+from tests.trial import incompressible
 
-LONG = b"x" * 5000
+LONG = incompressible(5000)
 
 
 @pytest.fixture(params=["simulated", pytest.param("brokers", marks=pytest.mark.brokers)])

@@ -26,7 +26,7 @@ from aggregator.replicate.slot_ports import KafkaSlotPorts
 from aggregator.state.control import ControlState, Epoch, Lease
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs
-from tests.trial import read_all, wait_for
+from tests.trial import incompressible, read_all, wait_for
 
 pytestmark = pytest.mark.brokers
 
@@ -86,7 +86,9 @@ def test_rule_a_record_dead_letter_and_ledger_commit_together(epochs):
     """Rules A and F: an aborted transaction leaves no record, dead letter or position; after it all come, once."""
     trial = epochs.trial
     central = trial.sandbox.central.bootstrap
-    trial.produce_raw("eu", [(b"a", trial.value(0), 0), (b"b" * 2000, trial.value(1), 1), (b"c", b"poison", 2)])
+    trial.produce_raw(
+        "eu", [(b"a", trial.value(0), 0), (incompressible(2000), trial.value(1), 1), (b"c", b"poison", 2)]
+    )
     (plan,) = epochs.plans(cadence=Cadence(interval_s=2, limit_bytes=1_000_000, linger_s=2))
     set_largest_record(epochs, 500)
     running = epochs.start(plan)

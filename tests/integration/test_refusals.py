@@ -8,7 +8,7 @@ from aggregator.coordinates import OffsetRange
 from aggregator.kafka.codes import RefusalKind
 from aggregator.kafka.refusals import unwritable
 from aggregator.replicate.slot_ports import KafkaSlotPorts
-from tests.trial import settle, wait_for
+from tests.trial import incompressible, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 
@@ -153,7 +153,8 @@ def test_a_limit_that_was_lowered_ends_the_epoch_and_makes_dead_letters(epochs, 
     trial.configure("central", topic_of(trial, "eu"), setting, value)
     time.sleep(1)
     old_ms = int(time.time() * 1000) - 86_400_000
-    trial.produce_raw("eu", [(b"k", trial.value(99), 0)], timestamp_ms=old_ms, headers=[("traceparent", b"0" * 4000)])
+    long = [("traceparent", incompressible(8000))]
+    trial.produce_raw("eu", [(b"k", trial.value(99), 0)], timestamp_ms=old_ms, headers=long)
     outcome = slot.outcome(90)
     assert outcome.result == "stopped"
     assert topic_of(trial, "eu") in outcome.detail
