@@ -116,7 +116,8 @@ def everything():
     )
     open_ = Waiver("edge eu", "security.protocol", "sends password and records in clear", 'a "lab"')
     clusters = (Identity("central", "C", "C"), Identity("eu", "B", "A", "another one"))
-    return replace(seen, status=replace(seen.status, waivers=(open_,), clusters=clusters))
+    edges = tuple(replace(one, rate_limit_bytes_per_s=2_000_000) for one in seen.status.edges)
+    return replace(seen, status=replace(seen.status, waivers=(open_,), clusters=clusters, edges=edges))
 
 
 def test_every_measure_is_exposed_with_its_value():
@@ -128,6 +129,7 @@ def test_every_measure_is_exposed_with_its_value():
     assert found["aggregator_thread_restarts_total", ("lake",)] == 2
     assert found["aggregator_insecure_connection", ("edge eu", 'a "lab"', "security.protocol")] == 1
     assert found["aggregator_damaged_records_total", ("h.telemetry",)] == 4
+    assert found["aggregator_edge_rate_limit_bytes_per_second", ("eu",)] == 2_000_000
     assert found["aggregator_lake_gate_seconds_total", ("orders",)] == 1.5
     assert found["aggregator_lake_rule_failures_total", ("s/email", "orders")] == 2
     assert found["aggregator_lake_rule_failed_values_total", ("s/email", "orders")] == 7
