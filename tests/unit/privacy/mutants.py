@@ -245,7 +245,7 @@ RECORDS = [
     _one(
         "headers: a schema that the header does not name",
         UNIFIED,
-        "    except DeadLetterError:\n        return _REFUSED",
+        "    except DeadLetterError:\n        return REFUSED",
         "    except DeadLetterError:\n        return content",
     ),
     _one(

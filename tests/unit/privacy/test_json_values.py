@@ -16,6 +16,7 @@ from aggregator.privacy.json import allowlist
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
+from aggregator.schema.memory import MemoryRegistry
 from tests.unit.privacy.conftest import TODAY
 from tests.unit.privacy.kernel.differential import KEYS
 
@@ -30,7 +31,7 @@ def _strip(fields, more="", edge="eu"):
     topic = f"    value_format: json\n    fields:{lines}\n{more}"
     text = f"policy: p\nversion: 1\ndefault: redact\ntopics:\n  orders:\n{topic}"
     return KernelStrip(
-        policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=None,
+        policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=MemoryRegistry(),
         central_registry=None, keys=KEYS, today=lambda: TODAY, edge=edge,
     )  # fmt: skip
 
