@@ -322,14 +322,15 @@ class Trial:
         return [order["id"] for order in self.orders(edge)]
 
     def orders(self, edge: str) -> list[dict]:
-        """Orders at central, decoded with central's own schema."""
+        """Orders at central, decoded with central's own schema, which is registered before the first of them."""
+        found = [message.value() for message in self.central_records(edge)]
         schemas = {}
         for path in (self.folder / "central-schemas").glob("*/*.avsc"):
             schemas[int(path.stem.split("-")[1])] = fastavro.parse_schema(json.loads(path.read_text()))
         return [
-            fastavro.schemaless_reader(io.BytesIO(m.value()[5:]), schemas[int.from_bytes(m.value()[1:5], "big")])
-            for m in self.central_records(edge)
-            if m.value() is not None
+            fastavro.schemaless_reader(io.BytesIO(value[5:]), schemas[int.from_bytes(value[1:5], "big")])
+            for value in found
+            if value is not None
         ]
 
     def lake(self, columns: str = "_edge, _partition, _incarnation, _offset") -> list[tuple]:
