@@ -23,7 +23,7 @@ from aggregator.replicate.retention import Margin, margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 
-_TIMEOUT_S = 5.0
+TIMEOUT_S = 5.0
 _PEEK_S = 2.0
 # An edge's transaction that is open for so long is worth a word: clients commit within seconds, and brokers abort after
 # a minute, unless the producer asked for more.
@@ -83,14 +83,14 @@ def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, Ledg
         Unreachable: the edge does not answer.
     """
     cluster = config.edges[edge]
-    there = topics.topic_names(cluster, timeout_s=_TIMEOUT_S)
+    there = topics.topic_names(cluster, timeout_s=TIMEOUT_S)
     shown, silent = topics.described_each(cluster, {source.topic for source in entries if source.topic in there})
     flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
     flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
     recreated = frozenset(s for s in flows if shown[s.topic].topic_id != entries[s].topic_id)
     same = {s: at for s, at in flows.items() if s not in recreated}
     refused: ends.Refused = {}
-    logs = ends.log_offsets(cluster, same.values(), timeout_s=_TIMEOUT_S, refused=refused)
+    logs = ends.log_offsets(cluster, same.values(), timeout_s=TIMEOUT_S, refused=refused)
     unanswered = frozenset(s for s in entries if s.topic in silent or same.get(s) in refused)
     same = {s: at for s, at in same.items() if s not in unanswered}
     ranges = {s: logs[at].readable for s, at in same.items()}

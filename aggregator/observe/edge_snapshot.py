@@ -10,12 +10,11 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Unreachable
 from aggregator.kafka.cluster_metadata import cluster_metadata
-from aggregator.observe.edge_logs import EdgeLogs, edge_logs, gap_of
+from aggregator.observe.edge_logs import TIMEOUT_S, EdgeLogs, edge_logs, gap_of
 from aggregator.replicate.edge_watch import EdgeAnswer
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 
-_PATIENCE_S = 10.0
 Entries = Mapping[EdgePartition, LedgerRecord]
 
 
@@ -60,7 +59,7 @@ def edge_snapshot(
     logs, answer, cluster_id = None, EdgeAnswer(), ""
     try:
         if judge is not None:
-            cluster_id = cluster_metadata(config.edges[edge], timeout_s=_PATIENCE_S).cluster_id
+            cluster_id = cluster_metadata(config.edges[edge], timeout_s=TIMEOUT_S).cluster_id
             if why := judge(edge, cluster_id):
                 return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
         logs = edge_logs(config, edge, entries, now_ms=now_ms)

@@ -1,5 +1,6 @@
 """What "the others keep flowing" and "it recovers" mean in seconds, judged from outside."""
 
+import json
 import time
 from dataclasses import dataclass
 
@@ -90,7 +91,12 @@ def keeps_flowing(arrivals: Arrivals, produced, edge: str, *, for_s: float, hub=
 
 
 def state_of(trial, edge: str) -> tuple[str, float]:
-    """What `aggregator status` calls an edge, and how many seconds the answer took."""
+    """What `aggregator status` calls an edge, and how many seconds the answer took.
+
+    In a process of its own: traffic and its readers keep this one's interpreter busy.
+    """
     began = time.monotonic()
-    (state,) = [one["state"] for one in trial.status()["edges"] if one["edge"] == edge]
+    done = trial.run("status", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    (state,) = [one["state"] for one in json.loads(done.stdout)["edges"] if one["edge"] == edge]
     return state, round(time.monotonic() - began, 1)
