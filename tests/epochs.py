@@ -8,23 +8,23 @@ import threading
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.kafka import topic_settings, topics
-from aggregator.kafka.writer import TransactionalWriter
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.privacy.policy.file import load_policy
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.central_topics import central_topics, targets
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.discovery import snapshot
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epoch_plan import plan_flows
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.key_checks import unrecorded
-from aggregator.replicate.settlement import Whose
-from aggregator.replicate.slot import Slot
-from aggregator.replicate.slot_plan import SlotPlan
-from aggregator.replicate.slot_ports import KafkaSlotPorts
-from aggregator.replicate.task import EpochWork, strips
+from aggregator.replicate.discovery.central_topics import central_topics, targets
+from aggregator.replicate.discovery.discovery import snapshot
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
+from aggregator.replicate.slot.key_checks import unrecorded
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.slot import Slot
+from aggregator.replicate.slot.task import EpochWork, strips
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from tests.trial import read_all

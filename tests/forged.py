@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from aggregator.kafka.open_range import CentralRecord
+from aggregator.kafka.readers.open_range import CentralRecord
 
 _INIT_PRODUCER_ID, _PRODUCE = 22, 0
 _TRANSACTIONAL = 0x10

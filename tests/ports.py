@@ -12,8 +12,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka import topics
-from aggregator.replicate.slot_ports import KafkaSlotPorts
+from aggregator.kafka.cluster import topics
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 from tests.simulation.cluster import Central, Faults

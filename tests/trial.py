@@ -35,9 +35,9 @@ from confluent_kafka.admin import (
 )
 from deltalake import DeltaTable
 
-from aggregator.cli import backfill_run
-from aggregator.cli.lazy_group import LazyGroup
+from aggregator.cli.backfill import run as backfill_run
 from aggregator.cli.main import COMMANDS
+from aggregator.cli.terminal.lazy_group import LazyGroup
 from aggregator.engine import session
 from tests.local_spark import LocalSpark
 from tests.processes import environment, kill_all

@@ -21,11 +21,12 @@ from aggregator.backfill.ranges import union
 from aggregator.config.model import ClusterConfig, HubConfig, TopicRule
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka import ends, topic_settings, topics
-from aggregator.kafka.committed_reader import central_partitions
-from aggregator.kafka.log import decided_ranges
-from aggregator.replicate.central_topics import target
-from aggregator.replicate.gaps import segments
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.committed_reader import central_partitions
+from aggregator.kafka.readers.log import decided_ranges
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.flow.gaps import segments
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import central_topic

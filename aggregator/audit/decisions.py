@@ -10,7 +10,7 @@ from typing import Any
 
 from aggregator.audit.unrecorded_requests import Requested, unrecorded
 from aggregator.errors import ExitCode
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.decisions import BEGINNING, SETTINGS, Link, decode, place_after, place_of
 
 NOTHING_REQUESTED = Requested()

@@ -15,7 +15,7 @@ from aggregator.audit.omissions import LAKE, Omission
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Partition
 from aggregator.errors import AggregatorError, HoldError, RetryError
-from aggregator.kafka.committed_reader import CommittedReader
+from aggregator.kafka.readers.committed_reader import CommittedReader
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
 from aggregator.lake.origins import Rows, row_origins

@@ -11,8 +11,9 @@ from aggregator.audit.omissions import FLOW, Omission
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
-from aggregator.kafka import ends, topics
-from aggregator.replicate.edge_topic import start_of
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.replicate.discovery.edge_topic import start_of
 
 
 @dataclass(slots=True)

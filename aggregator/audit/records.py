@@ -13,7 +13,7 @@ from aggregator.audit.tally import Offsets
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import HoldError
-from aggregator.kafka.committed_reader import Committed, read_committed
+from aggregator.kafka.readers.committed_reader import Committed, read_committed
 from aggregator.state.dead_letters import read_letters
 from aggregator.state.names import HubNames
 

@@ -30,29 +30,29 @@ from aggregator.backfill.target import target_config, written
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.errors import TransactionAborted, Unreachable
-from aggregator.kafka import topic_settings, topics
-from aggregator.kafka.tail import LogTail
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.readers.tail import LogTail
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.central_topics import central_topics
-from aggregator.replicate.clusters import ClusterGuard
-from aggregator.replicate.compacted_keys import losing_keys
-from aggregator.replicate.cursor import Hold
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.edge_watch import EdgeWatch
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epochs import EpochResult
-from aggregator.replicate.identities import identify
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.key_checks import Checks, checks_of, recorded_checks
-from aggregator.replicate.key_usage import worn
-from aggregator.replicate.leadership import await_turn, leading, run_epochs
-from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.settlement import Whose
-from aggregator.replicate.shares import limits_of, shares
-from aggregator.replicate.slot_job import run_watched
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan, SlotResult, Terms
-from aggregator.replicate.task import EpochWork
+from aggregator.replicate.discovery.central_topics import central_topics
+from aggregator.replicate.discovery.compacted_keys import losing_keys
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
+from aggregator.replicate.epoch.epochs import EpochResult
+from aggregator.replicate.epoch.key_usage import worn
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.epoch.shares import limits_of, shares
+from aggregator.replicate.epoch.slot_job import run_watched
+from aggregator.replicate.flow.cursor import Hold
+from aggregator.replicate.identity.clusters import ClusterGuard
+from aggregator.replicate.identity.identities import identify
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.key_checks import Checks, checks_of, recorded_checks
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot.task import EpochWork
 from aggregator.state.control import Pace
 from aggregator.state.control_log import read_control
 from aggregator.state.internal_topics import internal_topics

@@ -13,8 +13,9 @@ from aggregator.backfill.plan import PartitionPlan
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import RetryError
-from aggregator.kafka import ends, topics
-from aggregator.kafka.committed_reader import read_committed
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.committed_reader import read_committed
 
 _PIECE_BYTES = 8 * 1024 * 1024
 

@@ -17,15 +17,15 @@ from aggregator.backfill.ranges import Ranges, both, offsets_of, size, without
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
-from aggregator.replicate.assignment import NOWHERE, assign
-from aggregator.replicate.central_topics import is_by_key, target
-from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.gaps import grown
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.meanings import Meanings, meant
-from aggregator.replicate.route import Route
+from aggregator.replicate.discovery.central_topics import is_by_key, target
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.epoch.assignment import NOWHERE, assign
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.gaps import grown
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import Meanings, meant
+from aggregator.replicate.flow.route import Route
 from aggregator.state.ledger import LedgerRecord
 
 

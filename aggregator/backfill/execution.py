@@ -21,7 +21,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.cursor import Hold, HoldReason
+from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.state.names import HubNames
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
 from aggregator.errors import Failed
-from aggregator.kafka import ends, topic_settings, topics
-from aggregator.replicate.limits import is_compacted
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.readers import ends
+from aggregator.replicate.flow.limits import is_compacted
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord

@@ -10,8 +10,9 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.target import target_config
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.kafka import ends, topics
-from aggregator.replicate.central_topics import target
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.replicate.discovery.central_topics import target
 from aggregator.state.dead_letters import Letter, read_letters
 from aggregator.state.names import HubNames
 

@@ -10,8 +10,9 @@ from aggregator.backfill.pace import Load
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka import ends, topics
-from aggregator.kafka.tail import LogTail
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.tail import LogTail
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
 

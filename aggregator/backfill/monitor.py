@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from aggregator.backfill.store import Backfill, State, Told
 from aggregator.config.model import HubConfig
-from aggregator.kafka import ends, topics
-from aggregator.kafka.tail import LogTail
-from aggregator.replicate.lease import BEAT_S
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.tail import LogTail
+from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.state.control import Lease
 from aggregator.state.control_log import ControlWatch
 from aggregator.state.names import HubNames

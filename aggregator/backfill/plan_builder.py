@@ -18,12 +18,12 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka import topic_settings, topics
+from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.lake.sources import lake_sources
-from aggregator.replicate.central_topics import target
-from aggregator.replicate.identities import require_own
-from aggregator.replicate.limits import is_compacted
-from aggregator.replicate.retention import deleted_at_once
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.discovery.retention import deleted_at_once
+from aggregator.replicate.flow.limits import is_compacted
+from aggregator.replicate.identity.identities import require_own
 from aggregator.state.dead_letters import Letter
 from aggregator.state.names import HubNames
 

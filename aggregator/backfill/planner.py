@@ -13,7 +13,7 @@ from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, split, union, without
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
-from aggregator.replicate.gaps import segments
+from aggregator.replicate.flow.gaps import segments
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
-from aggregator.replicate.lease import BEAT_S
+from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.state.control_log import read_control
 from aggregator.state.names import HubNames
 

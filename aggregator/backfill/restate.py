@@ -22,8 +22,8 @@ from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed_reader import central_partitions
-from aggregator.kafka.log import decided_ranges
+from aggregator.kafka.readers.committed_reader import central_partitions
+from aggregator.kafka.readers.log import decided_ranges
 from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder

@@ -10,7 +10,7 @@ from aggregator.backfill.planner import Sampled
 from aggregator.backfill.ranges import Ranges
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
-from aggregator.kafka.committed_reader import Committed, read_committed
+from aggregator.kafka.readers.committed_reader import Committed, read_committed
 
 _PLACES = 4
 _RECORDS = 100

@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping
 from aggregator.backfill.store import read_plans
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.kafka import topics
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.leadership import await_turn, leading
-from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.settlement import Whose, after_a_moment
+from aggregator.kafka.cluster import topics
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.leadership import await_turn, leading
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.replicate.leadership.settlement import Whose, after_a_moment
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads
 

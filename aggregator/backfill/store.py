@@ -19,10 +19,10 @@ from aggregator.backfill.request import Mode
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
-from aggregator.kafka import topics
-from aggregator.kafka.log import read_to_end, read_visible
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Amount, Count, Moment, TypedDecoder
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.log import read_to_end, read_visible
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Amount, Count, Moment, TypedDecoder
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import ledger_log
 from aggregator.state.names import HubNames

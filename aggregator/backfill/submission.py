@@ -8,7 +8,7 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.store import Backfill, Signed, State, read_backfills, revive, submit
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed
-from aggregator.kafka import topics
+from aggregator.kafka.cluster import topics
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames
 

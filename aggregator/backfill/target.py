@@ -12,7 +12,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import Failed
-from aggregator.replicate.central_topics import target
+from aggregator.replicate.discovery.central_topics import target
 
 # What a restate passes through loses nothing on the way to the table, whatever its age or key.
 _WHOLE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}

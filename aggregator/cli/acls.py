@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, progress
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Failed
@@ -100,7 +100,7 @@ def _principal(cluster: ClusterConfig) -> str:
     Raises:
         Failed: only a token, or a file that is not here, tells it.
     """
-    from aggregator.kafka.principal import principal_of  # noqa: PLC0415 - loads cryptography
+    from aggregator.kafka.client.principal import principal_of  # noqa: PLC0415 - loads cryptography
 
     if found := principal_of(cluster):
         return found

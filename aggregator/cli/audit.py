@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, start_position
 from aggregator.moments import iso
@@ -158,7 +158,7 @@ def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
     from aggregator.audit.unrecorded_requests import Requested  # noqa: PLC0415
     from aggregator.backfill.store import read_backfills  # noqa: PLC0415
-    from aggregator.kafka import topic_settings, topics  # noqa: PLC0415
+    from aggregator.kafka.cluster import topic_settings, topics  # noqa: PLC0415
     from aggregator.state.decisions import SETTINGS, read_decisions  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.request_log import read_releases, read_requests  # noqa: PLC0415

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.output import config_option, emit, say
+from aggregator.cli.terminal.output import config_option, emit, say
 from aggregator.config.load import load_config
 from aggregator.config.show import json_schema, shown
 from aggregator.privacy.policy.agreement import read_policies
@@ -27,7 +27,7 @@ def lint(config: Path) -> None:
 
     Policies that the configuration names are read too, and the client library is asked what it can not do.
     """
-    from aggregator.kafka.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
+    from aggregator.kafka.client.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
 
     loaded = load_config(config, os.environ, unsupported)
     read_policies(loaded, datetime.now(UTC).date())

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from aggregator.cli.output import emit, output_option, progress, table
 from aggregator.cli.sandbox import addresses, folder_option
+from aggregator.cli.terminal.output import emit, output_option, progress, table
 from aggregator.errors import Failed
 from aggregator.sandbox.hubfile import LAKE
 from aggregator.sandbox.sandbox import DEFAULT_EDGES, STATE_FILE, Sandbox

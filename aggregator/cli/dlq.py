@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from aggregator.cli.audit import Moment
-from aggregator.cli.backfill import launch, rate_option
-from aggregator.cli.backfill_lines import plan_lines
-from aggregator.cli.output import config_option, emit, output_option, progress, say, table
+from aggregator.cli.backfill.backfill import launch, rate_option
+from aggregator.cli.backfill.lines import plan_lines
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed, Reason

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.decision import because, claimed, decide
-from aggregator.cli.output import config_option, emit, output_option, progress, table
+from aggregator.cli.terminal.decision import because, claimed, decide
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
 from aggregator.observe.amounts import ago, share
@@ -83,8 +83,8 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.
     """
-    from aggregator.replicate.clusters import CENTRAL, succession_fault  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.replicate.identities import known_clusters, shown_ids  # noqa: PLC0415
+    from aggregator.replicate.identity.clusters import CENTRAL, succession_fault  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.replicate.identity.identities import known_clusters, shown_ids  # noqa: PLC0415
     from aggregator.state.decisions import Kind  # noqa: PLC0415
     from aggregator.state.names import HubNames  # noqa: PLC0415
     from aggregator.state.request_log import submit  # noqa: PLC0415

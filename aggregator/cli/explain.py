@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, table
+from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.decision import because, claimed, decide
-from aggregator.cli.output import config_option, emit, output_option, progress
 from aggregator.cli.status import gap_lines
+from aggregator.cli.terminal.decision import because, claimed, decide
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.errors import Failed

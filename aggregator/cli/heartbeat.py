@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.output import config_option, output_option, progress, table
-from aggregator.cli.output import emit as show
+from aggregator.cli.terminal.output import config_option, output_option, progress, table
+from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
 from aggregator.config.units import duration
 from aggregator.errors import Failed
@@ -37,7 +37,7 @@ def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None
     edge is to be compared with central's.
     """
     from aggregator.edges.heartbeats import Heartbeat  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.kafka.heartbeat_writer import BeatWriter  # noqa: PLC0415
+    from aggregator.kafka.writers.heartbeat_writer import BeatWriter  # noqa: PLC0415
 
     hub = load_config(config, os.environ)
     if edge not in hub.edges:

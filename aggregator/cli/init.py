@@ -13,14 +13,14 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from aggregator.cli.draft import Draft, hub_text, policy_text
-from aggregator.cli.output import progress, say
 from aggregator.cli.survey import survey
+from aggregator.cli.terminal.output import progress, say
 from aggregator.config.load import load_config
 from aggregator.config.model import ClusterConfig
 from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import EdgeName, HubName, RegistryOptions
 from aggregator.errors import ConfigError, Failed
-from aggregator.kafka.topics import topic_names
+from aggregator.kafka.cluster.topics import topic_names
 from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.registry import open_registry
 

@@ -12,7 +12,7 @@ from typing import Literal, NoReturn
 
 import click
 
-from aggregator.cli.lazy_group import Lazy, LazyGroup
+from aggregator.cli.terminal.lazy_group import Lazy, LazyGroup
 from aggregator.errors import ExitCode
 
 COMMANDS = {
@@ -32,7 +32,7 @@ COMMANDS = {
         "Check, show and describe the configuration.",
         ("aggregator config lint", "aggregator config show -o json"),
     ),
-    "policy": Lazy("aggregator.cli.policy:policy", "What happens to each field, and why."),
+    "policy": Lazy("aggregator.cli.policy.policy:policy", "What happens to each field, and why."),
     "doctor": Lazy(
         "aggregator.cli.doctor:doctor",
         "Find what keeps the hub from working, and what mends it.",
@@ -80,7 +80,7 @@ COMMANDS = {
         ("aggregator heartbeat emit --edge eu", "aggregator heartbeat status"),
     ),
     "lake": Lazy(
-        "aggregator.cli.lake:lake",
+        "aggregator.cli.lake.lake:lake",
         "The state of the lake's tables, and their upkeep.",
         ("aggregator lake status", "aggregator lake compact", "aggregator lake vacuum --keep 7d"),
     ),
@@ -90,7 +90,7 @@ COMMANDS = {
         ("aggregator gaps list", 'aggregator gaps accept --edge eu --topic orders --reason "known outage" --yes'),
     ),
     "backfill": Lazy(
-        "aggregator.cli.backfill:backfill",
+        "aggregator.cli.backfill.backfill:backfill",
         "Read a past window of an edge again, beside the live flows.",
         (
             "aggregator backfill plan --edge eu --topic orders --from P1D",
@@ -158,7 +158,7 @@ def main(ctx: click.Context, log_level: str, log_format: Literal["auto", "text",
     """One hub for many Kafka clusters: reads every regional cluster once, strips personal data by schema, and delivers
     each record exactly once to a central cluster and a lake.
     """
-    from aggregator.cli.logs import configure_logs  # noqa: PLC0415 - structlog costs a quarter of a second
+    from aggregator.cli.terminal.logs import configure_logs  # noqa: PLC0415 - structlog costs a quarter of a second
 
     if os.environ.get("NO_COLOR"):
         ctx.color = False

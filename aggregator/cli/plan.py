@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import cluster_lines, config_option, drift_lines, emit, output_option, progress, table
+from aggregator.cli.terminal.output import (
+    cluster_lines,
+    config_option,
+    drift_lines,
+    emit,
+    output_option,
+    progress,
+    table,
+)
 from aggregator.config.load import load_config
 from aggregator.errors import ExitCode, Failed
 
@@ -63,7 +71,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
     Raises:
         Failed: central does not take it; names the topics.
     """
-    from aggregator.kafka.topic_settings import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.kafka.cluster.topic_settings import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
 
     wanted = found.changes
     if not wanted:

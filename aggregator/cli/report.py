@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, table, write_page
+from aggregator.cli.terminal.output import config_option, emit, output_option, table, write_page
 from aggregator.config.load import load_config
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
-from aggregator.cli.missing_rights import require_own
-from aggregator.cli.output import config_option, progress
+from aggregator.cli.terminal.missing_rights import require_own
+from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
 from aggregator.config.units import duration
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from aggregator.lake.hold_publisher import HoldPublisher
     from aggregator.page.server import PageServer
     from aggregator.privacy.policy.file import Policy
+    from aggregator.replicate.discovery.edge_watch import EdgeWatch
     from aggregator.replicate.driver import Report
-    from aggregator.replicate.edge_watch import EdgeWatch
     from aggregator.state.lake_holds import LakeHold
 
 _LAKE_LEAVES_S = 10.0
@@ -131,10 +131,10 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
         AggregatorError: with the exit code of its class.
     """
     from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
-    from aggregator.kafka.topics import topic_names  # noqa: PLC0415 - as above
+    from aggregator.kafka.cluster.topics import topic_names  # noqa: PLC0415 - as above
     from aggregator.observe.rights import lacking_rights  # noqa: PLC0415
-    from aggregator.replicate.clusters import refuse_twins  # noqa: PLC0415
-    from aggregator.replicate.identities import shown_ids  # noqa: PLC0415
+    from aggregator.replicate.identity.clusters import refuse_twins  # noqa: PLC0415
+    from aggregator.replicate.identity.identities import shown_ids  # noqa: PLC0415
 
     policies = checked_policies(config)
     for name, ring in config.keys.items():
@@ -163,7 +163,7 @@ def refuse_second(config: HubConfig) -> None:
     Raises:
         AnotherHub: one is.
     """
-    from aggregator.replicate.lease import WAYS, is_led  # noqa: PLC0415 - as above
+    from aggregator.replicate.leadership.lease import WAYS, is_led  # noqa: PLC0415 - as above
     from aggregator.state.control_log import read_control  # noqa: PLC0415
 
     names = HubNames(config.hub)
@@ -295,7 +295,7 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
 
 def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
-    from aggregator.replicate.cursor import HoldReason  # noqa: PLC0415 - as above
+    from aggregator.replicate.flow.cursor import HoldReason  # noqa: PLC0415 - as above
 
     if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.output import emit, output_option, progress, say, table
+from aggregator.cli.terminal.output import emit, output_option, progress, say, table
 from aggregator.sandbox.classes import archive_kafka
 from aggregator.sandbox.jars import ensure_jars, kafka
 from aggregator.sandbox.java import find_java

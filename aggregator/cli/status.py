@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.missing_rights import tell_lacking
-from aggregator.cli.output import cluster_lines, config_option, drift_lines, emit, output_option, table
+from aggregator.cli.terminal.missing_rights import tell_lacking
+from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
 from aggregator.observe.amounts import ago, per_second, share, size

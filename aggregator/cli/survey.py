@@ -11,9 +11,9 @@ from typing import NamedTuple
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import DeadLetterError
-from aggregator.kafka import topic_settings, topics
+from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.privacy.policy import paths
-from aggregator.replicate.edge_topic import is_internal
+from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.schema.avro import Kind, Node, Schema
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.registry import Registry

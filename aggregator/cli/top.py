@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aggregator.cli.output import config_option, emit, output_option, table
 from aggregator.cli.status import monitoring
+from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.observe.amounts import ago, per_second
 from aggregator.threads import Threads

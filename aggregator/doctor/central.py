@@ -12,15 +12,15 @@ from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
-from aggregator.kafka import inspection
-from aggregator.kafka.clients import TRANSACTION_TIMEOUT_MS
-from aggregator.kafka.cluster_view import ClusterView, Topics, TopicView
-from aggregator.kafka.topic_spec import TopicSpec, inherited
-from aggregator.replicate.central_topics import central_topics
-from aggregator.replicate.cursor import Hold
-from aggregator.replicate.discovery import without
-from aggregator.replicate.edge_topic import EdgeShown
-from aggregator.replicate.epoch_plan import plan_flows
+from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
+from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
+from aggregator.kafka.probes import inspection
+from aggregator.kafka.probes.cluster_view import ClusterView, Topics, TopicView
+from aggregator.replicate.discovery.central_topics import central_topics
+from aggregator.replicate.discovery.discovery import without
+from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats

@@ -6,9 +6,9 @@ Invariant: pure. What a cluster does not tell is no finding.
 from collections.abc import Iterable, Iterator, Mapping
 
 from aggregator.doctor.finding import CENTRAL, Finding, failed, listed, ok, warning
-from aggregator.kafka.cluster_view import ClusterView, TopicView
-from aggregator.kafka.listener import Listener
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.probes.cluster_view import ClusterView, TopicView
+from aggregator.kafka.probes.listener import Listener
 
 _METADATA, _FETCH = 3, 1
 # The first version of Metadata with topic ids (KIP-516), by which a recreated topic is told from the former one.

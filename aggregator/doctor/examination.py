@@ -22,13 +22,13 @@ from aggregator.doctor.finding import CENTRAL, Finding, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
 from aggregator.errors import AggregatorError
-from aggregator.kafka import inspection
-from aggregator.kafka.cluster_view import ClusterView, Topics
-from aggregator.kafka.principal import ANONYMOUS, principal_of
+from aggregator.kafka.client.principal import ANONYMOUS, principal_of
+from aggregator.kafka.probes import inspection
+from aggregator.kafka.probes.cluster_view import ClusterView, Topics
 from aggregator.plan.schemas import central_registry
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.discovery import snapshot
-from aggregator.replicate.edge_topic import EdgeShown, is_internal, start_of
+from aggregator.replicate.discovery.discovery import snapshot
+from aggregator.replicate.discovery.edge_topic import EdgeShown, is_internal, start_of
 from aggregator.schema.registry import open_registry
 
 _LOOK_S = 10.0

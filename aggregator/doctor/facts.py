@@ -20,10 +20,11 @@ from aggregator.doctor.reach import Reach, takes
 from aggregator.doctor.registries import RegistryView
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError, ConfigError, DeadLetterError, HoldError, Unreachable
-from aggregator.kafka import inspection, peek
-from aggregator.kafka.listener import Address, Listener
-from aggregator.kafka.listener_probe import probe
-from aggregator.kafka.tls import context, is_encrypted, own_certificate
+from aggregator.kafka.probes import inspection
+from aggregator.kafka.probes.listener import Address, Listener
+from aggregator.kafka.probes.listener_probe import probe
+from aggregator.kafka.probes.tls import context, is_encrypted, own_certificate
+from aggregator.kafka.readers import peek
 from aggregator.sandbox.java import find_java, java_version
 from aggregator.schema.registry import Registry, UnknownSchema
 from aggregator.threads import ask_aside

@@ -11,10 +11,10 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
-from aggregator.replicate.central_topics import target
-from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.edge_topic import EdgeShown
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.discovery.edge_topic import EdgeShown
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.replicate.flow.limits import Limits
 
 # What the hub's own producer sends at most.
 _PRODUCER_BYTES = 64 * 1024 * 1024

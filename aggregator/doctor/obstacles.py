@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from aggregator.doctor.finding import listed
-from aggregator.kafka.listener import Listener, Obstacle
+from aggregator.kafka.probes.listener import Listener, Obstacle
 from aggregator.moments import iso
 
 STEPS = ("name", "route", "port", "tls", "protocol")

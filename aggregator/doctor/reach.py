@@ -11,8 +11,8 @@ from itertools import chain
 from aggregator.config.fields import is_loopback
 from aggregator.doctor.finding import Finding, State, failed, listed, ok, warning
 from aggregator.doctor.obstacles import STEPS, told
-from aggregator.kafka.cluster_view import ClusterView, SignIn
-from aggregator.kafka.listener import Address, Certificate, Listener
+from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
+from aggregator.kafka.probes.listener import Address, Certificate, Listener
 from aggregator.moments import iso
 
 _SOON_MS = 30 * 86_400_000

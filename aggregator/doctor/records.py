@@ -14,9 +14,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import Partition
 from aggregator.doctor.registries import Unframed
 from aggregator.errors import DeadLetterError
-from aggregator.kafka import peek
+from aggregator.kafka.readers import peek
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.schema.wire import VALUE_ID_HEADER, glue_split, header_id, split
 
 _PARTITIONS_OF_A_TOPIC, _PARTITIONS = 3, 300

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, ok
-from aggregator.kafka.cluster_view import Acl, ClusterView, Topics
+from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics
 from aggregator.state.names import HubNames
 from aggregator.state.rights import (
     ALTER,

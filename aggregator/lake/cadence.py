@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from aggregator.config.model import ClusterConfig, LakeConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.kafka.ends import stable_end_offsets
+from aggregator.kafka.readers.ends import stable_end_offsets
 from aggregator.lake.report import CycleReport
 
 _LOOK_S = 1.0

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.errors import DeadLetterError, HoldError
-from aggregator.kafka.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import Committed
 from aggregator.lake.arrow_types import RECORD_TIMES, Nothing, Record, Shape, read_shape
 from aggregator.lake.columns import FIXED_COLUMNS, columns_of, conformed, fits, merged
 from aggregator.lake.native_columns import lift

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange
 from aggregator.errors import AggregatorError, ConfigError, HoldError, RetryError
-from aggregator.kafka.committed_reader import central_partitions, offset_bounds
-from aggregator.kafka.ends import log_end_offsets
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
+from aggregator.kafka.readers.ends import log_end_offsets
 from aggregator.lake.cadence import pause
 from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import SUFFIX as CURRENT

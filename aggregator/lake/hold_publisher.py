@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import Outlet
 from aggregator.lake.report import CycleReport
 from aggregator.state.lake_holds import LakeHold, holds_record
 from aggregator.state.names import HubNames

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka.committed_reader import central_partitions, offset_bounds
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.compaction import bins
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import Totals, read, totals

@@ -21,7 +21,7 @@ from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError
-from aggregator.kafka.committed_reader import Committed, CommittedReader
+from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason

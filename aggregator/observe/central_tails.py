@@ -11,10 +11,11 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.errors import Failed
-from aggregator.kafka import ends, topics
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.tail import ArrivalTail, LogTail
-from aggregator.kafka.typed_decoder import Damaged
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.tail import ArrivalTail, LogTail
+from aggregator.kafka.readers.typed_decoder import Damaged
 from aggregator.observe.fields import FieldFeed, TopicFields
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
 from aggregator.observe.central_tails import CentralFeeds
-from aggregator.replicate.clusters import CENTRAL, Identity, KnownClusters, stranger
-from aggregator.replicate.edge_watch import EdgeAnswer
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer
+from aggregator.replicate.identity.clusters import CENTRAL, Identity, KnownClusters, stranger
 
 
 class ClusterIdentities:

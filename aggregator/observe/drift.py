@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.kafka import topic_settings
-from aggregator.replicate.central_topics import target
-from aggregator.replicate.topic_settings import Drift, drifts, following
+from aggregator.kafka.cluster import topic_settings
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.discovery.topic_settings import Drift, drifts, following
 
 
 def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift, ...]:

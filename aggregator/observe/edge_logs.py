@@ -14,12 +14,13 @@ from typing import NamedTuple
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Unreachable
-from aggregator.kafka import ends, peek, topic_settings, topics
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.readers import ends, peek
 from aggregator.moments import iso
-from aggregator.replicate.edge_topic import start_of
-from aggregator.replicate.epoch_plan import skips_gaps
-from aggregator.replicate.gaps import deleted, gap
-from aggregator.replicate.retention import Margin, margin
+from aggregator.replicate.discovery.edge_topic import start_of
+from aggregator.replicate.discovery.retention import Margin, margin
+from aggregator.replicate.epoch.plan import skips_gaps
+from aggregator.replicate.flow.gaps import deleted, gap
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 

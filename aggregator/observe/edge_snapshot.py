@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Unreachable
-from aggregator.kafka.cluster_metadata import cluster_metadata
+from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
 from aggregator.observe.edge_logs import TIMEOUT_S, EdgeLogs, edge_logs, gap_of
-from aggregator.replicate.edge_watch import EdgeAnswer
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 

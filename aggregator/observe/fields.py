@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from aggregator.kafka.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.replicate.field_counts import KIND
+from aggregator.replicate.flow.field_counts import KIND
 from aggregator.state.telemetry import kind_of
 
 _COUNTS = ("seen", "null", "transformed", "rejected")

@@ -15,8 +15,8 @@ from aggregator.edges.history import Uptime
 from aggregator.lake.status import TableStatus
 from aggregator.observe.gaps import KnownGap
 from aggregator.observe.rights import Lacking
-from aggregator.replicate.clusters import Identity
-from aggregator.replicate.topic_settings import Drift
+from aggregator.replicate.discovery.topic_settings import Drift
+from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import SlotWord

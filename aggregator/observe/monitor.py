@@ -34,8 +34,8 @@ from aggregator.observe.rates import Rates
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.wanted_flows import WantedFlows
 from aggregator.observe.warnings import Warnings, foreign, held_flows, level_of, troubles, warnings
-from aggregator.replicate.cursor import Hold
-from aggregator.replicate.edge_watch import EdgeAnswer, EdgeWatch
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer, EdgeWatch
+from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.gap import Gap
 from aggregator.state.telemetry import StandStill

@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import Outlet
 from aggregator.observe.exposition import Watcher
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 from aggregator.observe.snapshot import Snapshot
-from aggregator.replicate.cursor import Hold
-from aggregator.replicate.edge_watch import EdgeWatch
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
+from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.edge_status import threads_record
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads, ThreadStatus

@@ -15,9 +15,9 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import decode
 from aggregator.errors import AggregatorError
-from aggregator.kafka import peek
+from aggregator.kafka.readers import peek
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries, edge_snapshot
-from aggregator.replicate.edge_watch import EVERY_S, EdgeWatch
+from aggregator.replicate.discovery.edge_watch import EVERY_S, EdgeWatch
 from aggregator.threads import Pulse, Threads
 
 _LOGS_EVERY_S = 15.0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import Outlet
 from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.history_rows import day_records
 from aggregator.state.edge_status import Told, pulse, refusal, state_key

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from aggregator.config.match import rule_for
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka.authorized_operations import authorized
-from aggregator.kafka.topics import topic_names
-from aggregator.replicate.edge_topic import is_internal
+from aggregator.kafka.cluster.authorized_operations import authorized
+from aggregator.kafka.cluster.topics import topic_names
+from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, Right, central_rights, edge_rights
 
 _PATIENCE_S = 5.0

@@ -12,9 +12,10 @@ from aggregator.config.waivers import waivers
 from aggregator.coordinates import EdgePartition
 from aggregator.edges.availability import Observation, Patience, judge
 from aggregator.edges.history import uptimes
-from aggregator.kafka import ends, topics
-from aggregator.kafka.log import read_last
-from aggregator.kafka.peek import last_timestamps
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log import read_last
+from aggregator.kafka.readers.peek import last_timestamps
 from aggregator.lake.status import lake_status
 from aggregator.observe.drift import drift
 from aggregator.observe.edge_account import Moment

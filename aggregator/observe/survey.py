@@ -12,8 +12,8 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
-from aggregator.replicate.clusters import Identity, identities, stranger
-from aggregator.replicate.identities import known_clusters, shown_id
+from aggregator.replicate.identity.clusters import Identity, identities, stranger
+from aggregator.replicate.identity.identities import known_clusters, shown_id
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, Entries
-from aggregator.replicate.edge_topic import start_of
+from aggregator.replicate.discovery.edge_topic import start_of
 from aggregator.state.gap import Gap
 from aggregator.state.ledger import LedgerRecord
 

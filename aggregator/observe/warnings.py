@@ -11,7 +11,7 @@ from aggregator.edges.availability import State
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.gaps import KnownGap
 from aggregator.repeated_warnings import RepeatedWarnings
-from aggregator.replicate.gaps import sentence
+from aggregator.replicate.flow.gaps import sentence
 from aggregator.state.telemetry import SlotWord
 
 # How a flow that is held begins to say why; one that tries again begins otherwise.

@@ -14,11 +14,11 @@ from aggregator.config.match import excluded_by, rule_for
 from aggregator.config.model import HubConfig, TopicRule
 from aggregator.coordinates import HEARTBEATS
 from aggregator.errors import AggregatorError, Reason, Unreachable
-from aggregator.kafka import topics
+from aggregator.kafka.cluster import topics
 from aggregator.plan.schemas import FieldRoute, fields_of, paths_of, writers
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.central_topics import target
-from aggregator.replicate.edge_topic import EdgeTopic, is_internal
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
 from aggregator.state.names import central_topic
 
 _TIMEOUT_S = 5.0

@@ -17,8 +17,8 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS, EdgePartition
 from aggregator.errors import AggregatorError
-from aggregator.kafka import topic_settings, topics
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.plan.schemas import (
     NOTHING,
     REFUSED,
@@ -33,15 +33,15 @@ from aggregator.plan.schemas import (
 )
 from aggregator.plan.tables import TableStep, table_steps
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.central_topics import Snapshots, central_topics, target
-from aggregator.replicate.clusters import Identity, identities, refuse_central, refuse_twins
-from aggregator.replicate.compacted_keys import losing_keys
-from aggregator.replicate.discovery import BEATS_AT_AN_EDGE, snapshot, without
-from aggregator.replicate.edge_topic import EdgeShown, EdgeTopic
-from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
-from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.identities import known_clusters, shown_ids
-from aggregator.replicate.topic_settings import Drift, DriftAction, changes, drifts
+from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, target
+from aggregator.replicate.discovery.compacted_keys import losing_keys
+from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, snapshot, without
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic
+from aggregator.replicate.discovery.topic_settings import Drift, DriftAction, changes, drifts
+from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.identity.clusters import Identity, identities, refuse_central, refuse_twins
+from aggregator.replicate.identity.identities import known_clusters, shown_ids
 from aggregator.state.decisions import decisions_topic
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger import LedgerRecord

@@ -20,7 +20,7 @@ from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
 from aggregator.privacy.policy.rules import privacy_class
-from aggregator.replicate.central_topics import Snapshots, target
+from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import AggregatorError, HoldError
-from aggregator.kafka.committed_reader import central_partitions, offset_bounds
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables

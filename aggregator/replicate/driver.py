@@ -16,22 +16,22 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.kafka import topics
+from aggregator.kafka.cluster import topics
 from aggregator.privacy.policy.file import Policy
-from aggregator.replicate.clusters import ClusterGuard
-from aggregator.replicate.cursor import Hold, HoldReason
-from aggregator.replicate.discovery import unanswered
-from aggregator.replicate.edge_watch import EdgeWatch
-from aggregator.replicate.epochs import EpochResult, EpochRunner
+from aggregator.replicate.discovery.discovery import unanswered
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
+from aggregator.replicate.epoch.epochs import EpochResult, EpochRunner
+from aggregator.replicate.epoch.policy_changes import record_terms
+from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.heartbeats import HeartbeatEmitter
-from aggregator.replicate.identities import identify
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.key_checks import Checks, unrecorded
-from aggregator.replicate.leadership import await_turn, leading, run_epochs
-from aggregator.replicate.lease import WAYS
-from aggregator.replicate.lease_renewal import LeaseRenewal
-from aggregator.replicate.policy_changes import record_terms
-from aggregator.replicate.slot_plan import SlotResult
+from aggregator.replicate.identity.clusters import ClusterGuard
+from aggregator.replicate.identity.identities import identify
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.leadership import await_turn, leading, run_epochs
+from aggregator.replicate.leadership.lease import WAYS
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.replicate.slot.key_checks import Checks, unrecorded
+from aggregator.replicate.slot.plan import SlotResult
 from aggregator.replicate.warmup import Warming
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.names import HubNames

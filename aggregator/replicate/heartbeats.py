@@ -12,7 +12,7 @@ from functools import partial
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.kafka.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import Outlet
 from aggregator.threads import Pulse, Threads
 
 _BOUND_S = 30.0

@@ -18,7 +18,7 @@ from aggregator.engine.driver_jvm import archive_spark
 from aggregator.threads import Pulse, Supervised, Threads
 
 # The slot with all it needs, and compiled code out of its cache: seconds, together.
-_LOADED = ("aggregator.replicate.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
+_LOADED = ("aggregator.replicate.slot.task", "aggregator.kafka.native.consumer", "aggregator.privacy.kernel.strip")
 _TICK_S = 0.05
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import OffsetRange
-from aggregator.kafka import ends, topics
-from aggregator.kafka.committed_reader import read_committed
-from aggregator.kafka.typed_decoder import Damaged
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.committed_reader import read_committed
+from aggregator.kafka.readers.typed_decoder import Damaged
 from aggregator.observe.fields import FieldFeed
 from aggregator.report.report import Report, compose
 from aggregator.state.dead_letters import reason_of

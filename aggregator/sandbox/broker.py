@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
-from aggregator.kafka.clients import consumer
+from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.java import run_java
 from aggregator.sandbox.ports import LOOPBACK, answers, is_free
 from aggregator.sandbox.process import Daemon, gone, stop_all

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
-from aggregator.kafka.clients import consumer
+from aggregator.kafka.client.clients import consumer
 from aggregator.sandbox.broker import START_PATIENCE_S, STOP_PATIENCE_S, Broker
 from aggregator.sandbox.process import stop_all
 from aggregator.sandbox.program import Kafka

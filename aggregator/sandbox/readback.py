@@ -12,11 +12,11 @@ import polars as pl
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Partition
 from aggregator.errors import Unreachable
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.ends import readable_ranges
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import Start
-from aggregator.kafka.topics import partition_count
+from aggregator.kafka.cluster.topics import partition_count
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.ends import readable_ranges
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import Start
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _BATCH = 10_000

@@ -12,7 +12,7 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import ORIGIN_HEADER, Origin
 from aggregator.errors import DeadLetterError, Failed
 from aggregator.header_columns import Headers
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.sandbox.readback import read_topic
 from aggregator.schema.plain_json import beside, decoded, leaves
 from aggregator.schema.registry import Registry

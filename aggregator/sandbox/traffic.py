@@ -16,9 +16,9 @@ import fastavro
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Failed
-from aggregator.kafka.clients import plain_producer
-from aggregator.kafka.topic_spec import TopicSpec
-from aggregator.kafka.topics import ensure
+from aggregator.kafka.client.clients import plain_producer
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topics import ensure
 from aggregator.sandbox import bookings, flights
 from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Damaged, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Damaged, TypedDecoder
 
 _UNDECIDED = "undecided/"
 

@@ -4,8 +4,8 @@ Invariant: reads only; what a record says is decided in `control.py`.
 """
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.tail import LogTail
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.tail import LogTail
 from aggregator.state.control import ControlState, fold
 from aggregator.state.names import HubNames
 

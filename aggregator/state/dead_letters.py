@@ -13,10 +13,10 @@ from msgspec import Struct
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import Copy, EdgePartition, Origin
 from aggregator.errors import Failed, Reason
-from aggregator.kafka import topics
-from aggregator.kafka.committed_reader import read_committed
-from aggregator.kafka.log import decided_ranges
-from aggregator.kafka.typed_decoder import Count, Damaged, Difference, Number, TypedDecoder, key_text
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.committed_reader import read_committed
+from aggregator.kafka.readers.log import decided_ranges
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Number, TypedDecoder, key_text
 
 VERSION = 1
 DELIVERED = "delivered"

@@ -21,13 +21,13 @@ from aggregator.backoff import Backoff
 from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.escapes import recordable
-from aggregator.kafka import topics
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.principal import principal_of
-from aggregator.kafka.topic_spec import TopicSpec
-from aggregator.kafka.typed_decoder import Count, Damaged, Moment, TypedDecoder
-from aggregator.kafka.writer import TransactionalWriter
+from aggregator.kafka.client.principal import principal_of
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder
+from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.state.names import HubNames
 
 VERSION = 1

@@ -18,10 +18,10 @@ from typing import Any, Self
 from msgspec import Struct, structs
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import topics
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.tail import LogTail
-from aggregator.kafka.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.tail import LogTail
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Difference, Moment, TypedDecoder, is_flow
 from aggregator.state.lake_holds import KEY as LAKE
 from aggregator.state.lake_holds import LakeHold, decode_holds
 from aggregator.state.names import HubNames

@@ -3,7 +3,7 @@
 Invariant: each has the settings that the protocol needs; whoever creates or checks one takes them from here.
 """
 
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.state import edge_status
 from aggregator.state.names import HubNames
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from aggregator.coordinates import CentralPartition
-from aggregator.kafka.typed_decoder import Count, Moment, Number, TypedDecoder
+from aggregator.kafka.readers.typed_decoder import Count, Moment, Number, TypedDecoder
 
 KEY = "lake"
 VERSION = 1

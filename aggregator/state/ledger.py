@@ -13,7 +13,7 @@ from msgspec.json import Decoder, Encoder
 
 from aggregator.coordinates import EdgePartition, Position, Segment
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.gap import Gap
 
 VERSION = 1

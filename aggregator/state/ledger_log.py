@@ -5,9 +5,9 @@ Invariant: reads only; which record wins is decided in `ledger.py`.
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka import topics
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.names import HubNames
 

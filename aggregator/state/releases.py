@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from msgspec import Struct
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
 
 VERSION = 1
 _RELEASES = "release/"

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka import clients, topics
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.tail import LogTail
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.tail import LogTail
 from aggregator.state.gap import Decision
 from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
 from aggregator.state.releases import damaged_releases

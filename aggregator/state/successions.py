@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Damaged, Moment, TypedDecoder
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
 
 VERSION = 1
 _SUCCESSIONS = "cluster/"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from aggregator.kafka.typed_decoder import Amount, Count, Damaged, Difference, Number, TypedDecoder, is_flow
+from aggregator.kafka.readers.typed_decoder import Amount, Count, Damaged, Difference, Number, TypedDecoder, is_flow
 from aggregator.state.traffic import Traffic
 
 _STALE_S = 10.0

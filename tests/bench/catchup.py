@@ -24,8 +24,8 @@ from deltalake import DeltaTable
 
 from aggregator.config.load import load_config
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
-from aggregator.kafka import topics
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame

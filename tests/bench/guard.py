@@ -27,22 +27,22 @@ from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.engine.collector import resting
 from aggregator.header_columns import HeaderTable
-from aggregator.kafka import clients
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.client import clients
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.consumer import Poll
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.refusals import Refusal
-from aggregator.kafka.writer import TransactionalWriter
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Strip
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.slot import POLL_RECORDS, Slot
-from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.slot import POLL_RECORDS, Slot
 from aggregator.schema.wire import frame
 from aggregator.state.control import ControlState
 from aggregator.state.ledger import LedgerRecord

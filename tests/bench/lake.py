@@ -35,9 +35,9 @@ from confluent_kafka import Producer
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.engine.session import open_session
-from aggregator.kafka import topics
-from aggregator.kafka.committed_reader import central_partitions, offset_bounds
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.tables.formats import open_tables
 from aggregator.sandbox.sandbox import Sandbox

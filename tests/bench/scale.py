@@ -31,16 +31,16 @@ import psutil
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
 from aggregator.engine.collector import resting
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.replicate.assignment import assign
-from aggregator.replicate.central_topics import Snapshots, central_topics
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.epoch_plan import EpochFlows, plan_flows
-from aggregator.replicate.settlement import Whose
+from aggregator.replicate.discovery.central_topics import Snapshots, central_topics
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.epoch.assignment import assign
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.epoch.plan import EpochFlows, plan_flows
+from aggregator.replicate.leadership.settlement import Whose
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.wire import frame
 from aggregator.state.control import ControlEntry, ControlState, Epoch, encode, fold

@@ -9,8 +9,8 @@ from confluent_kafka.admin import OffsetSpec
 
 from aggregator.errors import AggregatorError
 from aggregator.kafka.native import library
-from aggregator.kafka.writer import COMMIT_TIMEOUT_S, TransactionalWriter
-from aggregator.replicate.slot_ports import KafkaSlotPorts
+from aggregator.kafka.writers.writer import COMMIT_TIMEOUT_S, TransactionalWriter
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from tests.chaos.supervisor import supervised
 from tests.processes import freeze
 from tests.trial import seeded, wait_for

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from aggregator.errors import Unreachable
-from aggregator.kafka.ends import leader_epoch
+from aggregator.kafka.readers.ends import leader_epoch
 from tests.chaos.log_lines import told
 from tests.trial import read_all, wait_for
 

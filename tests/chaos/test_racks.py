@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import clients
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import Start
+from aggregator.kafka.client import clients
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import Start
 from aggregator.sandbox.sandbox import Sandbox
 from tests.chaos.lives import recreated
 from tests.chaos.rolled import rolled_under_load

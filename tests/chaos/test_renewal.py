@@ -6,11 +6,11 @@ import time
 import pytest
 
 from aggregator.config.load import load_config
-from aggregator.kafka import topics
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import Start
-from aggregator.kafka.topic_ids import EdgeTopicIds
-from aggregator.kafka.writer import TransactionalWriter
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.writers.writer import TransactionalWriter
 from tests.authority import Authority
 from tests.chaos.flowing import Arrivals, keeps_flowing
 from tests.oauth import token_server

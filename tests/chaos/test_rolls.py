@@ -6,7 +6,7 @@ import time
 import pytest
 
 from aggregator.errors import Unreachable
-from aggregator.kafka.ends import log_end_offsets, stable_end_offsets
+from aggregator.kafka.readers.ends import log_end_offsets, stable_end_offsets
 from tests.chaos.rolled import Watched, rolled_under_load
 from tests.chaos.rolls import RECOVERY_S, judged
 from tests.chaos.steady import EDGES, Steady

@@ -10,8 +10,9 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.config.load import load_config
 from aggregator.errors import Unreachable
-from aggregator.kafka import clients, topics
-from aggregator.kafka.topic_ids import EdgeTopicIds
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.observe.rights import lacking_rights
 from tests.authority import Authority
 from tests.oauth import token_server

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from aggregator.replicate import leadership
+from aggregator.replicate.leadership import leadership
 from aggregator.state.control import Lease
 from tests.trial import wait_for
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from aggregator.kafka.topic_spec import TopicSpec
-from aggregator.kafka.topics import ensure
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topics import ensure
 from aggregator.sandbox.readback import count_topic
 from aggregator.sandbox.sandbox import Sandbox
 

@@ -5,8 +5,8 @@ import struct
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import FaultKind, Start
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import FaultKind, Start
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AclOperation, NewTopic
 from aggregator.config.load import load_config
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.probe import EdgeProbe
-from aggregator.replicate.discovery import snapshot, unanswered
-from aggregator.replicate.edge_watch import EdgeWatch
+from aggregator.replicate.discovery.discovery import snapshot, unanswered
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.threads import Threads
 from tests.chaos.lines import AUTHORIZER, lined, right

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from aggregator.observe.monitor import Monitor
 from aggregator.observe.observation import Watching
-from aggregator.replicate.edge_watch import EdgeWatch
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads

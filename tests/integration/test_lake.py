@@ -21,9 +21,10 @@ from pyiceberg.catalog import load_catalog
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, OffsetRange, Origin
 from aggregator.engine.session import open_session
-from aggregator.kafka import clients, topics
-from aggregator.kafka.committed_reader import CommittedReader, central_partitions, offset_bounds
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.readers.committed_reader import CommittedReader, central_partitions, offset_bounds
 from aggregator.lake.commit import Commit
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.orphans import sweep

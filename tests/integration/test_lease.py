@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from aggregator.errors import AnotherHub, Fenced
-from aggregator.kafka import clients
-from aggregator.replicate import leadership
+from aggregator.kafka.client import clients
 from aggregator.replicate.driver import Driver
-from aggregator.replicate.lease import BEAT_S
-from aggregator.replicate.lease_renewal import LeaseRenewal
+from aggregator.replicate.leadership import leadership
+from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for

@@ -11,13 +11,13 @@ from confluent_kafka.admin import AdminClient
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange
-from aggregator.kafka import heartbeat_writer
-from aggregator.kafka.heartbeat_writer import BeatWriter
-from aggregator.kafka.lossy_producer import Outlet
-from aggregator.kafka.open_range import read_range
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import Start
-from aggregator.kafka.tail import ArrivalTail, LogTail
+from aggregator.kafka.readers.open_range import read_range
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import Start
+from aggregator.kafka.readers.tail import ArrivalTail, LogTail
+from aggregator.kafka.writers import heartbeat_writer
+from aggregator.kafka.writers.heartbeat_writer import BeatWriter
+from aggregator.kafka.writers.lossy_producer import Outlet
 from tests.trial import read_all, wait_for
 
 pytestmark = pytest.mark.brokers

@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.header_columns import HeaderTable
-from aggregator.kafka.codes import name_of
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import Producer, Rows
 from aggregator.kafka.native.topic_ids import Shown, TopicIds
+from aggregator.kafka.readers.codes import name_of
 from tests.trial import wait_for
 
 pytestmark = pytest.mark.brokers

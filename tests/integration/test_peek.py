@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.kafka.peek import last_timestamps
+from aggregator.kafka.readers.peek import last_timestamps
 
 pytestmark = pytest.mark.brokers
 

@@ -11,18 +11,19 @@ from confluent_kafka import Producer
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.kafka import ends, writer
-from aggregator.kafka.log import read_to_end
-from aggregator.kafka.reader import EdgeReader
-from aggregator.kafka.reader_events import Polled
-from aggregator.kafka.writer import TransactionalWriter
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.readers.reader_events import Polled
+from aggregator.kafka.writers import writer
+from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.observe.status import hub_status
-from aggregator.replicate import slot as slots
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.settlement import Whose
-from aggregator.replicate.slot_ports import KafkaSlotPorts
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.slot import slot as slots
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.control import ControlState, Epoch, Lease
 from aggregator.state.ledger import LedgerRecord
 from tests.epochs import Epochs

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from aggregator.coordinates import OffsetRange
-from aggregator.kafka.codes import RefusalKind
-from aggregator.kafka.refusals import unwritable
-from aggregator.replicate.slot_ports import KafkaSlotPorts
+from aggregator.kafka.readers.codes import RefusalKind
+from aggregator.kafka.writers.refusals import unwritable
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from tests.trial import incompressible, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from aggregator.errors import Failed
-from aggregator.kafka.topic_spec import TopicSpec
-from aggregator.kafka.topics import ensure, topic_names
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topics import ensure, topic_names
 from aggregator.sandbox.flights import Departures
 from aggregator.sandbox.readback import count_topic, read_topic
 from aggregator.sandbox.sandbox import Sandbox

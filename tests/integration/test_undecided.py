@@ -14,14 +14,15 @@ from confluent_kafka.admin import AdminClient
 
 from aggregator.backfill.settlement import is_stuck, settle_backfills
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka import ends, topics
-from aggregator.kafka.log import read_visible
-from aggregator.kafka.open_range import CentralRecord, read_range
-from aggregator.kafka.topic_spec import TopicSpec
-from aggregator.replicate import gate
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.settlement import Whose
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log import read_visible
+from aggregator.kafka.readers.open_range import CentralRecord, read_range
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.leadership.settlement import Whose
+from aggregator.replicate.slot import gate
+from aggregator.replicate.slot.cadence import Cadence
 from aggregator.state.dead_letters import letter_key
 from aggregator.state.ledger import winners
 from tests.epochs import Epochs

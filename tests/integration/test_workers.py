@@ -15,10 +15,10 @@ from aggregator.config.model import HubConfig
 from aggregator.config.secrets import HANDED_ON, SecretRef
 from aggregator.engine.allocator import faster_malloc
 from aggregator.engine.session import open_session
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.slot_job import _SlotsJob
-from aggregator.replicate.slot_plan import SlotPlan
-from aggregator.replicate.task import EpochWork
+from aggregator.replicate.epoch.slot_job import _SlotsJob
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.task import EpochWork
 from aggregator.replicate.warmup import Warming
 from aggregator.state.names import HubNames
 from aggregator.threads import Threads

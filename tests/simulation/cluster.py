@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted
-from aggregator.kafka.codes import RefusalKind
-from aggregator.kafka.refusals import Refusal
+from aggregator.kafka.readers.codes import RefusalKind
+from aggregator.kafka.writers.refusals import Refusal
 from tests.simulation.scheduler import Scheduler
 
 Place = tuple[str, int]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from tests.simulation.scheduler import Scheduler
 
 EDGE, TOPIC = "eu", "orders"

@@ -15,11 +15,11 @@ from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.slot_plan import Terms
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.plan import Terms
 from aggregator.state.control import Lease
 from aggregator.state.dead_letters import Letter, fold_letters
 from aggregator.state.requests import by_flow

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.ledger import decode
 from tests.simulation.edge import Edge, EdgeLog
 

@@ -11,11 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Each imports only from those before it.
-MODULES = ("aggregator.kafka.log", "aggregator.state.ledger", "aggregator.replicate.settlement",
-           "aggregator.replicate.ledger_settlement", "aggregator.replicate.epoch_opening", "aggregator.replicate.gaps",
-           "aggregator.replicate.cursor", "aggregator.replicate.flow", "aggregator.replicate.epoch_plan",
-           "aggregator.replicate.gate", "aggregator.replicate.topic_identity", "aggregator.replicate.readers",
-           "aggregator.replicate.slot")  # fmt: skip
+MODULES = (
+    "aggregator.kafka.readers.log",
+    "aggregator.state.ledger",
+    "aggregator.replicate.leadership.settlement",
+    "aggregator.replicate.leadership.ledger_settlement",
+    "aggregator.replicate.epoch.opening",
+    "aggregator.replicate.flow.gaps",
+    "aggregator.replicate.flow.cursor",
+    "aggregator.replicate.flow.flow",
+    "aggregator.replicate.epoch.plan",
+    "aggregator.replicate.slot.gate",
+    "aggregator.replicate.slot.topic_identity",
+    "aggregator.replicate.slot.readers",
+    "aggregator.replicate.slot.slot",
+)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.privacy.strip import PolicyId, Rejection, Stripped
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.cursor import HoldReason
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.flow.cursor import HoldReason
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.state.control import Lease, Target
 from aggregator.state.gap import Decision, GapKind
 from aggregator.state.ledger import LedgerRecord

@@ -10,10 +10,14 @@ from tests.simulation.protocol import Mutant, protocol
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
 MUTANT_SCHEDULES = 300
-SLOT, FLOW, READERS = "aggregator.replicate.slot", "aggregator.replicate.flow", "aggregator.replicate.readers"
-SETTLEMENT = "aggregator.replicate.settlement"
-LEDGER_SETTLEMENT = "aggregator.replicate.ledger_settlement"
-EPOCH = "aggregator.replicate.epoch_opening"
+SLOT, FLOW, READERS = (
+    "aggregator.replicate.slot.slot",
+    "aggregator.replicate.flow.flow",
+    "aggregator.replicate.slot.readers",
+)
+SETTLEMENT = "aggregator.replicate.leadership.settlement"
+LEDGER_SETTLEMENT = "aggregator.replicate.leadership.ledger_settlement"
+EPOCH = "aggregator.replicate.epoch.opening"
 INTERNAL = "late, internal markers dropped"
 MUTANTS = [
     *(mutant for mutant in ALL if mutant.name.startswith(("A: ", "F: no rewind", "B: reading"))),

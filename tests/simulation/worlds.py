@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.errors import OutcomeUnknown, TransactionAborted
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.open_range import CentralRecord
-from aggregator.kafka.refusals import Refusal
-from aggregator.replicate.limits import Limits
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.open_range import CentralRecord
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.replicate.flow.limits import Limits
 from aggregator.state.control import ControlEntry, ControlState, Lease, Undecided, encode, fold
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, winners

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from aggregator.cli.draft import Draft, hub_text, policy_text
-from aggregator.cli.lazy_group import LazyGroup
-from aggregator.cli.logs import configure_logs
-from aggregator.cli.output import emit, progress, rendered, table
 from aggregator.cli.survey import FoundTopic, Leaf
+from aggregator.cli.terminal.lazy_group import LazyGroup
+from aggregator.cli.terminal.logs import configure_logs
+from aggregator.cli.terminal.output import emit, progress, rendered, table
 from aggregator.config.load import load_config
 from aggregator.config.patterns import literal
 from aggregator.engine.worker_log import show_warnings

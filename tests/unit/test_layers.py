@@ -33,6 +33,12 @@ ROOMS = [
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+# The parts of a large room, in their order; what lies beside them comes last.
+PARTS = {
+    "kafka": ["native", "client", "cluster", "readers", "writers", "probes"],
+    "replicate": ["flow", "discovery", "identity", "slot", "leadership", "epoch"],
+}
+ROOM_MODULES = 30
 # Foreign packages with one home each, and the narrower part of them that another room may import.
 HOMES = {
     "confluent_kafka": {"kafka": "confluent_kafka", "schema": "confluent_kafka.schema_registry"},
@@ -151,6 +157,46 @@ def test_a_room_imports_only_rooms_above_it():
     assert offenders(MODULES, lambda path: upward(path, tree(path))) == {}
 
 
+def part_of(name: str) -> int | None:
+    """Where the part that a module's dotted name lies in stands in its room's order; None without such an order."""
+    _, room, part = [*name.split("."), "", ""][:3]
+    parts = PARTS.get(room)
+    return None if parts is None else parts.index(part) if part in parts else len(parts)
+
+
+def later_parts(path: Path, module: ast.Module) -> list[str]:
+    """Imports of `path` from parts of its own room that come after its own."""
+    own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    prefix = ".".join(own.split(".")[:2]) + "."
+    found = {name for name in imported(module, list(path.relative_to(ROOT).parent.parts)) if name.startswith(prefix)}
+    rank = part_of(own)
+    return sorted(name for name in found if rank is not None and (part_of(name) or 0) > rank)
+
+
+def test_a_part_imports_only_parts_before_it():
+    """`kafka/` and `replicate/` have an order within, as the rooms have among each other."""
+    assert offenders(MODULES, lambda path: later_parts(path, tree(path))) == {}
+
+
+def test_the_search_for_later_parts_finds_what_it_looks_for():
+    """A part's own modules, and earlier ones, pass; a later one, and what lies beside the parts, is found."""
+    path = ROOT / "aggregator" / "replicate" / "slot" / "example.py"
+    text = "from aggregator.replicate.{} import name"
+    assert later_parts(path, ast.parse("\n".join(map(text.format, ("flow.gaps", "slot.gate"))))) == []
+    assert later_parts(path, ast.parse(text.format("epoch.plan"))) == ["aggregator.replicate.epoch.plan.name"]
+    assert later_parts(path, ast.parse(text.format("driver"))) == ["aggregator.replicate.driver.name"]
+
+
+def test_a_folder_can_be_held_in_mind():
+    """A folder has 30 modules at most; past that it is divided. `operators/` is a list: one module an operator."""
+    folders = {path.parent for path in MODULES} - {ROOT / "aggregator" / "privacy" / "operators"}
+    assert {
+        str(folder.relative_to(ROOT)): found
+        for folder in folders
+        if (found := sum(path.stem != "__init__" for path in folder.glob("*.py"))) > ROOM_MODULES
+    } == {}
+
+
 def rooms_shown() -> dict[str, int]:
     """Every room of ARCHITECTURE's table, with the row that it is in."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -180,13 +226,13 @@ def test_a_foreign_package_stays_in_its_room():
 
 
 def test_one_module_writes_to_the_terminal():
-    """`cli/output.py` shows what came from elsewhere as it may be shown; nothing else prints."""
+    """`cli/terminal/output.py` shows what came from elsewhere as it may be shown; nothing else prints."""
     writers = {"print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write"}
 
     def said(path: Path) -> list[str]:
         return [name for node in nodes(tree(path)) if (name := called(node)) in writers]
 
-    assert list(offenders(MODULES, said)) == ["aggregator/cli/output.py"]
+    assert list(offenders(MODULES, said)) == ["aggregator/cli/terminal/output.py"]
 
 
 def called(node: ast.AST) -> str:
@@ -309,12 +355,12 @@ def decisions() -> list[str]:
     """Modules that ARCHITECTURE.md names as those that decide: dotted, without the folders that it names whole."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     paragraph = text[text.index("What decides is pure") :].partition("\n\n")[0]
-    found = re.findall(r"`(\w+)/(?:\{([\w,]+)\}\.py)?`(?: ((?:`[\w. ]+`)))?", paragraph)
+    found = re.findall(r"`([\w/]+)/(?:\{([\w,]+)\}\.py)?`(?: ((?:`[\w. ]+`)))?", paragraph)
     modules = []
     for room, several, listed in found:
         names = several.split(",") if several else [name.removesuffix(".py") for name in listed.strip("`").split()]
         names = names or [path.stem for path in (ROOT / "aggregator" / room).glob("*.py") if path.stem != "__init__"]
-        modules += [f"aggregator.{room}.{name}" for name in names if room != "privacy"]
+        modules += [f"aggregator.{room.replace('/', '.')}.{name}" for name in names if room != "privacy"]
     return modules
 
 
@@ -338,7 +384,9 @@ def reached(name: str) -> Iterator[tuple[str, str]]:
 def test_what_decides_is_named():
     """The paragraph is read, and every module in it is there."""
     found = decisions()
-    assert {"aggregator.replicate.gaps", "aggregator.backfill.planner", "aggregator.edges.availability"} <= set(found)
+    assert {"aggregator.replicate.flow.gaps", "aggregator.backfill.planner", "aggregator.edges.availability"} <= set(
+        found
+    )
     assert all((ROOT / (name.replace(".", "/") + ".py")).exists() for name in found)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.backoff import Backoff
 from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.replicate import lease_renewal as keeping
-from aggregator.replicate.lease_renewal import LeaseRenewal
+from aggregator.replicate.leadership import lease_renewal as keeping
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.threads import Condition, Threads
 
 SECRET = "4111 1111 1111 1111"

@@ -16,8 +16,8 @@ import numpy as np
 
 from aggregator.bytes_column import BytesColumn, Integers, Numbers
 from aggregator.header_columns import HeaderTable
-from aggregator.kafka.chunk import Chunk
 from aggregator.kafka.native import rows
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.library import CONSUMER, Client, Message, checked, milliseconds, rd, refused
 
 _NO_CONSUMER_CLOSE = 0x8

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
 from aggregator.errors import Failed
-from aggregator.kafka.committed_reader import central_partitions, offset_bounds
+from aggregator.kafka.readers.committed_reader import central_partitions, offset_bounds
 from aggregator.lake.quality.verdict_log import Audit, read
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.lake.sources import lake_sources

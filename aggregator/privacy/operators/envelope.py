@@ -8,7 +8,7 @@
 The cipher's key is the sub-key of its purpose (`config.subkeys`). Ciphers 1 and 2 are the same two under the key
 itself, as former envelopes were sealed: they open as ever, and none is sealed any more.
 Invariant: an envelope opens with its own key, at its own topic and path only. Random nonces of GCM are safe for 2³²
-values under one key version, which `replicate/key_usage.py` counts.
+values under one key version, which `replicate/epoch/key_usage.py` counts.
 """
 
 import struct

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aggregator.audit.tally import Rules, Sums, Tally, compare, ranges, ranges_of
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.replicate.gaps import segments
+from aggregator.replicate.flow.gaps import segments
 from aggregator.state.gap import Decision, Gap, GapKind
 
 FLOW = EdgePartition("eu", "orders", 0)

@@ -10,7 +10,7 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.decisions import Decided, Kind, links
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause

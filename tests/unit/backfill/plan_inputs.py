@@ -3,7 +3,7 @@
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.request import Mode
 from aggregator.coordinates import OffsetRange, Segment
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from tests.unit.replicate.plan_inputs import FLOW
 
 PART = PartitionPlan(

@@ -17,8 +17,8 @@ from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.gaps import grown
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.replicate.flow.gaps import grown
 from aggregator.state.dead_letters import encode_resolution, is_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from aggregator.backfill.driver import BackfillDriver
 from aggregator.backfill.store import Backfill, Signed
-from aggregator.replicate.edge_topic import EdgeShown
+from aggregator.replicate.discovery.edge_topic import EdgeShown
 from tests.unit.backfill.plan_inputs import PLAN, TOPIC
 from tests.unit.replicate.plan_inputs import CONFIG
 

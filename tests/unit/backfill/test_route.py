@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from aggregator.backfill.pace import Load, paced
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader_events import Start
-from aggregator.replicate.cursor import Waiting
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.route import LEAP_OFFSETS, Route
-from aggregator.replicate.throttle import Throttle
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.reader_events import Start
+from aggregator.replicate.flow.cursor import Waiting
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.route import LEAP_OFFSETS, Route
+from aggregator.replicate.slot.throttle import Throttle
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 

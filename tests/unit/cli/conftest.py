@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from aggregator.cli.lazy_group import LazyGroup
 from aggregator.cli.main import COMMANDS
+from aggregator.cli.terminal.lazy_group import LazyGroup
 
 
 @pytest.fixture

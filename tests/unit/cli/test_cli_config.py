@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from aggregator.cli.config import config
 from aggregator.cli.main import main
-from aggregator.cli.output import config_option, emit, output_option, rendered, table
+from aggregator.cli.terminal.output import config_option, emit, output_option, rendered, table
 
 HUB = """\
 hub: demo

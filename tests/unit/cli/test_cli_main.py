@@ -12,9 +12,9 @@ import pytest
 import structlog
 from click.testing import CliRunner, Result
 
-from aggregator.cli.lazy_group import Lazy, LazyGroup
-from aggregator.cli.logs import configure_logs
 from aggregator.cli.main import COMMANDS, main
+from aggregator.cli.terminal.lazy_group import Lazy, LazyGroup
+from aggregator.cli.terminal.logs import configure_logs
 from aggregator.errors import AnotherHub, ConfigError, Failed, HoldError, Unreachable
 
 PAYLOAD = "jane@example.com"

@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.librdkafka import ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.clients import COMPRESSION, Role, compressing, connection_options
+from aggregator.kafka.client.clients import COMPRESSION, Role, compressing, connection_options
 
 SERVER = '  bootstrap_servers: "127.0.0.1:19292"\n'
 OWN = [(role, other, name) for role in ROLES for other, names in ROLES.items() if other != role for name in names]

@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from aggregator.cli.output import rendered
+from aggregator.cli.terminal.output import rendered
 from aggregator.config.client import SECRET_PROPERTIES, is_secret_property
 from aggregator.config.librdkafka import ALLOWED
 from aggregator.config.load import load_config

@@ -19,7 +19,7 @@ from aggregator.config.show import shown
 from aggregator.config.transport import INSECURE, PROTOCOLS, client_openings
 from aggregator.config.waivers import Waiver, waivers
 from aggregator.errors import ConfigError
-from aggregator.kafka.clients import Role, connection_options
+from aggregator.kafka.client.clients import Role, connection_options
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
 from aggregator.lake.tables.iceberg import IcebergTables

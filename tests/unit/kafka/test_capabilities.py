@@ -9,8 +9,8 @@ from aggregator.cli.main import main
 from aggregator.config.features import MECHANISMS, Library, lacking
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
-from aggregator.kafka.capabilities import library
-from aggregator.kafka.clients import Role, admin, connection_options
+from aggregator.kafka.client.capabilities import library
+from aggregator.kafka.client.clients import Role, admin, connection_options
 
 HUB = """\
 hub: demo

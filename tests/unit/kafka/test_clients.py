@@ -1,7 +1,7 @@
 """Clients that are kept, and when they are given up."""
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.clients import admin, renew_admin
+from aggregator.kafka.client.clients import admin, renew_admin
 
 
 def test_an_admin_client_is_kept_until_it_failed_and_is_not_young():

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from aggregator.kafka import codes
-from aggregator.kafka.codes import Attempt, Passing, RefusalKind, when_reading, when_writing
 from aggregator.kafka.native.library import rd
-from aggregator.kafka.reader_events import FaultKind
+from aggregator.kafka.readers import codes
+from aggregator.kafka.readers.codes import Attempt, Passing, RefusalKind, when_reading, when_writing
+from aggregator.kafka.readers.reader_events import FaultKind
 
 
 class _Described(ctypes.Structure):

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from aggregator.coordinates import ORIGIN_HEADER
-from aggregator.kafka.committed_reader import Committed, _runs, _take
+from aggregator.kafka.readers.committed_reader import Committed, _runs, _take
 
 
 def record(offset: int, partition: int = 0) -> Message:

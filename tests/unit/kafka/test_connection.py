@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import clients, credentials
-from aggregator.kafka.connection import Connection, drop
+from aggregator.kafka.client import clients, credentials
+from aggregator.kafka.client.connection import Connection, drop
 
 NO_BROKERS = json.dumps(
     {"brokers": {}, "topics": {}} | dict.fromkeys(("msg_cnt", "msg_size", "rx_bytes", "tx_bytes"), 0)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import pytest
 
 from aggregator.errors import ConfigError
-from aggregator.kafka import listener_probe
-from aggregator.kafka.listener import Address, Obstacle
-from aggregator.kafka.listener_probe import probe
-from aggregator.kafka.tls import context, own_certificate
+from aggregator.kafka.probes import listener_probe
+from aggregator.kafka.probes.listener import Address, Obstacle
+from aggregator.kafka.probes.listener_probe import probe
+from aggregator.kafka.probes.tls import context, own_certificate
 from tests.authority import Authority
 
 LOOPBACK = "127.0.0.1"

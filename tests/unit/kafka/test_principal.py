@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509.oid import NameOID
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka.principal import principal_of
+from aggregator.kafka.client.principal import principal_of
 
 SUBJECT = "User:CN=hub,OU=data,O=Retail\\, Inc.,C=PL"  # as java.security names it, and a broker after it
 PASSWORD = "a password"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.client.statistics import ClientStatistics
 
 BOOTSTRAP = {"nodeid": -1, "source": "configured", "state": "INIT"}
 COORDINATOR = {"nodeid": -1, "source": "logical", "state": "INIT"}

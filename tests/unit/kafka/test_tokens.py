@@ -12,7 +12,7 @@ from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
-from aggregator.kafka import clients, tokens
+from aggregator.kafka.client import clients, tokens
 
 CLIENT = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
 SECRET = "a-secret-key-that-is-nowhere-else"

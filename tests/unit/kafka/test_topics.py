@@ -9,8 +9,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
-from aggregator.kafka import clients, topics
-from aggregator.kafka.topic_spec import TopicSpec
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 
 CENTRAL = ClusterConfig(bootstrap_servers="central:9092")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.model import ClusterConfig
-from aggregator.kafka import trust
-from aggregator.kafka.clients import Role, connection_options
+from aggregator.kafka.client import trust
+from aggregator.kafka.client.clients import Role, connection_options
 
 OIDC = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import HoldError
-from aggregator.kafka.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import Committed
 from aggregator.lake.columns import FIXED_COLUMNS, arrow_schema
 from aggregator.lake.decode import Decoder, Decoding, RecordHeld, Undecodable
 from aggregator.lake.origin_headers import origin_columns

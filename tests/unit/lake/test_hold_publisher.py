@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.coordinates import CentralPartition
 from aggregator.errors import RetryError
-from aggregator.kafka.typed_decoder import Damaged
+from aggregator.kafka.readers.typed_decoder import Damaged
 from aggregator.lake.hold_publisher import lake_holds
 from aggregator.lake.ranges import Held
 from aggregator.lake.report import CycleReport, TableReport

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.kafka.committed_reader import Committed
+from aggregator.kafka.readers.committed_reader import Committed
 from aggregator.lake.compaction import compact
 from aggregator.lake.current_state import CurrentState
 from aggregator.lake.decode import Decoder, Decoding, Undecodable

@@ -5,7 +5,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.edges.heartbeats import Heartbeat
 from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.edge_snapshot import EdgeSnapshot
-from aggregator.replicate.edge_watch import EdgeAnswer
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer
 from aggregator.state.ledger import LedgerRecord
 
 CENTRAL_MS = 1_800_000_000_000

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
 from aggregator.observe.warnings import held_flows, troubles, warnings

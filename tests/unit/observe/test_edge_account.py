@@ -11,7 +11,7 @@ from aggregator.edges.history import by_day, joined, uptime
 from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.history_rows import day_records, lasting, spans_of
 from aggregator.observe.warnings import level_of
-from aggregator.replicate.retention import Margin
+from aggregator.replicate.discovery.retention import Margin
 from aggregator.state.edge_status import Told, day_record, state_key
 from aggregator.state.pauses import Pause
 from tests.unit.observe.story import CENTRAL_MS, FLOW, TICK_S, Story, config, moment

@@ -6,8 +6,8 @@ from aggregator.observe.edge_account import Moment
 from aggregator.observe.edge_logs import EdgeLogs, Undecided
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.flow_status import flow_status
-from aggregator.replicate.edge_watch import EdgeAnswer
-from aggregator.replicate.retention import Margin
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer
+from aggregator.replicate.discovery.retention import Margin
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.observe.story import CENTRAL_MS, FLOW, Story, moment

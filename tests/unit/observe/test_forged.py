@@ -12,8 +12,8 @@ from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat, decode
 from aggregator.edges.history import DAY_MS, Span, by_day, uptimes
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
-from aggregator.kafka.typed_decoder import Damaged, key_text
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.typed_decoder import Damaged, key_text
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.history_rows import day_records, lasting, told_spans

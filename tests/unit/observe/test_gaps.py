@@ -6,7 +6,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.observe.edge_logs import EdgeLogs, Undecided, gap_of
 from aggregator.observe.gaps import known_gaps, unsettled
 from aggregator.observe.warnings import warnings
-from aggregator.replicate.retention import Margin
+from aggregator.replicate.discovery.retention import Margin
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW

@@ -20,7 +20,7 @@ from aggregator.config.model import MetricsConfig
 from aggregator.config.waivers import Waiver
 from aggregator.coordinates import CentralPartition, EdgePartition, Position
 from aggregator.errors import ConfigError
-from aggregator.kafka.statistics import condensed
+from aggregator.kafka.client.statistics import condensed
 from aggregator.lake.quality.verdict_log import Totals
 from aggregator.lake.status import TableStatus
 from aggregator.measures import CLIENT_NUMBERS, MEASURES
@@ -30,7 +30,7 @@ from aggregator.observe.gaps import GapState, KnownGap
 from aggregator.observe.metrics import of_threads, samples
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.replicate.clusters import Identity
+from aggregator.replicate.identity.clusters import Identity
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.telemetry import SlotWord, StandStill
 from aggregator.threads import Condition, Threads, ThreadStatus

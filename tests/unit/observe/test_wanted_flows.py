@@ -3,7 +3,7 @@
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.observe.edge_snapshot import EdgeSnapshot
 from aggregator.observe.wanted_flows import WantedFlows
-from aggregator.replicate.edge_watch import EdgeAnswer
+from aggregator.replicate.discovery.edge_watch import EdgeAnswer
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW

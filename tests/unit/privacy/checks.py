@@ -14,7 +14,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError, Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.strip import Batch, Meaning
-from aggregator.replicate.meanings import remembered
+from aggregator.replicate.flow.meanings import remembered
 from aggregator.schema.registry import Origin, Registered
 from aggregator.schema.wire import frame
 from tests.canary import recognised

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aggregator.coordinates import EdgePartition
-from aggregator.kafka.chunk import Chunk
-from aggregator.replicate.chains import Chains
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.limits import Limits
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.identity.chains import Chains
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.state.ledger import LedgerRecord
 
 SOURCE = EdgePartition("eu", "orders", 3)

@@ -9,8 +9,8 @@ from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
 from aggregator.privacy.policy.agreement import drops_key, read_policies
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.compacted_keys import losing_keys
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.compacted_keys import losing_keys
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
 
 TODAY = date(2026, 11, 1)
 KEEPS = "{keep: {reason: r, owner: o, expires: 2026-11-02}}"

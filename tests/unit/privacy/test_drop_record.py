@@ -11,17 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError, Reason
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.privacy.column import ABSENT, NOWHERE, Column, SideValues
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.conditions import Condition
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.privacy.suppression import Suppression
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
 from tests.reference.reference import ReferenceStrip

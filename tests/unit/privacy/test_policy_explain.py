@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from aggregator.cli.policy import policy
+from aggregator.cli.policy.policy import policy
 from aggregator.errors import ConfigError
 
 POLICY = """\

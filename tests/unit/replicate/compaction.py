@@ -4,12 +4,12 @@ import json
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
 
 CONFIG = HubConfig(
     hub="h",

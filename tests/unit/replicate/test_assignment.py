@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate import assignment
-from aggregator.replicate.assignment import NOWHERE
+from aggregator.replicate.epoch import assignment
+from aggregator.replicate.epoch.assignment import NOWHERE
 
 flows = st.builds(
     EdgePartition, st.sampled_from(["eu", "us", "ap"]), st.sampled_from(["a", "b", "c"]), st.integers(0, 9)

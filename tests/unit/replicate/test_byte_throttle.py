@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.coordinates import HEARTBEATS, EdgePartition
-from aggregator.replicate.shares import shares
-from aggregator.replicate.throttle import ByteThrottle
+from aggregator.replicate.epoch.shares import shares
+from aggregator.replicate.slot.throttle import ByteThrottle
 
 RATE = 2_000_000
 POLL = 16_000

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.slot import POLL_RECORDS
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.slot import POLL_RECORDS
 
 CADENCE = Cadence(interval_s=0.5, limit_bytes=16 * 1024 * 1024)
 ROUND_S, RECORD_S, RECORD_BYTES = 0.0005, 8e-6, 160

@@ -13,7 +13,7 @@ from aggregator.coordinates import CHAIN_HEADER
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.chains import MOST_CLUSTERS, Chains, Fate, begins, chain_keys, digest, place_of
+from aggregator.replicate.identity.chains import MOST_CLUSTERS, Chains, Fate, begins, chain_keys, digest, place_of
 from aggregator.schema.memory import MemoryRegistry
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import deliver

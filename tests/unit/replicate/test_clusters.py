@@ -4,9 +4,10 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError, ExitCode
-from aggregator.kafka.cluster_metadata import ClusterMetadata
-from aggregator.replicate import edge_watch
-from aggregator.replicate.clusters import (
+from aggregator.kafka.cluster.cluster_metadata import ClusterMetadata
+from aggregator.replicate.discovery import edge_watch
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
+from aggregator.replicate.identity.clusters import (
     CENTRAL,
     ClusterGuard,
     KnownClusters,
@@ -16,7 +17,6 @@ from aggregator.replicate.clusters import (
     stranger,
     succession_fault,
 )
-from aggregator.replicate.edge_watch import EdgeWatch
 from aggregator.state.control import Cluster
 from aggregator.state.successions import Succession
 

@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.errors import HoldError
-from aggregator.replicate.epoch_plan import plan_flows
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.flow.limits import Limits
 from tests.unit.replicate.compaction import COMPACTED, _delivered
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, SETTINGS, SNAPSHOTS
 

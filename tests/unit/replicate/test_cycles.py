@@ -9,7 +9,7 @@ from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import SEAL_HEADER
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.cycles import Cycles, returning, seal_keys
+from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip

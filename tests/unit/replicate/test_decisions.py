@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.edge_topic import EdgeTopic, is_internal
-from aggregator.replicate.gaps import gap, sentence
-from aggregator.replicate.lease import LeaseState, lease_state
-from aggregator.replicate.retention import refusal
+from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
+from aggregator.replicate.discovery.retention import refusal
+from aggregator.replicate.flow.gaps import gap, sentence
+from aggregator.replicate.leadership.lease import LeaseState, lease_state
+from aggregator.replicate.slot.cadence import Cadence
 from aggregator.state.control import Lease
 from aggregator.state.gap import Gap, GapKind
 

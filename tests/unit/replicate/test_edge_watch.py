@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.config.model import HubConfig
-from aggregator.replicate import edge_watch
-from aggregator.replicate.edge_watch import EdgeWatch
+from aggregator.replicate.discovery import edge_watch
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
 
 CONFIG = HubConfig(
     hub="h",

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
-from aggregator.replicate.central_topics import central_topics
-from aggregator.replicate.epoch_plan import entry_of, plan_flows, undecided_beside
+from aggregator.replicate.discovery.central_topics import central_topics
+from aggregator.replicate.epoch.plan import entry_of, plan_flows, undecided_beside
 from aggregator.state.control import Target, encode
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import BEATS, CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS

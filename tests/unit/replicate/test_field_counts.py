@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aggregator.observe.fields import FieldFeed
 from aggregator.privacy.strip import PolicyId, ReportRow
-from aggregator.replicate.field_counts import FieldReports
+from aggregator.replicate.flow.field_counts import FieldReports
 
 POLICY = PolicyId("p", 3, "ab")
 

@@ -7,11 +7,11 @@ from msgspec import structs
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
-from aggregator.kafka.reader_events import Cut
-from aggregator.replicate.epoch_plan import plan_flows
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.gaps import cut_log, settled
-from aggregator.replicate.retention import Margin, margin
+from aggregator.kafka.readers.reader_events import Cut
+from aggregator.replicate.discovery.retention import Margin, margin
+from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.gaps import cut_log, settled
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS

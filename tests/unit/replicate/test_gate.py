@@ -3,14 +3,14 @@
 import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange
-from aggregator.kafka.codes import RefusalKind
-from aggregator.kafka.refusals import Refusal
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.gate import BEHIND_S, STUCK_S, Gate
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.refused_topics import Refused
-from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.kafka.readers.codes import RefusalKind
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.gate import BEHIND_S, STUCK_S, Gate
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.refused_topics import Refused
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 

@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.config.secrets import key_ring
 from aggregator.errors import ConfigError
-from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.key_checks import checked_rings, checks_of, recorded_checks, unrecorded
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.replicate.slot.key_checks import checked_rings, checks_of, recorded_checks, unrecorded
 from aggregator.state.control import ControlState, KeyCheck, encode, fold
 
 

@@ -6,9 +6,9 @@ from msgspec import structs
 from aggregator.config.secrets import key_ring
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import ConfigError
-from aggregator.kafka.log import LogRecord
-from aggregator.replicate.cursor import Cursor
-from aggregator.replicate.key_usage import MANY, MOST, worn
+from aggregator.kafka.readers.log import LogRecord
+from aggregator.replicate.epoch.key_usage import MANY, MOST, worn
+from aggregator.replicate.flow.cursor import Cursor
 from aggregator.state.ledger import LedgerRecord, decode
 
 BOUND = 2**32

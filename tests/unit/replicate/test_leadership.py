@@ -6,12 +6,12 @@ import time
 import pytest
 
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, Unreachable
-from aggregator.replicate import leadership
-from aggregator.replicate.cursor import Hold, HoldReason
 from aggregator.replicate.driver import Driver
-from aggregator.replicate.epochs import EpochResult, asked_about, is_old
-from aggregator.replicate.leadership import await_turn, run_epochs
-from aggregator.replicate.slot_plan import SlotOutcome, SlotResult
+from aggregator.replicate.epoch.epochs import EpochResult, asked_about, is_old
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.replicate.leadership import leadership
+from aggregator.replicate.leadership.leadership import await_turn, run_epochs
+from aggregator.replicate.slot.plan import SlotOutcome, SlotResult
 from aggregator.state.control import ControlState, Lease
 from aggregator.threads import Threads
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW

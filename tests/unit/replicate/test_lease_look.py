@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.replicate.lease import BEAT_S, LATE_S, is_led
+from aggregator.replicate.leadership.lease import BEAT_S, LATE_S, is_led
 from aggregator.state.control import Lease
 
 

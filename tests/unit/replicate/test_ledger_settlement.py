@@ -9,11 +9,11 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Position
 from aggregator.errors import Failed, OutcomeUnknown, TransactionAborted, Unreachable
-from aggregator.kafka.open_range import CentralRecord
-from aggregator.replicate.epoch_opening import open_epoch
-from aggregator.replicate.kafka_central import KafkaDriverCentral
-from aggregator.replicate.ledger_settlement import settle_ledger
-from aggregator.replicate.settlement import Leftovers, Whose, end_leftovers, write_missing
+from aggregator.kafka.readers.open_range import CentralRecord
+from aggregator.replicate.epoch.opening import open_epoch
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.ledger_settlement import settle_ledger
+from aggregator.replicate.leadership.settlement import Leftovers, Whose, end_leftovers, write_missing
 from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided
 from aggregator.state.dead_letters import encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind

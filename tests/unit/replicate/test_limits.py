@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aggregator.replicate.limits import Limits
+from aggregator.replicate.flow.limits import Limits
 from tests.unit.replicate.compaction import COMPACTED, _delivered
 
 NOW_MS = 1_700_000_000_000

@@ -8,17 +8,17 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.log import LogRecord
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.log import LogRecord
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Meaning
-from aggregator.replicate.cycles import Cycles
-from aggregator.replicate.delivery import Delivery, DeliveryPlan
-from aggregator.replicate.epoch_plan import plan_flows
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.meanings import remembered
+from aggregator.replicate.epoch.plan import plan_flows
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import remembered
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame

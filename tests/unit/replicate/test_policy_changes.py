@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config.model import TopicRule
 from aggregator.privacy.policy.file import parse_policy
-from aggregator.replicate.policy_changes import changed_terms
+from aggregator.replicate.epoch.policy_changes import changed_terms
 from aggregator.state.decisions import Decided, Kind, links
 
 POLICY = "policy: retail\nversion: {}\ndefault: drop\ntopics: {{}}\n"

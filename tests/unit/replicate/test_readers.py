@@ -6,17 +6,17 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Unreachable
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader_events import Cut, Fault, FaultKind, Polled, Start
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.cursor import Cursor, HoldReason
-from aggregator.replicate.flow import Flow, FlowPlan
-from aggregator.replicate.gaps import settled
-from aggregator.replicate.gate import Gate
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.readers import Readers
-from aggregator.replicate.refused_topics import Refused
-from aggregator.replicate.slot_plan import SlotPlan
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.replicate.flow.cursor import Cursor, HoldReason
+from aggregator.replicate.flow.flow import Flow, FlowPlan
+from aggregator.replicate.flow.gaps import settled
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.readers import Readers
+from aggregator.replicate.slot.refused_topics import Refused
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames

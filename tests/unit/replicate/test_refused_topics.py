@@ -1,8 +1,8 @@
 """What a slot remembers of what central refused."""
 
-from aggregator.kafka.codes import RefusalKind
-from aggregator.kafka.refusals import Refusal
-from aggregator.replicate.refused_topics import Refused
+from aggregator.kafka.readers.codes import RefusalKind
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.replicate.slot.refused_topics import Refused
 
 GONE = Refusal("eu.orders", 2, RefusalKind.TOPIC_GONE, "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)")
 

@@ -1,10 +1,10 @@
 """What a slot takes of its edges, and counts: an edge's limit holds that edge alone, and only commits are written."""
 
 from aggregator.bytes_column import BytesColumn
-from aggregator.kafka.chunk import Chunk
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.slot_plan import SlotPlan, Terms
-from aggregator.replicate.traffic import SlotTraffic
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.plan import SlotPlan, Terms
+from aggregator.replicate.slot.traffic import SlotTraffic
 from aggregator.state.names import HubNames
 
 MOST = 16_000

@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from aggregator.kafka.chunk import Chunk
+from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
-from aggregator.kafka.reader_events import Fault, FaultKind, Polled, Start
-from aggregator.replicate.topic_identity import CheckedReader
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
+from aggregator.replicate.slot.topic_identity import CheckedReader
 
 GONE, SILENT = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TIMED_OUT
 PLANNED = {("orders", 0): "id-1", ("orders", 1): "id-1", ("orders", 2): "id-0", ("beats", 0): "id-2"}

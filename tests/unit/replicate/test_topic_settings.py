@@ -3,9 +3,9 @@
 import pytest
 
 from aggregator.config.model import HubConfig
-from aggregator.replicate.central_topics import central_topics
-from aggregator.replicate.edge_topic import EdgeTopic
-from aggregator.replicate.topic_settings import DriftAction, changes, drifts, following
+from aggregator.replicate.discovery.central_topics import central_topics
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+from aggregator.replicate.discovery.topic_settings import DriftAction, changes, drifts, following
 
 
 def config(central="{topic}", **rule):

@@ -7,13 +7,13 @@ import pytest
 
 from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
-from aggregator.kafka.chunk import Chunk
-from aggregator.kafka.reader_events import Polled
-from aggregator.replicate.cadence import Cadence
-from aggregator.replicate.flow import FlowPlan
-from aggregator.replicate.limits import Limits
-from aggregator.replicate.slot import Slot
-from aggregator.replicate.slot_plan import SlotOutcome, SlotPlan
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.reader_events import Polled
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan
+from aggregator.replicate.slot.slot import Slot
 from aggregator.state.control import ControlState, Epoch
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-from aggregator.cli.lake import lake
+from aggregator.cli.lake.lake import lake
 from aggregator.lake.folder import Folder
 from aggregator.lake.quality.verdict_log import Audit, RuleCount, append_audit, append_commit
 from aggregator.lake.quality.verdicts import Verdict

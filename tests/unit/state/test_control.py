@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.control import ControlState, Epoch, Lease, encode, fold
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from aggregator.audit.decisions import audit_decisions
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.decisions import BEGINNING, Decided, Kind, Link, behind, decode, links
 
 

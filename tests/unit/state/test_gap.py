@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import decode
 from aggregator.state.requests import encode, fold_requests

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.gap import Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, winners
 

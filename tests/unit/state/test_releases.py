@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.kafka.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.releases import Release, fold_releases
 from aggregator.state.requests import fold_requests
 

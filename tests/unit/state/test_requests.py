@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.coordinates import EdgePartition, Position
-from aggregator.kafka.log_record import LogRecord
-from aggregator.replicate.gaps import after
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.replicate.flow.gaps import after
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.requests import Requests, by_flow, encode, fold_requests
 

@@ -1,6 +1,6 @@
 """Bytes by edge, as slots tell them: sums over lives, rates over half a minute, nothing counted twice."""
 
-from aggregator.kafka.statistics import ClientStatistics
+from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.state.traffic import MOST, Moved, Traffic
 
 

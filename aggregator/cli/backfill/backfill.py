@@ -1,0 +1,375 @@
+"""`aggregator backfill plan|run|list|show|resume|cancel`: a past window of an edge once more, planned before it runs.
+
+Invariant: nothing is written that was not shown before; without a terminal nothing runs unless `--yes` says so. All
+state is at central: after a stop or a kill, the next start goes on with the same backfill.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from aggregator.cli.backfill.lines import backfill_lines, plan_lines, shown_lines
+from aggregator.cli.terminal.decision import claimed, decide
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress
+from aggregator.config.load import load_config
+from aggregator.config.model import HubConfig
+from aggregator.errors import ConfigError, Failed
+from aggregator.moments import iso
+
+if TYPE_CHECKING:
+    from aggregator.backfill.plan import Plan
+    from aggregator.backfill.request import Ask, Bound
+    from aggregator.backfill.store import Backfill, Signed
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_RATE = re.compile(r"(\d+)(?:/s)?")
+
+
+@click.group()
+def backfill() -> None:
+    """Read a past window of an edge again, beside the live flows.
+
+    Into a live topic goes only what central never got; a second copy is impossible. `--into` makes a new generation of
+    topic and table under the present policy, and the original stays.
+    """
+
+
+def ask_options(command: Command) -> Command:
+    """What every planning command asks: `edge`, `topic`, `partition`, `since`, `until`, `ranges`, `into`, `rekey`."""
+    for option in (
+        click.option(
+            "--rekey",
+            metavar="KEY",
+            help="Restate every table whose policy uses this key, so that its present version makes all tokens.",
+        ),
+        click.option("--restate", is_flag=True, help="Replace rows of the lake table only, under the present policy."),
+        click.option("--into", metavar="NAME", default="", help="A new generation: <topic>.NAME and <table>_NAME."),
+        click.option("--missing", is_flag=True, help="Only what central never got. This is the default."),
+        click.option(
+            "--ranges",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="A YAML list of windows, each with edge, topic, partition, from, to.",
+        ),
+        click.option("--to", "until", metavar="WHEN", help="End, exclusive; by default where the hub stands."),
+        click.option("--from", "since", metavar="WHEN", help="ISO time, how long ago (2h, PT2H, P1D), or an offset."),
+        click.option("--partition", type=int, help="One partition."),
+        click.option("--topic", metavar="PATTERN", help="Regular expression on the whole topic name; all by default."),
+        click.option("--edge", help="One edge; all by default."),
+    ):
+        command = option(command)
+    return command
+
+
+def rate_option(command: Command) -> Command:
+    """`--rate`: the parameter is `rate: int | None`."""
+    return click.option(
+        "--rate", metavar="RECORDS", callback=_rate, help="Records a second at most, over all slots, as 5000."
+    )(command)
+
+
+def _rate(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    found = _RATE.fullmatch(value)
+    if found is None or int(found[1]) < 1:
+        raise click.BadParameter("is records a second, as 5000")
+    return int(found[1])
+
+
+@backfill.command(
+    epilog="""\b
+Examples:
+  aggregator backfill plan --edge eu --topic 'orders.*' --from 2026-11-01T00:00Z --to PT-2H
+  aggregator backfill plan --topic orders --into v2 -o json > plan.json"""
+)
+@config_option
+@ask_options
+@rate_option
+@output_option
+def plan(config: Path, *, rate: int | None, output: str, **asked: Any) -> None:
+    """Show what a backfill would write, partition by partition; writes nothing."""
+    hub = load_config(config, os.environ)
+    made = _made(hub, _ask(**_rekeyed(hub, **asked)), rate)
+    emit(made.plain(), output, lambda: plan_lines(made))
+
+
+@backfill.command(
+    epilog="""\b
+Examples:
+  aggregator backfill run --edge eu --topic orders --from P1D --yes
+  aggregator backfill run --topic orders --into v2 --rate 5000
+  aggregator backfill run --plan plan.json --yes
+
+\b
+Exit codes: 0 finished, or nothing to do; 1 failed, cancelled or stopped before its end; 4 some flows were held, or an
+edge did not answer; 5 planned records could not be read any more; 6 another process took over."""
+)
+@config_option
+@ask_options
+@rate_option
+@click.option(
+    "--plan", "file", type=click.Path(dir_okay=False, path_type=Path), help="What `plan -o json` wrote, and only that."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--master", help="Spark master, instead of the configuration's.")
+def run(config: Path, *, rate: int | None, file: Path | None, yes: bool, master: str | None, **asked: Any) -> None:
+    """Plan a backfill and carry it out; joins the same one if it is under way already."""
+    hub = load_config(config, os.environ)
+    if file is not None and any(value not in (None, "") and value is not False for value in asked.values()):
+        raise click.UsageError("--plan says all that a backfill needs: say either, not both")
+    wanted = plan_of(file) if file else _ask(**_rekeyed(hub, **asked))
+    raise SystemExit(launch(hub, wanted, rate=rate, yes=yes, master=master))
+
+
+def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool, master: str | None) -> int:
+    """Carry out what is wanted: first the same ask that is under way, if there is one, then what that left.
+
+    Args:
+        hub: The hub.
+        wanted: What is asked for, or a plan that was made before and is carried out as it is.
+        rate: Records a second at most.
+        yes: Do not ask.
+        master: Spark master, instead of the configuration's.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        click.UsageError: there is no terminal to ask on.
+    """
+    from aggregator.backfill.plan import Plan  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.backfill.submission import start  # noqa: PLC0415
+    from aggregator.cli.backfill.settle import unstuck  # noqa: PLC0415
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
+
+    unstuck(hub)
+    exact = isinstance(wanted, Plan)
+    if not isinstance(wanted, Plan):
+        joined = _joined(hub, wanted)
+        if joined is not None:
+            code = carry_out(hub, joined, master)
+            # Relative words mean another window by now; a restate would only do the same again.
+            if code or joined.plan.mode.value == "restate":
+                return code
+        wanted = _made(hub, wanted, rate)
+    for line in plan_lines(wanted):
+        progress(line)
+    if not wanted.writes:
+        return 0
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("without a terminal to ask on, say --yes")
+        click.confirm("Write this?", abort=True, err=True)
+    decide(hub, Kind.BACKFILL, [wanted.id], by=claimed(), reason=json.dumps(dict(wanted.ask), sort_keys=True))
+    return carry_out(hub, start(hub, wanted, _signed(), rate=rate, exact=exact), master)
+
+
+@backfill.command(name="list", epilog="\b\nExample:\n  aggregator backfill list -o json")
+@config_option
+@output_option
+def list_(config: Path, output: str) -> None:
+    """Every backfill of this hub, and how far it has come."""
+    from aggregator.backfill.progress import watched_backfills  # noqa: PLC0415 - as above
+
+    known = watched_backfills(load_config(config, os.environ))
+    rows = [one.plain() for one in known]
+    emit(rows, output, lambda: backfill_lines(known) if known else ["no backfills"])
+
+
+@backfill.command(epilog="\b\nExample:\n  aggregator backfill show 3f2a -o json")
+@config_option
+@click.argument("id_", metavar="ID")
+@output_option
+def show(config: Path, id_: str, output: str) -> None:
+    """One backfill: its plan, and what became of it; the beginning of its ID is enough."""
+    from aggregator.backfill.progress import watched_backfills  # noqa: PLC0415 - as above
+    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    id_ = known_backfill(hub, id_).plan.id
+    found = next(one for one in watched_backfills(hub) if one.plan.id == id_)
+    emit(found.plain() | {"plan": found.plan.plain()}, output, lambda: shown_lines(found))
+
+
+@backfill.command(epilog="\b\nExample:\n  aggregator backfill resume 3f2a")
+@config_option
+@click.argument("id_", metavar="ID")
+@click.option("--master", help="Spark master, instead of the configuration's.")
+def resume(config: Path, id_: str, master: str | None) -> None:
+    """Go on with a backfill that was stopped, killed or cancelled."""
+    from aggregator.backfill.submission import known_backfill, revived  # noqa: PLC0415 - as above
+    from aggregator.cli.backfill.settle import unstuck  # noqa: PLC0415
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    unstuck(hub)
+    found = known_backfill(hub, id_)
+    decide(hub, Kind.BACKFILL, [found.plan.id], by=claimed(), reason="resumed")
+    raise SystemExit(carry_out(hub, revived(hub, found), master))
+
+
+@backfill.command(epilog="\b\nExample:\n  aggregator backfill cancel 3f2a")
+@config_option
+@click.argument("id_", metavar="ID")
+def cancel(config: Path, id_: str) -> None:
+    """Stop a backfill; a running one ends cleanly within seconds, and what it has written stays."""
+    from aggregator.backfill.store import State  # noqa: PLC0415
+    from aggregator.backfill.store import cancel as ask_to_stop  # noqa: PLC0415
+    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415 - as above
+    from aggregator.state.decisions import Kind  # noqa: PLC0415
+    from aggregator.state.names import HubNames  # noqa: PLC0415
+
+    hub = load_config(config, os.environ)
+    found = known_backfill(hub, id_)
+    if found.state is State.FINISHED:
+        raise Failed(f"backfill {found.plan.id} has finished", hint="what it wrote stays; there is nothing to stop")
+    decide(hub, Kind.CANCEL, [found.plan.id], by=claimed())
+    ask_to_stop(hub.central, HubNames(hub.hub), found.plan.id, _signed())
+    progress(f"backfill {found.plan.id} is cancelled; aggregator backfill resume {found.plan.id} takes that back")
+
+
+@backfill.command(
+    epilog="""\b
+Example:
+  aggregator backfill settle
+
+\b
+Exit codes: 0 nothing of a backfill is undecided; 4 something is, and is named; 6 a backfill runs: it does the same."""
+)
+@config_option
+def settle(config: Path) -> None:
+    """End transactions that Kafka left undecided in a backfill, whichever it was.
+
+    What had been committed becomes visible, once; what had been aborted does not. `run` and `resume` do the same where
+    it keeps them from beginning.
+    """
+    from aggregator.cli.backfill.settle import settled  # noqa: PLC0415 - as above
+
+    raise SystemExit(settled(load_config(config, os.environ)))
+
+
+def carry_out(hub: HubConfig, found: "Backfill", master: str | None) -> int:
+    """Run one backfill in this process to its end; the exit code says how it ended."""
+    from aggregator.cli.backfill.run import ended, run_backfill  # noqa: PLC0415 - as above
+
+    if found.end is not None:
+        return ended(found)
+    if master:
+        hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
+    return run_backfill(hub, found)
+
+
+def plan_of(file: Path) -> "Plan":
+    """Read a plan file, JSON or YAML.
+
+    Raises:
+        ConfigError: it can not be read.
+        Failed: it is none, or was changed.
+    """
+    from aggregator.backfill.plan import Plan  # noqa: PLC0415 - as above
+
+    body = _document(file)
+    if not isinstance(body, dict):
+        raise ConfigError(f"{file}: is no plan", hint="aggregator backfill plan … -o json > plan.json makes one")
+    return Plan.of(body)
+
+
+def _document(file: Path) -> Any:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - as above
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ConfigError(f"{file}: can not be read ({type(error).__name__})", hint="a YAML or JSON file") from None
+
+
+def _made(hub: HubConfig, ask: "Ask", rate: int | None) -> "Plan":
+    from aggregator.backfill.plan_builder import make_plan  # noqa: PLC0415 - as above
+
+    return make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)
+
+
+def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
+    from aggregator.backfill.submission import unfinished  # noqa: PLC0415 - as above
+
+    found = unfinished(hub, ask.digest)
+    if found is not None:
+        when = iso(found.started.at_ms)
+        progress(f"backfill {found.plan.id} of {found.started.by}, {when}, asks the same and is not finished: joined")
+    return found
+
+
+def _rekeyed(hub: HubConfig, *, rekey: str | None, **asked: Any) -> dict[str, Any]:
+    """`--rekey` as the restate that it is: of the topics that have a table and a policy with this key.
+
+    Raises:
+        click.UsageError: something else is asked for, too; or nothing uses the key.
+    """
+    from aggregator.privacy.policy.agreement import read_policies  # noqa: PLC0415 - as above
+
+    if rekey is None:
+        return asked
+    if asked["topic"] or asked["ranges"] or asked["missing"] or asked["into"]:
+        raise click.UsageError("--rekey says which topics, and restates them: leave --topic, --into and the like out")
+    policies = read_policies(hub, datetime.now(UTC).date())
+    uses = {path: policy.keys() for path, policy in policies.items()}
+    found = [rule.match for rule in hub.topics if rule.lake and rekey in uses[rule.policy]]
+    if not found:
+        raise click.UsageError(f"--rekey: no topic that has a table uses a key called {rekey}")
+    return {**asked, "topic": "|".join(f"(?:{pattern})" for pattern in found), "restate": True}
+
+
+def _ask(
+    *,
+    edge: str | None,
+    topic: str | None,
+    partition: int | None,
+    since: str | None,
+    until: str | None,
+    ranges: Path | None,
+    missing: bool,
+    into: str,
+    restate: bool,
+) -> "Ask":
+    from aggregator.backfill.request import Ask, Mode, Window  # noqa: PLC0415 - as above
+
+    if missing + bool(into) + restate > 1:
+        raise click.UsageError("--missing, --into and --restate are three places to write to: choose one")
+    now = datetime.now(UTC)
+    if ranges is None:
+        windows = [Window(edge, topic, partition, _bound("--from", since, now), _bound("--to", until, now))]
+    else:
+        if any(value is not None for value in (edge, topic, partition, since, until)):
+            raise click.UsageError("--ranges names the windows: leave --edge, --topic, --from and the like out")
+        body = _document(ranges)
+        try:
+            windows = [Window.of(one, now) for one in body]
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"{ranges}: a window {error}", hint="a list of {edge, topic, partition, from, to}"
+            ) from None
+    return Ask(tuple(windows), Mode.INTO if into else Mode.RESTATE if restate else Mode.MISSING, into)
+
+
+def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
+    from aggregator.backfill.request import Bound  # noqa: PLC0415 - as above
+
+    try:
+        return None if text is None else Bound.parse(text, now)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _signed() -> "Signed":
+    from aggregator.backfill.store import Signed  # noqa: PLC0415 - as above
+
+    return Signed(claimed(), int(time.time() * 1000))

@@ -1,0 +1,148 @@
+"""Carrying a backfill out in this process: a Spark session, the driver, its progress, and the exit code.
+
+Invariant: SIGTERM ends it cleanly and it can be resumed; a bar only on a terminal, a line every ten seconds elsewhere.
+"""
+
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aggregator.backfill.driver import Outcome
+from aggregator.backfill.execution import carry_out
+from aggregator.backfill.monitor import BackfillWatch
+from aggregator.backfill.store import Backfill, read_backfills
+from aggregator.cli.run import (
+    checked_policies,
+    stopping_on_signals,
+)
+from aggregator.cli.terminal.output import progress
+from aggregator.config.model import HubConfig
+from aggregator.engine.session import open_session
+from aggregator.errors import AggregatorError, ExitCode
+from aggregator.replicate.flow.cursor import HoldReason
+from aggregator.state.names import HubNames
+from aggregator.threads import Pulse, Threads
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_EVERY_S = 1.0
+_NICE = 15
+_LINE_EVERY = 10
+
+
+def run_backfill(config: HubConfig, backfill: Backfill) -> int:
+    """Carry a backfill out.
+
+    Returns:
+        The exit code: 0 finished, 1 cancelled or stopped before its end, 4 flows held, edges silent or something
+        undecided at central, 5 planned records could not be read any more.
+
+    Raises:
+        AggregatorError: with the exit code of its class.
+    """
+    id_, policies = backfill.plan.id, checked_policies(config)
+    stop = threading.Event()
+    # The processor's last turn, which a local session and its workers inherit: live flows on this machine go first.
+    os.nice(max(0, _NICE - os.nice(0)))
+    with stopping_on_signals(stop):
+        spark = open_session(config, f"aggregator {config.hub} backfill {id_}")
+        try:
+            identity = f"{id_}@{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+            with _shown(config, id_):
+                outcome = carry_out(config, spark, policies, backfill, identity=identity, stop=stop)
+        finally:
+            spark.stop()
+    for line in _sentences(config, id_, outcome):
+        progress(line)
+    return exit_code(outcome)
+
+
+def ended(backfill: Backfill) -> int:
+    """The exit code of a backfill that has finished before; a scheduler may have started it twice."""
+    progress(f"backfill {backfill.plan.id} has finished already")
+    return ExitCode.DATA_LOSS if backfill.end is not None and backfill.end.lost else ExitCode.DONE
+
+
+def exit_code(outcome: Outcome) -> ExitCode:
+    """What a scheduler should know of an end."""
+    if outcome.lost or any(hold.reason == HoldReason.GAP for hold in outcome.holds):
+        return ExitCode.DATA_LOSS
+    if outcome.holds or outcome.silent or outcome.invisible:
+        return ExitCode.HELD
+    return ExitCode.DONE if outcome.finished else ExitCode.FAILED
+
+
+def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
+    for source, lost in (outcome.lost or {}).items():
+        told = ", ".join(f"{one.start}-{one.end - 1}" for one in lost)
+        yield f"lost: {source}: offsets {told} could not be read any more"
+    for hold in outcome.holds:
+        yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
+    for topic, partition in outcome.invisible:
+        yield f"not visible yet: {topic}-{partition} at central: a transaction is undecided, or it has no leader"
+    for edge in outcome.silent:
+        yield f"edge {edge} did not answer, or is paused; resume when it is back"
+    counts = read_backfills(config.central, HubNames(config.hub))[id_].counts()
+    counted = f"{counts['delivered']:,} delivered, {counts['dead']:,} dead letters, {counts['suppressed']:,} suppressed"
+    if outcome.finished:
+        yield f"backfill {id_} has finished: {counted}"
+    else:
+        why = "was cancelled" if outcome.cancelled else "is not finished"
+        yield f"backfill {id_} {why}: {counted} so far; aggregator backfill resume {id_} goes on"
+
+
+@contextmanager
+def _shown(config: HubConfig, id_: str) -> Iterator[None]:
+    """Progress from central's records, beside the work."""
+    over = threading.Event()
+
+    def told(pulse: Pulse) -> None:
+        _tell(config, id_, over, pulse)
+
+    thread = Threads().start("progress", told, stop=over, bound_s=None)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _tell(config: HubConfig, id_: str, over: threading.Event, pulse: Pulse) -> None:
+    bar = _bar() if sys.stderr.isatty() else None
+    task = bar.add_task(f"backfill {id_}", total=None) if bar else None
+    watch, turn = BackfillWatch(config), 0
+    try:
+        while not over.wait(_EVERY_S):
+            pulse()
+            turn += 1
+            try:
+                found = next((one for one in watch.look(time.monotonic()) if one.id == id_), None)
+            except AggregatorError:
+                continue  # the driver says it, if it lasts
+            if found is None:
+                continue
+            if bar is not None and task is not None:
+                bar.update(task, total=found.asked, completed=found.done)
+            elif turn % _LINE_EVERY == 0:
+                progress(f"backfill {id_}: {found.done:,} of {found.asked:,} offsets, {found.per_s:,.0f} records/s")
+    finally:
+        watch.close()
+        if bar is not None:
+            bar.stop()
+
+
+def _bar() -> "Progress":
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that a scheduler does not need
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True))
+    bar.start()
+    return bar

@@ -1,0 +1,173 @@
+"""`aggregator lake …`: where the tables stand, what their gate did, and their upkeep beside a hub that runs.
+
+Invariant: `status` reads only; `compact` and `vacuum` change no row and no position. When one table fails, the others
+are still kept up, and the exit code is 1.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aggregator.cli.lake.quality import quality
+from aggregator.cli.lake.release import release
+from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
+from aggregator.config.load import load_config
+from aggregator.config.units import duration, size_bytes
+from aggregator.errors import ExitCode, Failed
+from aggregator.observe.amounts import ago
+
+if TYPE_CHECKING:
+    from aggregator.lake.maintenance import Upkeep
+    from aggregator.lake.status import TableStatus
+
+SHORTEST_KEEP = timedelta(hours=1)
+
+
+class _Size(click.ParamType[int]):
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return size_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Keep(click.ParamType[timedelta]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            keep = duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if keep < SHORTEST_KEEP:
+            self.fail("is an hour at least: a query that runs reads the files of its version", param, ctx)
+        return keep
+
+
+@click.group()
+def lake() -> None:
+    """The lake's tables: their state and their upkeep."""
+
+
+lake.add_command(quality)
+lake.add_command(release)
+
+
+@lake.command(epilog="\b\nExample:\n  aggregator lake status -o json")
+@config_option
+@output_option
+def status(config: Path, output: str) -> None:
+    """Every table that the hub feeds: version, rows, lag, files, and what holds it; ends with 4 if something does."""
+    from aggregator.lake.status import lake_status  # noqa: PLC0415 - `--help` needs none of its imports
+
+    now_ms = int(time.time() * 1000)
+    found = lake_status(load_config(config, os.environ))
+    emit([_plain(one) for one in found], output, lambda: _text(found, now_ms) if found else ["no tables yet"])
+    if any(one.stands for one in found):
+        raise SystemExit(ExitCode.HELD)
+
+
+@lake.command(epilog="\b\nExamples:\n  aggregator lake compact\n  aggregator lake compact orders --target-size 256MB")
+@config_option
+@click.argument("tables", nargs=-1)
+@click.option("--target-size", type=_Size(), default="128MB", show_default=True, help="Files of this size stay.")
+@output_option
+def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: str) -> None:
+    """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
+    from aggregator.lake.maintenance import compact_tables  # noqa: PLC0415 - as above
+
+    done = _told(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
+    rows = [{"table": one.table, "rewritten": one.rewritten, "written": one.written} for one in done]
+    emit(rows, output, lambda: table(("table", "files before", "after"), [tuple(row.values()) for row in rows]))
+    _judge(done)
+
+
+@lake.command(epilog="\b\nExamples:\n  aggregator lake vacuum\n  aggregator lake vacuum orders --keep 30d")
+@config_option
+@click.argument("tables", nargs=-1)
+@click.option("--keep", type=_Keep(), default="7d", show_default=True, help="How long older versions can be read.")
+@output_option
+def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: str) -> None:
+    """Forget older versions and remove the files that only they name; all tables unless some are named.
+
+    The hub's positions stay, whatever their age. Staged files that no commit ever named go after a day.
+    """
+    from aggregator.lake.maintenance import vacuum_tables  # noqa: PLC0415 - as above
+
+    done = _told(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
+    rows = [{"table": one.table, "removed": one.removed} for one in done]
+    emit(rows, output, lambda: table(("table", "files removed"), [tuple(row.values()) for row in rows]))
+    _judge(done)
+
+
+def _told(upkeep: "Iterable[Upkeep]") -> "list[Upkeep]":
+    done = []
+    for one in upkeep:
+        progress(f"{one.table}: {one.problem or 'done'}")
+        done.append(one)
+    return done
+
+
+def _judge(done: "Iterable[Upkeep]") -> None:
+    failed = [one.table for one in done if one.problem]
+    if failed:
+        raise Failed(f"without upkeep: {', '.join(failed)}", hint="the lines above say why")
+
+
+def _plain(one: "TableStatus") -> dict[str, object]:
+    return {
+        "table": one.table,
+        "version": one.version,
+        "rows": one.rows,
+        "lag_records": one.lag_records,
+        "files": one.files,
+        "small_files": one.small_files,
+        "bytes": one.size_bytes,
+        "out_of_range": one.out_of_range,
+        "committed_ms": one.committed_ms,
+        "problem": one.problem,
+        "held": [hold.plain() for hold in one.held],
+    }
+
+
+def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
+    yield from table(
+        (
+            "table",
+            "version",
+            "rows",
+            "lag records",
+            "files",
+            "to compact",
+            "MB",
+            "out of range",
+            "committed",
+            "problem",
+        ),
+        [
+            (
+                one.table,
+                one.version,
+                one.rows,
+                one.lag_records,
+                one.files,
+                one.small_files,
+                round(one.size_bytes / 1e6, 1),
+                one.out_of_range,
+                None if one.committed_ms is None else f"{(now_ms - one.committed_ms) // 1000} s ago",
+                one.stands,
+            )
+            for one in found
+        ],
+    )
+    for hold in (hold for one in found for hold in one.held):
+        yield ""
+        yield f"held for {ago(max(0, now_ms - hold.since_ms))}: {hold.place}"
+        yield from (f"  {line}" for line in hold.reason.split("\n"))

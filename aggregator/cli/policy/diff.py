@@ -1,0 +1,127 @@
+"""`aggregator policy diff`: what a new version of a policy opens and closes, before it is deployed.
+
+Invariant: exit 3 for anything that is looser, or not proved to be as strict; 0 otherwise. A script can tell that from a
+broken file (78) and from a defect (1).
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import click
+
+from aggregator.cli.policy.sources import FILE, required, schema_text
+from aggregator.cli.terminal.output import emit, output_option, table
+from aggregator.errors import ConfigError, DeadLetterError, ExitCode
+from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.strictness import Strictness
+from aggregator.privacy.topic import utc_today
+from aggregator.schema.registry import open_registry
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  aggregator policy diff old.yaml new.yaml --topic orders --schema orders.avsc\n"
+    "  git show main:retail.yaml > /tmp/old.yaml && aggregator policy diff /tmp/old.yaml retail.yaml --schemas schemas"
+)
+@click.argument("old", type=FILE)
+@click.argument("new", type=FILE)
+@click.option("--schema", type=FILE, help="A writer's schema of --topic; its fields are compared.")
+@click.option("--topic", help="Edge topic of --schema; with --schemas: this topic only.")
+@click.option(
+    "--schemas", metavar="REGISTRY", help="Every `<topic>-value` and `-key` of a registry: folder or address."
+)
+@click.option("--all", "everything", is_flag=True, help="Show what stays the same too.")
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The present, for `expires`; today by default.")
+@output_option
+def diff(
+    old: Path,
+    new: Path,
+    *,
+    schema: Path | None,
+    topic: str | None,
+    schemas: str | None,
+    today: Any,
+    output: str,
+    everything: bool,
+) -> None:
+    """Compare two versions of a policy: each rule, and each field of the given schemas.
+
+    A line is looser, stricter, the same, or other: another key, another operator of the same class, a pattern that came
+    or went. `other` counts as looser, because it is not proved to be as strict. A later `expires` loosens the days
+    between. Exit 3 if anything is looser.
+    """
+    before, after = load_policy(old), load_policy(new)
+    try:
+        changes = policy_changes(
+            before, after, _schemas(schema, topic, schemas), today.date() if today else utc_today()
+        )
+    except DeadLetterError as error:
+        raise ConfigError(f"{schema or schemas}: {error.message}", hint=error.hint) from None
+    loosened = any(change.verdict.loosens for change in changes)
+    shown = [change for change in changes if everything or change.verdict is not Strictness.SAME]
+    emit(_answer(before, after, shown, loosened=loosened), output, lambda: _text(shown, loosened=loosened))
+    if loosened:
+        raise SystemExit(ExitCode.PENDING)
+
+
+def _schemas(schema: Path | None, topic: str | None, registry: str | None) -> list[WriterSchema]:
+    found = []
+    if schema is not None:
+        required({"--topic": topic}, "it says whose schema that is")
+        found.append(WriterSchema(topic or "", schema_text(schema)))
+    if registry is not None:
+        found += [one for one in _of_registry(registry) if topic in (None, one.topic)]
+        if not found:
+            raise click.UsageError(f"--schemas holds no subject `{topic or '<topic>'}-value`")
+    return found
+
+
+def _of_registry(reference: str) -> Iterator[WriterSchema]:
+    """Every version of every subject that is a topic's."""
+    if not reference.startswith(("http://", "https://")):
+        reference = f"directory:{Path(reference.removeprefix('directory:')).absolute()}"
+    registry = open_registry(reference)
+    for subject in registry.subjects():
+        topic, _, part = unquote(subject).rpartition("-")
+        for version in registry.versions(subject) if topic else ():
+            if part == "value":
+                yield WriterSchema(topic, version.text)
+            elif part == "key":
+                yield WriterSchema(topic, version.text, "key")
+
+
+def _answer(old: Policy, new: Policy, changes: Sequence[Change], *, loosened: bool) -> dict[str, Any]:
+    return {
+        "old": {"policy": old.policy, "version": old.version, "hash": old.hash},
+        "new": {"policy": new.policy, "version": new.version, "hash": new.hash},
+        "loosened": loosened,
+        "changes": [
+            change._asdict() | {"verdict": change.verdict.value, "since": _day(change.since)} for change in changes
+        ],
+    }
+
+
+def _day(since: date | None) -> str | None:
+    return since.isoformat() if since else None
+
+
+def _text(changes: Sequence[Change], *, loosened: bool) -> Iterator[str]:
+    if changes:
+        rows = [
+            (
+                change.topic,
+                change.path,
+                change.before,
+                change.after,
+                change.verdict.value,
+                change.proof,
+                _day(change.since) or "now",
+            )
+            for change in changes
+        ]
+        yield from table(("topic", "path", "before", "after", "verdict", "proof", "from"), rows)
+    yield "something is looser, or not proved to be as strict" if loosened else "nothing is looser"

@@ -1,0 +1,134 @@
+"""`aggregator policy preview`: a few records before and after, through the real strip.
+
+Invariant: nothing is written, neither at central nor at a registry nor into a log. Values before are shown on a
+terminal only, or where the user asks for them.
+"""
+
+import base64
+import os
+import secrets
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample, policy_of, required
+from aggregator.cli.terminal.output import CONFIG_ENVIRONMENT, emit, output_option, table
+from aggregator.config.load import load_config
+from aggregator.config.secrets import KeyRing
+from aggregator.privacy import operators
+from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.policy.file import Policy, load_policy
+from aggregator.privacy.policy.fixtures import written_ring
+from aggregator.privacy.policy.rules import key_name
+from aggregator.privacy.preview import Line, previewed
+from aggregator.privacy.topic import utc_today
+from aggregator.schema.memory import MemoryRegistry
+
+# Of a key whose operator takes any length.
+_KEY_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _FileOptions:
+    """Records from a file, and what they do not say themselves."""
+
+    records: Path | None
+    schema: Path | None
+    key: str | None
+    headers: tuple[str, ...]
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  aggregator policy preview retail.yaml --topic orders --schema orders.avsc --records orders.jsonl\n"
+    "  aggregator policy preview --config hub.yaml --edge eu --topic orders --count 2\n"
+    "  aggregator policy preview next.yaml --config hub.yaml --edge eu --topic orders --hide-before"
+)
+@click.argument("policy", type=FILE, required=False)
+@click.option("--topic", required=True, help="Edge topic; selects the policy's patterns.")
+@click.option("--records", type=FILE, help="Records as JSON, one a line: plain JSON or Avro's JSON encoding.")
+@click.option("--schema", type=FILE, help="The writer's schema of --records; without it they are JSON values.")
+@click.option("--key", help="Record key of --records, as text.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=TEXT", help="Header of --records.")
+@click.option(
+    "--config", type=FILE, envvar=CONFIG_ENVIRONMENT, help="The hub's configuration, for --edge and for keys."
+)
+@click.option("--edge", help="Take the newest records of --topic on this edge of --config.")
+@click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="Records at most.")
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Decides which `keep` has expired; today by default.")
+@click.option("--hide-before", is_flag=True, help="Show types and lengths instead of the values before.")
+@click.option("--show-values", is_flag=True, help="Show the values before even where stdout is no terminal.")
+@output_option
+def preview(
+    policy: Path | None,
+    *,
+    topic: str,
+    config: Path | None,
+    edge: str | None,
+    count: int,
+    today: Any,
+    output: str,
+    hide_before: bool,
+    show_values: bool,
+    **files: Any,
+) -> None:
+    """Show a few records before and after, each through the strip that the hub runs.
+
+    This prints personal data: the values before, because you ask for them, on your own terminal. Into a pipe or a file
+    they are hidden unless --show-values is given; --hide-before hides them anywhere. Nothing is logged or registered.
+
+    Without --config, tokens are made with keys for this one call. Pseudonymised data is still personal data.
+    """
+    hub = load_config(config, os.environ) if config else None
+    if edge is None:
+        sample = _from_file(_FileOptions(**files), policy, topic)
+    elif hub is None:
+        raise click.UsageError("--config is missing; it says where the edge is")
+    else:
+        sample, policy = edge_sample(hub, edge, topic, count), policy or policy_of(hub, edge, topic)
+    assert policy is not None
+    loaded, central, day = load_policy(policy), MemoryRegistry(), today.date() if today else utc_today()
+    strip = topic_strip(
+        policy=loaded,
+        edge_topic=topic,
+        central_topic=topic,
+        edge_registry=sample.registry,
+        central_registry=central,
+        keys=_thrown(loaded) | (dict(hub.keys) if hub else {}),
+        today=lambda: day,
+        edge=edge,
+    )
+    hide = hide_before or not (show_values or sys.stdout.isatty())
+    records = previewed(sample.records[:count], strip, sample.registry, central, hide=hide)
+    answer = [[line._asdict() for line in record] for record in records]
+    emit(answer, output, lambda: _text(records))
+
+
+def _from_file(files: _FileOptions, policy: Path | None, topic: str) -> Sample:
+    required({"POLICY": policy, "--records": files.records}, "or sample an edge with --config and --edge")
+    assert files.records is not None
+    sample = file_sample(files.records, files.schema, topic)
+    if any("=" not in header for header in files.headers):
+        raise click.BadParameter("a header is NAME=TEXT", param_hint="--header")
+    headers = [(name, text.encode()) for name, _, text in (header.partition("=") for header in files.headers)]
+    key = None if files.key is None else files.key.encode()
+    return replace(sample, records=tuple((key, value, list(headers)) for _, value, _ in sample.records))
+
+
+def _thrown(policy: Policy) -> dict[str, KeyRing]:
+    """A key for each name that the policy uses, for this call only."""
+    rules = [*policy.tags.values(), *(rule for topic in policy.topics.values() for rule in topic.fields.values())]
+    exact = [(size, key_name(rule)) for rule in rules if (size := operators.key_bytes(rule)) is not None]
+    lengths = {name: size for size, name in sorted(exact, reverse=True)}
+    drawn = {name: secrets.token_bytes(lengths.get(name, _KEY_BYTES)) for name in sorted(policy.keys())}
+    return {name: written_ring({1: base64.b64encode(key).decode()}) for name, key in drawn.items()}
+
+
+def _text(records: list[list[Line]]) -> list[str]:
+    lines = []
+    for number, record in enumerate(records, 1):
+        lines += [f"record {number}", *table(Line._fields, record), ""]
+    return [*lines, f"{len(records)} records"]

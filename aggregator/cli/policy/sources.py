@@ -1,0 +1,153 @@
+"""What the commands of `policy` work on: schema files, record files, and samples of an edge's topic.
+
+Invariant: a file that can not be read is reported with name and line, and without a value from it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import EdgeConfig, HubConfig
+from aggregator.errors import ConfigError, DeadLetterError
+from aggregator.kafka.readers.sample import Record, newest
+from aggregator.schema.avro import parse
+from aggregator.schema.memory import MemoryRegistry
+from aggregator.schema.plain_json import Misfit, encoded
+from aggregator.schema.registry import Registry, open_registry
+from aggregator.schema.wire import frame
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records of one topic, as their edge has them, and the registry that knows their schemas."""
+
+    topic: str
+    registry: Registry
+    records: tuple[Record, ...]
+
+
+def schema_text(path: Path) -> str:
+    """The text of a schema file.
+
+    Raises:
+        ConfigError: it can not be read, or is no Avro schema.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        parse(text)
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{path}: can not be read", hint="name a schema file in UTF-8") from None
+    except DeadLetterError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
+    return text
+
+
+def file_sample(path: Path, schema: Path | None, topic: str) -> Sample:
+    """The records of a file, without keys and headers.
+
+    Args:
+        path: One JSON value a line, or one for the whole file; `null` is a tombstone.
+        schema: The writer's schema; None: values are JSON without a schema, as they are written.
+        topic: Whose records these are.
+
+    Raises:
+        ConfigError: a file, or a line of it, can not be used.
+    """
+    registry = MemoryRegistry()
+    if schema is None:
+        values = [None if value is None else json.dumps(value).encode() for _, value in _json_values(path)]
+    else:
+        text = schema_text(schema)
+        values = _framed(path, text, registry.register(f"{topic}-value", text))
+    return Sample(topic, registry, tuple((None, value, None) for value in values))
+
+
+def _framed(path: Path, schema: str, schema_id: int) -> list[bytes | None]:
+    """The records as framed values.
+
+    Raises:
+        ConfigError: the file, or a line of it, is not what the schema says.
+    """
+    values: list[bytes | None] = []
+    for line, record in _json_values(path):
+        try:
+            values.append(None if record is None else frame(schema_id, encoded(schema, record)))
+        except Misfit as misfit:
+            raise ConfigError(f"{path}:{line}: {misfit}", hint="correct the record, or name its schema") from None
+    return values
+
+
+def _json_values(path: Path) -> list[tuple[int, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", hint="name a file with one JSON record a line") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8", hint="save the file as UTF-8") from None
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return [(number, _line(path, number, line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    return [(1, record) for record in (whole if isinstance(whole, list) else [whole])]
+
+
+def _line(path: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise ConfigError(f"{path}:{number}: is not JSON", hint="one JSON value a line, in one line each") from None
+
+
+def edge_sample(config: HubConfig, edge: str, topic: str, count: int) -> Sample:
+    """The newest records of an edge's topic.
+
+    Raises:
+        UsageError: the configuration has no such edge, or the edge no registry.
+        Failed: the edge has no such topic.
+        Unreachable: the edge does not answer.
+    """
+    cluster = config.edges.get(edge)
+    if cluster is None:
+        raise click.UsageError(f"no edge is called {edge}; there are {', '.join(sorted(config.edges))}")
+    return Sample(topic, edge_registry(cluster, edge), tuple(newest(cluster, topic, count)))
+
+
+def edge_registry(cluster: EdgeConfig, edge: str) -> Registry:
+    """The registry of an edge.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if cluster.schemas is None:
+        raise click.UsageError(f"edge {edge} has no registry: add `schemas:` to it")
+    return open_registry(cluster.schemas, cluster.schemas_client)
+
+
+def policy_of(config: HubConfig, edge: str, topic: str) -> Path:
+    """The policy of the rule that speaks of an edge topic.
+
+    Raises:
+        UsageError: no rule does.
+    """
+    rule = rule_for(config, edge, topic)
+    if rule is None:
+        raise click.UsageError(f"no rule of the configuration matches {topic} on edge {edge}: name a policy file")
+    return rule.policy
+
+
+def required(options: Mapping[str, object | None], instead: str) -> None:
+    """Refuse a call that leaves out one of these.
+
+    Raises:
+        UsageError: names what is missing.
+    """
+    missing = [name for name, value in options.items() if value is None]
+    if missing:
+        raise click.UsageError(f"{', '.join(missing)} is missing; {instead}")

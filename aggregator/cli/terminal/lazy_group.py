@@ -1,0 +1,104 @@
+"""A click group that imports a command when it is called, and turns every error into a sentence and an exit code.
+
+Invariant: `--help` imports no command; a traceback is shown only at log level debug, and never with local variables,
+because those may be records.
+"""
+
+import importlib
+import importlib.util
+import logging
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from aggregator.cli.terminal.output import progress, report
+from aggregator.errors import AggregatorError, ExitCode, Failed
+
+
+class Lazy(NamedTuple):
+    """Where a command is, and what help says of it.
+
+    Attributes:
+        target: `module:attribute`.
+        summary: Its line in the group's help.
+        examples: Ends its own help, where the command has no ending of its own.
+    """
+
+    target: str
+    summary: str
+    examples: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Where it is imported from."""
+        return self.target.partition(":")[0]
+
+    def load(self) -> click.Command:
+        """Import the command.
+
+        Raises:
+            Failed: a package that this command needs is not installed.
+        """
+        try:
+            found = getattr(importlib.import_module(self.module), self.target.partition(":")[2])
+        except ModuleNotFoundError as error:
+            hint = "pip install 'aggregator[demo]' if this is the demo; pip install aggregator otherwise"
+            raise Failed(f"this command needs the package {error.name}, which is not installed", hint=hint) from None
+        assert isinstance(found, click.Command)
+        if self.examples and not found.epilog:
+            found.epilog = "\n  ".join(["\b\nExamples:", *self.examples])
+        return found
+
+
+class LazyGroup(click.Group):
+    """The top-level group over a table of commands."""
+
+    def __init__(self, *args: Any, table: Mapping[str, Lazy], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table; a command that this version lacks is left out."""
+        del ctx
+        return [name for name, lazy in self.table.items() if importlib.util.find_spec(lazy.module)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        return self.table[cmd_name].load() if cmd_name in self.list_commands(ctx) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Help lines from the table, without an import."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.table[name].summary) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run, and end with the error's own exit code."""
+        try:
+            return super().invoke(ctx)
+        except AggregatorError as error:
+            report(error)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            progress("interrupted")
+            ctx.exit(ExitCode.INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the last line of defence: a foreign text may hold a payload
+            report(_unexpected(error))
+            ctx.exit(Failed.exit_code)
+
+
+def _unexpected(error: Exception) -> Failed:
+    """A defect of ours: its kind and place, not its text."""
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        for line in "".join(traceback.format_tb(error.__traceback__)).split("\n"):
+            progress(line)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    return Failed(
+        f"unexpected {type(error).__name__} at {place}",
+        hint="this is a defect; run again with `aggregator --log-level debug …` for the traceback and report it",
+    )

@@ -1,0 +1,33 @@
+"""What the commands say of rights that the hub's principals lack: by name on stderr, with what gives them.
+
+Invariant: said before anything stands still for want of one. Without rights on what a hub keeps at central, none runs.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aggregator.cli.terminal.output import progress
+from aggregator.errors import Failed
+
+if TYPE_CHECKING:
+    from aggregator.observe.rights import Lacking
+
+
+def tell_lacking(found: "Sequence[Lacking]") -> None:
+    """A line for each topic, and the commands that print what is needed."""
+    for one in found:
+        progress(one.sentence)
+    for hint in dict.fromkeys(one.hint for one in found):
+        progress(f"next: {hint}")
+
+
+def require_own(found: "Sequence[Lacking]") -> None:
+    """Say what is lacking, and end where it is about what the hub keeps.
+
+    Raises:
+        Failed: names each topic with the rights.
+    """
+    own = [one for one in found if one.own]
+    tell_lacking([one for one in found if not one.own])
+    if own:
+        raise Failed([one.sentence for one in own], hint=own[0].hint)

@@ -1,0 +1,1 @@
+"""What a process connects with: clients, credentials and how they are renewed, statistics."""

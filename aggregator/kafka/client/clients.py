@@ -1,0 +1,264 @@
+"""Client options for every role, and the only constructors of librdkafka clients.
+
+Invariant: the properties that exactly-once rests on are set here, last, and never by a user's `client:` block.
+"""
+
+import functools
+import logging
+import time
+from collections import deque
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from aggregator.config.librdkafka import ALIASES
+from aggregator.config.model import ClusterConfig
+from aggregator.config.secrets import SecretRef
+from aggregator.config.transport import properties
+from aggregator.errors import ConfigError
+from aggregator.kafka.client.capabilities import require
+from aggregator.kafka.client.credentials import Credentials
+from aggregator.kafka.client.tokens import token_options
+from aggregator.kafka.client.trust import token_server_trust
+from aggregator.kafka.native.topic_ids import TopicIds
+
+if TYPE_CHECKING:
+    from aggregator.kafka.native.consumer import Consumer as BulkConsumer
+    from aggregator.kafka.native.producer import Producer as TransactionalProducer
+
+# A full fetch pipeline: with librdkafka's defaults a Python reader copies a third of what these reach. A queued message
+# costs some 400 bytes beside its payload, which no limit in bytes sees: 300,000 per partition were no faster than
+# 20,000, and took a worker with six partitions from 450 to 800 MB.
+FETCH_OPTIONS = {
+    "fetch.message.max.bytes": 2 * 1024 * 1024,
+    "queued.min.messages": 20_000,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 50,
+}
+# Of records that go to central: measured by `python -m tests.bench.compression`, docs/where-to-run.md.
+COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
+TRANSACTION_TIMEOUT_MS = 15_000
+# Bound of a prefetch queue where nobody says another.
+_BUFFER_BYTES = 16 * 1024 * 1024
+_LEAST_BUFFER_KB = 64
+# Of what a slow client may receive in a second: one partition's part of a request.
+_PIECE = 0.25
+
+# librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
+log = logging.getLogger("librdkafka")
+
+
+class Role(StrEnum):
+    """What a client is for; each has a block of that name in the configuration."""
+
+    CONSUMER = "consumer"
+    PRODUCER = "producer"
+    ADMIN = "admin"
+
+
+def _given(cluster: ClusterConfig, role: Role) -> dict[str, str | SecretRef]:
+    """What the configuration says for such clients: their own block wins over `client:`."""
+    given: dict[str, str | SecretRef] = {}
+    for block in (properties(cluster.client), getattr(cluster, role)):
+        given |= {ALIASES.get(name, name): value for name, value in block.items()}
+    return given
+
+
+def slow_fetch(rate: float) -> dict[str, Any]:
+    """Requests of a client that is read at `rate` bytes a second: heartbeats wait behind half a second's worth at most.
+
+    A broker hands out a batch whole, and sends one that is larger all the same.
+    """
+    piece = int(rate * _PIECE)
+    whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the one may not be below the other
+    return {"fetch.message.max.bytes": min(piece, FETCH_OPTIONS["fetch.message.max.bytes"])} | whole
+
+
+def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
+    """Bootstrap servers and what the configuration says for clients of this role, secrets resolved, here and now.
+
+    Raises:
+        ConfigError: a secret's reference can not be read, or this librdkafka can not do what is asked for.
+    """
+    given = _given(cluster, role)
+    require(given, cluster.bootstrap_servers)
+    options: dict[str, Any] = {
+        name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()
+    }
+    options |= token_server_trust(given) | token_options(cluster)
+    options["bootstrap.servers"] = cluster.bootstrap_servers
+    # A producer would bring a topic back that somebody deleted, with the broker's defaults.
+    options["allow.auto.create.topics"] = False
+    options.setdefault("client.id", "aggregator")
+    options.setdefault("reconnect.backoff.max.ms", 2000)
+    # librdkafka opens a second connection at the soonest after half of this, and a client's first word needs two: with
+    # the default of 100 `init_transactions` takes 60 ms, with 20 it takes 20.
+    options.setdefault("reconnect.backoff.ms", 20)
+    # Level 3 is a line per failed connection attempt, many a second while a cluster is away; the hub says it once.
+    options.setdefault("log_level", 2)
+    return options
+
+
+def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
+    return (
+        connection_options(cluster, Role.CONSUMER)
+        | FETCH_OPTIONS
+        | options
+        | {
+            "group.id": "aggregator-unused",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": max(_LEAST_BUFFER_KB, buffer_bytes // 1024),
+        }
+    )
+
+
+def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **options: Any) -> Consumer:
+    """A read_committed consumer for `assign()`: no group, no commits, no reset, end-of-partition events.
+
+    Args:
+        cluster: Where to read.
+        buffer_bytes: Bound of the prefetch queue over all its partitions.
+        options: Further librdkafka properties.
+    """
+    return Consumer(_of_leaders(_reading(cluster, buffer_bytes, options)), logger=log)
+
+
+def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
+    """Who asks what a log holds asks its leader: a follower may lag behind it, or not have been cut yet."""
+    return {name: value for name, value in options.items() if name != "client.rack"}
+
+
+def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
+    """The same for whoever looks at open transactions; nothing that is delivered is read so."""
+    reading = _of_leaders(_reading(cluster, _BUFFER_BYTES, options))
+    return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
+
+
+def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) -> "BulkConsumer":
+    """The same for whoever reads millions of committed records: with `client.rack` from followers, too."""
+    from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
+
+    return BulkConsumer(_reading(cluster, buffer_bytes, options), log)
+
+
+def transactional_producer(
+    cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int, **options: Any
+) -> "TransactionalProducer":
+    """A producer with a fencing identity; the caller runs `init_transactions`."""
+    from aggregator.kafka.native.producer import Producer as TransactionalProducer  # noqa: PLC0415 - loads pyarrow
+
+    return TransactionalProducer(
+        compressing(connection_options(cluster, Role.PRODUCER))
+        | options
+        | {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.size": batch_bytes,
+            "message.max.bytes": 64 * 1024 * 1024,
+            "partitioner": "murmur2_random",
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 64 * 1024,
+            # A topic that every broker denies for so long is gone: with the default of 30 seconds nobody would say so
+            # before the commit runs out of time.
+            "topic.metadata.propagation.max.ms": 10_000,
+        },
+        log,
+    )
+
+
+def compressing(options: dict[str, Any]) -> dict[str, Any]:
+    """How records go to central where the configuration names no codec of its own."""
+    return options if "compression.type" in options else COMPRESSION | options
+
+
+def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
+    """An idempotent producer without transactions, for telemetry and heartbeats."""
+    return Producer(
+        connection_options(cluster, Role.PRODUCER)
+        | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
+        | options,
+        logger=log,
+    )
+
+
+def topic_ids(cluster: ClusterConfig) -> TopicIds:
+    """Asks single brokers for topic ids, on connections of its own."""
+    return TopicIds(connection_options(cluster, Role.ADMIN), log)
+
+
+# What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
+_SHUT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
+
+
+class _Admin(NamedTuple):
+    client: AdminClient
+    made: float
+    credentials: Credentials
+    shut: deque[str]
+
+
+@functools.cache
+def _admins() -> dict[str, _Admin]:
+    return {}
+
+
+@functools.cache
+def _retired() -> dict[str, AdminClient]:
+    return {}
+
+
+def admin(cluster: ClusterConfig) -> AdminClient:
+    """The process's admin client of this cluster; kept, because a collected one cancels its pending futures."""
+    kept, key = _admins(), cluster.model_dump_json()
+    if key not in kept:
+        kept[key] = _new_admin(cluster)
+    elif kept[key].credentials.changed():
+        with suppress(KafkaException, ConfigError):  # half renewed: the former one goes on until the rest is there
+            fresh = _new_admin(cluster)
+            _retired()[key], kept[key] = kept[key].client, fresh
+    return kept[key].client
+
+
+def shut_out(cluster: ClusterConfig) -> str:
+    """Why no broker let the admin client in, as it was told last; empty where nobody said so."""
+    known = _admins().get(cluster.model_dump_json())
+    if known is None:
+        return ""
+    known.client.poll(0)
+    return known.shut.pop() if known.shut else ""
+
+
+def _new_admin(cluster: ClusterConfig) -> _Admin:
+    credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before they are read
+
+    def hear(error: KafkaError) -> None:
+        if error.code() in _SHUT:
+            shut.append(error.str())
+
+    client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)
+    return _Admin(client, time.monotonic(), credentials, shut)
+
+
+def renew_admin(cluster: ClusterConfig, *, older_than_s: float = 30.0) -> None:
+    """After a question that no broker answered: ask the next one with another client, if this one is not young.
+
+    A client that once hears of no brokers at all, as from a cluster that just starts, never connects again (librdkafka
+    issue 5301). The old one stays until the next renewal, for those who still wait for its answers.
+    """
+    kept, key = _admins(), cluster.model_dump_json()
+    known = kept.get(key)
+    if known is not None and time.monotonic() - known.made > older_than_s:
+        _retired()[key] = known.client
+        kept.pop(key, None)

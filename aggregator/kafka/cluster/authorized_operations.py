@@ -1,0 +1,63 @@
+"""What a cluster lets our principal do with its topics, as its brokers say.
+
+Invariant: asks only. A topic that may not even be described is hidden: nobody tells whether it is there.
+"""
+
+from collections.abc import Collection
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+
+_NAMES = {
+    AclOperation.READ: "Read",
+    AclOperation.WRITE: "Write",
+    AclOperation.CREATE: "Create",
+    AclOperation.ALTER: "Alter",
+    AclOperation.DESCRIBE: "Describe",
+    AclOperation.DESCRIBE_CONFIGS: "DescribeConfigs",
+    AclOperation.ALTER_CONFIGS: "AlterConfigs",
+}
+EVERY = frozenset(_NAMES.values())
+
+
+def authorized(
+    cluster: ClusterConfig, names: Collection[str], *, patience_s: float
+) -> dict[str, frozenset[str] | None]:
+    """The operations that we may do, by topic; None where it is hidden, and no entry where it is not there.
+
+    Args:
+        cluster: Which one.
+        names: Topics.
+        patience_s: How long to wait for an answer.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    if not names:
+        return {}
+    asked = clients.admin(cluster).describe_topics(
+        TopicCollection(sorted(names)), include_authorized_operations=True, request_timeout=patience_s
+    )
+    found: dict[str, frozenset[str] | None] = {}
+    for name, future in asked.items():
+        try:
+            told = future.result(patience_s + 1).authorized_operations
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                found[name] = None
+            elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _silent(cluster, error.args[0].str()) from None
+        except TimeoutError:
+            raise _silent(cluster, "no answer") from None
+        else:
+            whole = told is None or AclOperation.ALL in told  # None: a broker that tells no rights
+            found[name] = EVERY if whole else frozenset(_NAMES[one] for one in told if one in _NAMES)
+    return found
+
+
+def _silent(cluster: ClusterConfig, why: str) -> Unreachable:
+    return Unreachable(f"rights at {cluster.bootstrap_servers}: {why}", hint="check that the broker runs")

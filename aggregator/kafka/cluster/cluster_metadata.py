@@ -1,0 +1,53 @@
+"""A cluster's metadata: its id, its brokers, and every topic with the partitions that are led.
+
+Invariant: one question; it takes no rights but those of seeing topics. Id and topics are of the same answer's client.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+
+
+class ClusterMetadata(NamedTuple):
+    """What a cluster tells of itself.
+
+    Attributes:
+        cluster_id: As Kafka drew it; empty where the brokers tell none.
+        brokers: Their numbers.
+        leaders: Of each topic and each of its partitions, whether a broker leads it.
+    """
+
+    cluster_id: str
+    brokers: tuple[int, ...]
+    leaders: Mapping[str, tuple[bool, ...]]
+
+
+def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMetadata:
+    """Ask once.
+
+    Raises:
+        Unreachable: no broker answers within `timeout_s` seconds.
+    """
+    try:
+        told = clients.admin(cluster).list_topics(timeout=timeout_s)
+    except KafkaException as error:
+        shut = clients.shut_out(cluster)
+        clients.renew_admin(cluster)
+        raise Unreachable(
+            f"no broker {'lets the hub in' if shut else 'answers'} at {cluster.bootstrap_servers}: "
+            f"{shut or error.args[0].str()}",
+            hint="check `client:` of this cluster: docs/connections.md"
+            if shut
+            else "check the address, the network and whether the broker runs",
+        ) from None
+    leaders = {
+        name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
+        for name, topic in told.topics.items()
+        if topic.error is None
+    }
+    return ClusterMetadata(str(told.cluster_id or ""), tuple(sorted(told.brokers)), leaders)

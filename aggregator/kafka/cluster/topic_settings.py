@@ -1,0 +1,120 @@
+"""Settings of topics: what is in effect, what is the topic's own, what brokers give to a new one, and changes.
+
+Invariant: a change sets what it names, and leaves all other settings alone.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, ResourceType
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster.admin_answers import TIMEOUT_S, asked, code, result
+from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
+from aggregator.kafka.cluster.topic_spec import inherited
+
+# A broker answers a creation before every broker, itself included, has the topic in its metadata.
+_PROPAGATION_S = 5.0
+_OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+
+
+def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Effective topic settings by topic name. A topic that was just created is asked for until its broker knows it.
+
+    Raises:
+        Unreachable: no answer, or no right to describe configs.
+    """
+    return {name: _entries(future, name, cluster) for name, future in _asked_settings(cluster, names).items()}
+
+
+def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
+    """What a topic gets from the brokers where nobody says anything; empty where we may not ask for it.
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    brokers = cluster_metadata(cluster, timeout_s=TIMEOUT_S).brokers
+    resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
+    answers = asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
+    try:
+        told = _entries(answers[resource], "settings of a broker", cluster)
+    except Unreachable:
+        return {}
+    return inherited(told)
+
+
+class Settings(NamedTuple):
+    """Settings of a topic.
+
+    Attributes:
+        values: All that are in effect.
+        own: Names of those that were given to the topic itself; it has the others from its brokers.
+    """
+
+    values: dict[str, str]
+    own: frozenset[str]
+
+
+def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Settings], dict[str, str]]:
+    """Settings of topics by themselves: those that are told, and why others are not."""
+    found: dict[str, Settings] = {}
+    refused: dict[str, str] = {}
+    for name, future in _asked_settings(cluster, names).items():
+        try:
+            told = result(future, f"settings of {name}", cluster)
+        except Unreachable as error:
+            refused[name] = error.message
+        else:
+            own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
+            found[name] = Settings({key: entry.value for key, entry in told.items()}, own)
+    return found, refused
+
+
+def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Give topics these settings, and leave their others alone; why some do not take them, by topic.
+
+    Args:
+        cluster: Whose.
+        wanted: Settings by topic.
+    """
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in given.items()
+            ],
+        )
+        for name, given in wanted.items()
+    ]
+    refused: dict[str, str] = {}
+    if resources:
+        answers = asked(lambda: clients.admin(cluster).incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
+        for resource, future in answers.items():
+            try:
+                result(future, f"settings of {resource.name}", cluster)
+            except Unreachable as error:
+                refused[resource.name] = error.message
+    return refused
+
+
+def _entries(future: "Future[Any]", name: str, cluster: ClusterConfig) -> dict[str, str]:
+    return {key: entry.value for key, entry in result(future, f"settings of {name}", cluster).items()}
+
+
+def _asked_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str, Future[Any]]":
+    if not names:
+        return {}
+    deadline = time.monotonic() + _PROPAGATION_S
+    while True:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = asked(lambda: clients.admin(cluster).describe_configs(resources, request_timeout=TIMEOUT_S))  # noqa: B023 - called here
+        if time.monotonic() > deadline or KafkaError.UNKNOWN_TOPIC_OR_PART not in map(code, futures.values()):
+            break
+        time.sleep(0.05)
+    return {resource.name: future for resource, future in futures.items()}

@@ -1,0 +1,84 @@
+"""A cluster as it shows itself to our principal: its id, its brokers and their settings, and what we may do there.
+
+Invariant: values alone; no client is imported here. What could not be asked is None, and never an empty answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregator.kafka.probes.listener import Address
+
+
+class Acl(NamedTuple):
+    """One rule of a cluster's authorizer; words as Kafka writes them, in capitals."""
+
+    kind: str
+    name: str
+    is_prefix: bool
+    principal: str
+    host: str
+    operation: str
+    allows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What a cluster tells.
+
+    Attributes:
+        cluster_id: As Kafka drew it; empty where only its brokers' addresses are known.
+        brokers: Where each says that it is reached, by its number.
+        settings: Of the broker that was asked; None: it does not tell.
+        rights: What we may do with the cluster as a whole; None: it does not tell.
+        acls: All rules of its authorizer; None: it does not tell.
+    """
+
+    cluster_id: str
+    brokers: Mapping[int, Address]
+    settings: Mapping[str, str] | None = None
+    rights: frozenset[str] | None = None
+    acls: tuple[Acl, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """What a cluster tells of one topic.
+
+    Attributes:
+        partitions: How many it has.
+        replicas: Fewest replicas of a partition.
+        in_sync: Fewest replicas in sync of a partition.
+        leaderless: Partitions that no broker leads.
+        rights: What we may do with it; None: it does not tell.
+        settings: Effective ones; None: it does not tell.
+    """
+
+    partitions: int
+    replicas: int
+    in_sync: int
+    leaderless: tuple[int, ...] = ()
+    rights: frozenset[str] | None = None
+    settings: Mapping[str, str] | None = None
+
+
+class SignIn(NamedTuple):
+    """How signing in ended.
+
+    Attributes:
+        code: Kafka's name of what went wrong; empty: nothing.
+        detail: The client's own words for it.
+        view: What is known without further questions.
+    """
+
+    code: str = ""
+    detail: str = ""
+    view: ClusterView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics of a cluster, and why those are not told that were asked for and are there."""
+
+    views: Mapping[str, TopicView] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,193 @@
+"""Inspecting a cluster: signing in, and asking what it is, how it is set and what our principal may do there.
+
+Invariant: reads only, and every question is bounded in time. An answer that our rights do not allow is None.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from aggregator.config.model import ClusterConfig
+from aggregator.errors import ConfigError
+from aggregator.kafka.client import clients
+from aggregator.kafka.probes.cluster_view import Acl, ClusterView, SignIn, Topics, TopicView
+from aggregator.kafka.probes.listener import Address
+from aggregator.kafka.readers.codes import name_of
+from aggregator.threads import ask_aside
+
+# How often a client that signs in is asked how it goes, and tells which brokers it has heard of.
+_LOOK_S = 0.1
+_STATISTICS_MS = 500
+# Between a question's own time-out and the moment at which we hear of it; for all of its answers together.
+_GRACE_S = 1.0
+# What a client that is not let in says once it knows; everything else it tries again.
+_FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "UNSUPPORTED_SASL_MECHANISM")
+
+
+def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
+    """Connect as the hub does, and ask for nothing but the brokers.
+
+    Raises:
+        ConfigError: a secret can not be read, or the client takes no such settings.
+    """
+    heard, told = list[KafkaError](), list[str]()
+    client = _client(
+        cluster, {"error_cb": heard.append, "stats_cb": told.append, "statistics.interval.ms": _STATISTICS_MS}
+    )
+    asked, deadline = (
+        ask_aside(lambda: client.list_topics(timeout=patience_s), "sign in"),
+        time.monotonic() + patience_s,
+    )
+    final: KafkaError | None = None
+    while not asked.done() and final is None and time.monotonic() < deadline + 1:
+        client.poll(_LOOK_S)
+        final = next((error for error in heard if name_of(error.code()) in _FINAL), None)
+    if final is None and asked.done() and asked.exception() is None:
+        shown = asked.result()
+        return SignIn(view=ClusterView(str(shown.cluster_id), _addresses(shown.brokers)))
+    learned = _learned(told)
+    if final is None and learned:
+        return SignIn(view=ClusterView("", learned))
+    error = final or (heard[-1] if heard else None)
+    return SignIn(name_of(error.code()), str(error.str())) if error else SignIn("_TIMED_OUT", "no answer")
+
+
+def _addresses(brokers: Mapping[int, Any]) -> dict[int, Address]:
+    return {number: Address(one.host, one.port) for number, one in brokers.items()}
+
+
+def _learned(told: Sequence[str]) -> dict[int, Address]:
+    """Brokers that a client was told of and can not reach: it leaves the address that it began at for theirs."""
+    brokers = json.loads(told[-1]).get("brokers", {}) if told else {}
+    learned = [one for one in brokers.values() if one.get("source") == "learned" and one.get("nodeid", -1) >= 0]
+    return {one["nodeid"]: Address.parse(one["nodename"]) for one in learned}
+
+
+def check_settings(cluster: ClusterConfig) -> None:
+    """Refuse settings of which no client can be made, without connecting to anything.
+
+    Raises:
+        ConfigError: a secret can not be read, or the client takes no such settings.
+    """
+    _client(cluster, {})
+
+
+def _client(cluster: ClusterConfig, options: Mapping[str, Any]) -> AdminClient:
+    try:
+        return AdminClient(clients.connection_options(cluster, clients.Role.ADMIN) | dict(options), logger=clients.log)
+    except KafkaException as refused:
+        why = refused.args[0].str().removeprefix("Failed to create admin client: ")
+        raise ConfigError(f"`client`: {why}", hint=_mended(why)) from None
+
+
+def _mended(why: str) -> str:
+    if "No provider for SASL mechanism" in why:
+        return (
+            "set `sasl.mechanism` to SCRAM-SHA-512, PLAIN or OAUTHBEARER, or install a client built with it:"
+            " pip install --no-binary confluent-kafka confluent-kafka"
+        )
+    return "correct the `client` block"
+
+
+def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, patience_s: float) -> ClusterView:
+    """The rest of what a cluster tells of itself.
+
+    Args:
+        cluster: Which.
+        view: What signing in told.
+        broker: Number of the one whose settings are asked for.
+        patience_s: For all answers together.
+    """
+    admin, deadline = clients.admin(cluster), time.monotonic() + patience_s + _GRACE_S
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    shown = admin.describe_cluster(include_authorized_operations=True, request_timeout=patience_s)
+    told = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=patience_s)
+    acls = admin.describe_acls(every, request_timeout=patience_s)
+    described = _answer(shown, deadline)
+    settings = _answer(next(iter(told.values())), deadline)
+    rules = _answer(acls, deadline)
+    return ClusterView(
+        view.cluster_id,
+        view.brokers,
+        None if settings is None else {key: entry.value or "" for key, entry in settings.items()},
+        None if described is None else _operations(described.authorized_operations),
+        None if rules is None else tuple(_acl(rule) for rule in rules),
+    )
+
+
+def topics(cluster: ClusterConfig, names: Collection[str], *, patience_s: float) -> Topics:
+    """What a cluster tells of topics; one that is not there is left out."""
+    if not names:
+        return Topics()
+    admin, deadline = clients.admin(cluster), time.monotonic() + patience_s + _GRACE_S
+    asked = admin.describe_topics(
+        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=patience_s
+    )
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    settings = {
+        one.name: future for one, future in admin.describe_configs(resources, request_timeout=patience_s).items()
+    }
+    views, refused = dict[str, TopicView](), dict[str, str]()
+    for name, future in asked.items():
+        try:
+            shown = future.result(max(0.0, deadline - time.monotonic()))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                refused[name] = name_of(error.args[0].code())
+        except TimeoutError:
+            refused[name] = "no answer"
+        else:
+            entries = _answer(settings[name], deadline)
+            views[name] = _topic(shown, entries)
+    return Topics(views, refused)
+
+
+def _topic(shown: Any, entries: Any) -> TopicView:
+    led = {one.id for one in shown.partitions if one.leader is not None and one.leader.id >= 0}
+    return TopicView(
+        len(shown.partitions),
+        min((len(one.replicas) for one in shown.partitions), default=0),
+        min((len(one.isr) for one in shown.partitions), default=0),
+        tuple(sorted({one.id for one in shown.partitions} - led)),
+        _operations(shown.authorized_operations),
+        None if entries is None else {key: entry.value or "" for key, entry in entries.items()},
+    )
+
+
+def _answer(future: "Future[Any]", deadline: float) -> Any:
+    """What was answered; None where nothing was, or nothing that we may see."""
+    with contextlib.suppress(KafkaException, TimeoutError):
+        return future.result(max(0.0, deadline - time.monotonic()))
+    return None
+
+
+def _operations(told: Iterable[AclOperation] | None) -> frozenset[str] | None:
+    return None if told is None else frozenset(one.name for one in told)
+
+
+def _acl(rule: Any) -> Acl:
+    return Acl(
+        rule.restype.name,
+        rule.name,
+        rule.resource_pattern_type == ResourcePatternType.PREFIXED,
+        rule.principal,
+        rule.host,
+        rule.operation.name,
+        rule.permission_type == AclPermissionType.ALLOW,
+    )

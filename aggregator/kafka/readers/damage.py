@@ -1,0 +1,100 @@
+"""Where a log is readable again, after a batch that can not be read.
+
+Invariant: nothing is skipped here. A broker returns the whole batch in which an offset lies. So every offset of a
+damaged batch fails in the same way, and the first offset with another answer lies behind it.
+"""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import Partition
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+from aggregator.kafka.readers.codes import Passing, when_reading
+from aggregator.kafka.readers.reader_events import FaultKind
+
+# Less than half of a transaction's time-out: the slot that asks may have one open.
+_PATIENCE_S = 7.0
+_UNKNOWN = -1
+
+
+def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) -> int | None:
+    """The first offset behind `offset` from which records, or the end, can be read.
+
+    Args:
+        cluster: The edge.
+        at: The partition.
+        offset: Where reading failed.
+        end: The partition's high watermark.
+
+    Returns:
+        None where `offset` can be read after all. Batches that are damaged one behind the other are one stretch, as far
+        as they are found in time.
+
+    Raises:
+        Unreachable: the edge does not answer.
+    """
+    reader = clients.consumer(cluster, **{"queued.min.messages": 1})
+    deadline = time.monotonic() + _PATIENCE_S
+    try:
+        return _readable(lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2)
+    except KafkaException as failure:
+        raise _silent(at, failure.args[0].str()) from None
+    finally:
+        reader.close()
+
+
+def _readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
+    batch = damaged_at(offset)
+    if batch is None:
+        return None
+    while batch is not None:
+        offset = _behind(damaged_at, batch, offset, end)
+        batch = damaged_at(offset) if offset < end and time.monotonic() < until_s else None
+    return offset
+
+
+def _behind(damaged_at: Callable[[int], int | None], batch: int, offset: int, end: int) -> int:
+    """First offset behind the batch, which begins at `batch`; `offset` lies in it."""
+    step = 1
+    while offset + step < end and damaged_at(offset + step) == batch:
+        offset, step = offset + step, step * 2
+    low, high = offset + 1, min(offset + step, end)
+    while low < high:
+        middle = (low + high) // 2
+        if damaged_at(middle) == batch:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -> int | None:
+    """Where the batch begins that can not be read, in which `offset` lies; None where it can be read.
+
+    The client tells where its batch begins, a broker that can not read its own log does not.
+    """
+    reader.assign([TopicPartition(*at, offset)])
+    while time.monotonic() < deadline:
+        message = reader.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        meaning = None if error is None else when_reading(error.code())
+        if error is None or meaning is Passing.END:
+            return None
+        if meaning is FaultKind.DAMAGED:
+            begins = message.offset()
+            return begins if error.code() < KafkaError.UNKNOWN and begins is not None else _UNKNOWN
+        if meaning is FaultKind.POSITION_LOST:  # behind a damaged batch the library goes astray by some bytes
+            reader.assign([TopicPartition(*at, offset)])
+        elif meaning is not Passing.BY_ITSELF:
+            raise KafkaException(error)
+    raise _silent(at, "no answer")
+
+
+def _silent(at: Partition, why: str) -> Unreachable:
+    return Unreachable(f"{at[0]}/{at[1]}: {why}", hint="check the edge's broker")

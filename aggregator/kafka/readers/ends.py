@@ -1,0 +1,318 @@
+"""Ends and starts of partitions, asked through the admin client and never guessed from what a consumer has seen.
+
+Invariant: a read_committed end is the last stable offset; a read_uncommitted end is the high watermark. With `refused`,
+a caller gets all answers, and in `refused` the partitions without one. Without it, a missing answer is an error.
+"""
+
+import contextlib
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange, Partition
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+
+TIMEOUT_S = 10.0
+# Who asks again soon anyway: a partition without a leader takes all of it.
+_SOON_S = 1.0
+# What a topic answers in the moments after it was created, its broker came back, or another one became its leader: that
+# one tells no end before it knows how far the others are. A broker that is being restarted is let go of by the client.
+_ELECTING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - public code
+    }
+)
+# The client's picture of the cluster is from before a restart, or from before the topic: a leader that answers to an
+# epoch not its own, or "no leaders found", which librdkafka says only when the whole time-out is over.
+_OUTDATED = frozenset(
+    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._NOENT}  # noqa: SLF001 - public code
+)
+_ELECTION_TIMEOUTS = 3
+# Who opens an epoch waits so long for leaders that are just being elected, and then goes on without them.
+_BRIEF_S = 2.0
+# Takes partitions that nobody answers for, with the reason; without it one of them is an error.
+Refused = dict[Partition, str]
+
+
+class _Question(NamedTuple):
+    """Which offset of a partition is asked for, and of which records."""
+
+    spec: Any
+    level: Any = IsolationLevel.READ_UNCOMMITTED
+
+
+_START = _Question(OffsetSpec.earliest())
+_LOG_END = _Question(OffsetSpec.latest())
+_STABLE_END = _Question(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+_Answers = dict[Partition, Any]
+
+
+def _listed(
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *questions: _Question,
+    timeout_s: float = TIMEOUT_S,
+    wait_s: float | None = None,
+    refused: Refused | None = None,
+) -> list[_Answers]:
+    """The answers to each question, which are all asked at once.
+
+    A leader that is just being elected is waited for: `wait_s` seconds; unless that is said, three time-outs where
+    every answer is needed, else two seconds.
+    """
+    if wait_s is None:
+        wait_s = _ELECTION_TIMEOUTS * timeout_s if refused is None else _BRIEF_S
+    deadline = time.monotonic() + wait_s
+    answers: list[_Answers] = [{} for _ in questions]
+    while asked := _asked(
+        cluster, [at for at in partitions if at not in (refused or ())], questions, answers, timeout_s
+    ):
+        again = outdated = False
+        for found, at, future in asked:
+            try:
+                found[at] = _told(future, timeout_s + 5)
+            except _UnansweredError as error:
+                outdated = outdated or error.code in _OUTDATED
+                if error.code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
+                    again = True
+                elif refused is not None:
+                    refused[at] = f"offsets of partition {at[1]} can not be listed: {error}"
+                else:
+                    raise Unreachable(
+                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} can not be listed: {error}",
+                        hint="check that the broker runs and that the principal may describe these topics",
+                    ) from None
+        if outdated:
+            look_anew(cluster, timeout_s)
+        if again:
+            time.sleep(0.05)
+    return answers
+
+
+class _UnansweredError(Exception):
+    """No offset, with the code that says why, if there is one."""
+
+    def __init__(self, code: int | None, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def _told(future: "Future[Any]", bound_s: float) -> Any:
+    """What a partition's leader told.
+
+    Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
+
+    Raises:
+        _UnansweredError: it told no offset.
+    """
+    try:
+        result = future.result(bound_s)
+    except KafkaException as failure:
+        raise _UnansweredError(failure.args[0].code(), failure.args[0].str()) from None
+    except TimeoutError:
+        raise _UnansweredError(None, "no answer") from None
+    if result.offset == OFFSET_INVALID:
+        raise _UnansweredError(KafkaError.REQUEST_TIMED_OUT, "the leader did not answer in time")
+    return result
+
+
+def _asked(
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    questions: Sequence[_Question],
+    answers: Sequence[_Answers],
+    timeout_s: float,
+) -> "list[tuple[_Answers, Partition, Future[Any]]]":
+    """What is not answered yet, asked of every broker that leads some of it; each with where its answer goes."""
+    asked = []
+    for found, question in zip(answers, questions, strict=True):
+        lacking = {TopicPartition(*at): question.spec for at in partitions if at not in found}
+        if lacking:
+            futures = clients.admin(cluster).list_offsets(
+                lacking, isolation_level=question.level, request_timeout=timeout_s
+            )
+            asked += [(found, (at.topic, at.partition), future) for at, future in futures.items()]
+    return asked
+
+
+def look_anew(cluster: ClusterConfig, timeout_s: float = _SOON_S) -> None:
+    """Let the kept admin client ask who leads what: an outdated epoch alone does not make it, for minutes.
+
+    Nor does a leader that was deposed without knowing it: it goes on to answer.
+    """
+    with contextlib.suppress(KafkaException):  # the next question says what is wrong
+        clients.admin(cluster).list_topics(timeout=timeout_s)
+
+
+def _offsets(found: _Answers) -> dict[Partition, int]:
+    return {at: result.offset for at, result in found.items()}
+
+
+def start_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """First offset that each partition still has.
+
+    Raises:
+        Unreachable: no answer in time.
+    """
+    (found,) = _listed(cluster, partitions, _START)
+    return _offsets(found)
+
+
+def stable_end_offsets(
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
+) -> dict[Partition, int]:
+    """Last stable offset of each partition: the end that a read_committed reader can reach.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    (found,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    return _offsets(found)
+
+
+def readable_ranges(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, timeout_s: float = TIMEOUT_S
+) -> dict[Partition, OffsetRange]:
+    """What a read_committed reader can reach of each partition; both ends are asked for at once.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    starts, stable = _listed(cluster, partitions, _START, _STABLE_END, timeout_s=timeout_s)
+    # A log that was cut or deleted to its end between the two answers holds nothing.
+    return {at: OffsetRange(one.offset, max(one.offset, stable[at].offset)) for at, one in starts.items()}
+
+
+class LogOffsets(NamedTuple):
+    """The log of a partition: where it begins, how far a read_committed reader gets, and how far it goes at all.
+
+    `leader_epoch` is of the leader that told the high watermark; None where it does not tell.
+    """
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    leader_epoch: int | None = None
+
+    @property
+    def readable(self) -> OffsetRange:
+        """What a read_committed reader can reach."""
+        return OffsetRange(self.start, self.last_stable)
+
+    @property
+    def undecided(self) -> int:
+        """Offsets that open transactions keep from such a reader."""
+        return max(0, self.high_watermark - self.last_stable)
+
+
+def log_offsets(
+    cluster: ClusterConfig,
+    partitions: Collection[Partition],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    refused: Refused | None = None,
+) -> dict[Partition, LogOffsets]:
+    """Where the log of each partition begins and ends; the last stable offset is asked for last.
+
+    What grows meanwhile is not undecided then.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds.
+    """
+    starts, ends = _listed(cluster, partitions, _START, _LOG_END, timeout_s=timeout_s, refused=refused)
+    (stable,) = _listed(cluster, partitions, _STABLE_END, timeout_s=timeout_s, refused=refused)
+    return {
+        at: LogOffsets(starts[at].offset, one.offset, ends[at].offset, ends[at].leader_epoch)
+        for at, one in stable.items()
+        if at in starts and at in ends
+    }
+
+
+def log_end_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """High watermark of each partition, open transactions included.
+
+    Raises:
+        Unreachable: no answer in time.
+    """
+    (found,) = _listed(cluster, partitions, _LOG_END)
+    return _offsets(found)
+
+
+def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
+    """Epoch of a partition's present leader, where the cluster tells; for callers who can not wait for an election.
+
+    Raises:
+        Unreachable: no answer within `timeout_s` seconds, or none from the leader.
+    """
+    look_anew(cluster, timeout_s)  # who asks expects another leader than the one that the client knows
+    asked = {TopicPartition(*at): OffsetSpec.latest()}
+    (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
+    try:
+        told: int | None = _told(future, timeout_s + 1).leader_epoch
+    except _UnansweredError as error:
+        raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint="check the edge's broker") from None
+    return told
+
+
+def undecided_ranges(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, wait_s: float = _BRIEF_S
+) -> dict[Partition, OffsetRange]:
+    """From the last stable offset to the high watermark of each partition, one batched question per broker for each.
+
+    A partition that does not answer, as one without a leader, is left out.
+
+    Args:
+        cluster: Whose partitions.
+        partitions: Which.
+        wait_s: How long a leader that is just being elected is waited for, and with it all the others.
+    """
+    refused: Refused = {}
+    stable, ends = _listed(
+        cluster, partitions, _STABLE_END, _LOG_END, timeout_s=_SOON_S, wait_s=wait_s, refused=refused
+    )
+    return {at: OffsetRange(one.offset, max(one.offset, ends[at].offset)) for at, one in stable.items() if at in ends}
+
+
+def offsets_at(
+    cluster: ClusterConfig, partitions: Collection[Partition], when: datetime, *, refused: Refused | None = None
+) -> dict[Partition, int]:
+    """First offset whose timestamp is at or after `when`; the end where every record is older.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    asked = _Question(OffsetSpec.for_timestamp(int(when.timestamp() * 1000)))
+    (answers,) = _listed(cluster, partitions, asked, refused=refused)
+    found = _offsets(answers)
+    behind = [at for at, offset in found.items() if offset < 0]
+    return {at: offset for at, offset in found.items() if offset >= 0} | stable_end_offsets(
+        cluster, behind, refused=refused
+    )
+
+
+def first_timestamps(
+    cluster: ClusterConfig, partitions: Collection[Partition], *, refused: Refused | None = None
+) -> dict[Partition, int]:
+    """Timestamp in ms of each partition's first record; partitions without one are left out.
+
+    Raises:
+        Unreachable: no answer.
+    """
+    (found,) = _listed(cluster, partitions, _Question(OffsetSpec.for_timestamp(0)), refused=refused)
+    return {at: result.timestamp for at, result in found.items() if result.offset >= 0}

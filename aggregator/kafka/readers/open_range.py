@@ -1,0 +1,123 @@
+"""Records of a range of one central partition, visible or not, as they are written again.
+
+Invariant: a record is kept whole, with time and headers, and nothing is read past the range's end.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from aggregator.bytes_column import BytesColumn
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, Copy, OffsetRange, Origin, Partition, Position
+from aggregator.errors import Unreachable
+from aggregator.header_columns import HeaderTable
+from aggregator.kafka.client import clients
+from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.polls import poll_batch
+
+_BOUND_S = 30.0
+# What is read at once is kept in memory, and has to be read in time.
+_WINDOW, _WINDOW_MOST = 2_000, 50_000
+
+
+class CentralRecord(NamedTuple):
+    """One record of a central topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def copy(self) -> Copy | None:
+        """Of which record, and by whom, if it says so."""
+        told = dict(self.headers)
+        try:
+            origin = Origin.decode(told.get(ORIGIN_HEADER) or b"")
+        except ValueError:
+            return None
+        return Copy(origin, (told.get(BACKFILL_HEADER) or b"").decode(errors="replace"))
+
+
+def newest_position(
+    cluster: ClusterConfig,
+    places: Collection[Partition],
+    position_of: Callable[[Partition, CentralRecord], Position | None],
+) -> Position | None:
+    """The highest position of a visible record; each partition is searched from its end on, as far as one counts.
+
+    Args:
+        cluster: Central.
+        places: Where to look.
+        position_of: That of a record; None for one that does not count.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    found: list[Position] = []
+    for at, log in ends.readable_ranges(cluster, places).items():
+        size, upto = _WINDOW, log.end
+        while upto > log.start:
+            window = OffsetRange(max(log.start, upto - size), upto)
+            told = [position_of(at, record) for record in read_range(cluster, at, window, committed=True)]
+            if own := [position for position in told if position is not None]:
+                found += own
+                break
+            size, upto = min(_WINDOW_MOST, size * 4), window.start
+    return max(found, default=None)
+
+
+def rows(records: Collection[CentralRecord]) -> Rows:
+    """The same records, to be produced."""
+    keys, values, times, headers = zip(*records, strict=True)
+    return Rows(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
+
+
+def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+    """Read what lies in a range, in log order.
+
+    Args:
+        cluster: Central.
+        at: Topic and partition.
+        offsets: Below the last stable offset where only what is committed is wanted. What retention deleted of it, or
+            what went with a topic that was created again, is left out.
+        committed: Whether only that; else records of open and aborted transactions too.
+
+    Raises:
+        Unreachable: the range was not read to its end in time.
+    """
+    first, end = (of(cluster, [at])[at] for of in (ends.start_offsets, ends.log_end_offsets))
+    offsets = OffsetRange(max(first, offsets.start), min(end, offsets.end))
+    if offsets.start >= offsets.end:
+        return []
+    made = clients.consumer if committed else clients.uncommitted_consumer
+    reader, records, deadline = made(cluster), list[CentralRecord](), time.monotonic() + _BOUND_S
+    trouble = "no answer"
+    try:
+        reader.assign([TopicPartition(*at, offsets.start)])
+        while time.monotonic() < deadline:
+            for message in poll_batch(reader, 10_000, 0.05):
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public code
+                    trouble = error.name()
+                    continue
+                if (message.offset() or 0) >= offsets.end:
+                    return records
+                if error is None:
+                    headers = tuple(message.headers() or ())
+                    records.append(CentralRecord(message.key(), message.value(), message.timestamp()[1], headers))
+                    if (message.offset() or 0) == offsets.end - 1:
+                        return records
+    except KafkaException as failure:
+        raise Unreachable(f"{cluster.bootstrap_servers}: {failure.args[0].str()}", hint="check the broker") from None
+    finally:
+        reader.close()
+    raise Unreachable(
+        f"{at[0]}-{at[1]} at {cluster.bootstrap_servers} could not be read from {offsets.start} to {offsets.end}: "
+        f"{trouble}",
+        hint="check the partition's leader",
+    )

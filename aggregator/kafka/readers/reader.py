@@ -1,0 +1,161 @@
+"""The edge reader: polls whole chunks of one edge's partitions, with positions, end-of-partition moves and faults.
+
+Invariant: a position moves past markers and aborted records only by end-of-partition; a position that the edge no
+longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time; a client that can not
+connect any more is replaced by one at the same positions.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+
+from aggregator.config.model import ClusterConfig
+from aggregator.coordinates import OffsetRange, Partition
+from aggregator.errors import Unreachable
+from aggregator.kafka.client import clients
+from aggregator.kafka.client.connection import Connection
+from aggregator.kafka.client.statistics import EVERY_MS, OFTEN_MS
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.codes import Passing, name_of, when_reading
+from aggregator.kafka.readers.damage import readable_from
+from aggregator.kafka.readers.ends import leader_epoch
+from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.truncation import find_cut
+
+if TYPE_CHECKING:
+    from aggregator.kafka.native.consumer import Consumer, Event
+
+
+class EdgeReader:
+    """Reads assigned partitions of one edge with read_committed isolation, prefetching at most `buffer_bytes`.
+
+    Assign it as soon as it is made: librdkafka asks who leads a topic while it connects, and once it is connected only
+    every second.
+
+    Args:
+        cluster: The edge.
+        buffer_bytes: Bound of the prefetch queue.
+        rate: Bytes a second at which it will be read; None: as fast as it goes.
+    """
+
+    def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int, rate: float | None = None) -> None:
+        self._cluster = cluster
+        self._starts: dict[Partition, Start] = {}
+        slow = {} if rate is None else clients.slow_fetch(rate)
+        buffer_bytes = buffer_bytes if rate is None else min(buffer_bytes, int(rate))
+        connect = functools.partial(clients.bulk_consumer, buffer_bytes=buffer_bytes, **slow)
+        self._connection: Connection[Consumer] = Connection(
+            cluster, connect, every_ms=EVERY_MS if rate is None else OFTEN_MS
+        )
+        self.statistics = self._connection.statistics
+
+    def assign(self, starts: Mapping[Partition, Start]) -> None:
+        """Read these partitions from there on and no others; drops what was prefetched, so it is also the rewind."""
+        self._starts = dict(starts)
+        self._read()
+
+    def _read(self) -> None:
+        self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
+
+    def start(self, at: Partition, start: Start) -> None:
+        """Read a released partition, too."""
+        self._starts[at] = start
+        self._connection.client.incremental_assign([(*at, *start)])
+
+    def release(self, at: Partition) -> None:
+        """Stop reading one partition; the others go on."""
+        if self._starts.pop(at, None) is not None:
+            self._connection.client.incremental_unassign([at])
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        """Take what is there, waiting at most `wait_s` seconds for the first record."""
+        polled = Polled()
+        if self._connection.renew():
+            self._read()
+        found = self._connection.client.poll(most, wait_s)
+        polled.served = found.served
+        damaged: dict[Partition, int] = {}
+        for event in found.events:
+            self._note(event, polled, damaged)
+        for at in damaged:
+            polled.ends.pop(at, None)
+        for chunk in found.chunks:
+            whole = _before(chunk, damaged.get((chunk.topic, chunk.partition)))
+            if whole is not None:
+                self._move((chunk.topic, chunk.partition), whole.offsets[-1] + 1, whole.leader_epoch)
+                polled.chunks.append(whole)
+        return polled
+
+    def _move(self, at: Partition, offset: int, leader_epoch: int | None = None) -> None:
+        if at in self._starts:
+            self._starts[at] = Start(offset, self._starts[at].leader_epoch if leader_epoch is None else leader_epoch)
+
+    def _note(self, event: "Event", polled: Polled, damaged: dict[Partition, int]) -> None:
+        if event.topic is None:
+            return  # a broker's trouble; librdkafka reconnects by itself
+        at, meaning = (event.topic, event.partition), when_reading(event.code)
+        if meaning is Passing.END:
+            if at in self._starts and self._starts[at].offset != event.offset:
+                polled.served.setdefault(event.broker, set()).add(event.topic)
+            polled.ends[at] = event.offset
+            self._move(at, event.offset)
+        elif isinstance(meaning, FaultKind):
+            polled.faults.append(Fault(at, meaning, f"{event.text} ({name_of(event.code)})"))
+            if meaning is FaultKind.POSITION_LOST:
+                polled.served.setdefault(event.broker, set()).add(event.topic)
+            if meaning is FaultKind.DAMAGED:
+                damaged[at] = min(event.offset, damaged.get(at, event.offset))
+
+    def log_range(self, at: Partition) -> OffsetRange:
+        """What the edge has of a partition for its readers: [first offset, last stable offset).
+
+        Raises:
+            Unreachable: the edge does not answer within three seconds.
+        """
+        try:
+            low, high = self._connection.client.watermarks(*at, 3.0)
+        except KafkaException as failure:
+            raise Unreachable(f"{at[0]}/{at[1]}: {failure.args[0].str()}", hint="check the edge's broker") from None
+        return OffsetRange(low, high)
+
+    def leader_epoch(self, at: Partition) -> int | None:
+        """That of the partition's present leader, where the edge tells.
+
+        Raises:
+            Unreachable: the edge does not answer within three seconds.
+        """
+        return leader_epoch(self._cluster, at, timeout_s=3.0)
+
+    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+        """Where a log was cut that we had read up to a record of `leader_epoch`.
+
+        Args:
+            at: The partition.
+            log: What the edge has of it.
+            leader_epoch: Of the last record that we had read.
+
+        Raises:
+            Unreachable: the edge does not answer within ten seconds.
+        """
+        return find_cut(self._cluster, at, log, leader_epoch)
+
+    def readable_from(self, at: Partition, offset: int) -> int | None:
+        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all.
+
+        Raises:
+            Unreachable: the edge does not answer within seven seconds.
+        """
+        return readable_from(self._cluster, at, offset, self.log_range(at).end)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._connection.close()
+
+
+def _before(chunk: Chunk, damaged: int | None) -> Chunk | None:
+    """What of a chunk comes before a damaged batch, behind which the client reads on as if nothing were missing."""
+    if damaged is None or chunk.offsets[-1] < damaged:
+        return chunk
+    return chunk.within(OffsetRange(0, damaged)) if chunk.offsets[0] < damaged else None

@@ -1,0 +1,1 @@
+"""Records, written: in transactions, as heartbeats, or where one may be lost."""

@@ -1,0 +1,30 @@
+"""A producer for records that may be lost: telemetry and heartbeats, without a transaction and without waiting.
+
+Invariant: never blocks and never raises for a cluster that does not answer; what it can not deliver is dropped.
+"""
+
+import contextlib
+
+from aggregator.config.model import ClusterConfig
+from aggregator.kafka.client import clients
+from aggregator.kafka.client.connection import Connection, drop
+
+
+class Outlet:
+    """An idempotent producer that drops what it can not queue or deliver within ten seconds."""
+
+    def __init__(self, cluster: ClusterConfig) -> None:
+        self._connection = Connection(cluster, clients.plain_producer, drop)
+
+    def offer(self, topic: str, value: bytes | None, *, key: bytes | None = None) -> None:
+        """Queue one record for partition 0."""
+        self._connection.renew()
+        producer = self._connection.client
+        with contextlib.suppress(BufferError):
+            producer.produce(topic, value, key, 0)
+        producer.poll(0)
+
+    def close(self, patience_s: float = 1.0) -> None:
+        """Give what is queued a moment, then leave."""
+        self._connection.client.flush(patience_s)
+        self._connection.close()

@@ -1,0 +1,69 @@
+"""Flows that would lose their keys on the way into a compacted topic: its broker refuses every record without one.
+
+Invariant: judged by what central shows, whoever made its topic: by the policy before the first record of the flow is
+read, and by each record before it is produced, because one without a key would abort its slot's transaction for ever.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.errors import HoldError, Reason
+from aggregator.privacy.policy.agreement import LOSES_KEYS, drops_key
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.strip import Rejection, Stripped
+from aggregator.replicate.discovery.central_topics import Snapshots, target
+from aggregator.replicate.flow.limits import is_compacted
+
+
+def losing_keys(
+    config: HubConfig,
+    policies: Mapping[Path, Policy],
+    snapshots: Snapshots,
+    central: Mapping[str, Mapping[str, str]],
+    *,
+    now_ms: int,
+) -> dict[tuple[str, str], str]:
+    """Edge and topic of the flows that must not start, each with the reason.
+
+    Args:
+        config: The hub.
+        policies: Policies of the rules, by path.
+        snapshots: Edge to topic name to what the edge shows.
+        central: Settings of the central topics, by name.
+        now_ms: Central's present; decides which `keep` has expired.
+    """
+    today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
+    found = {}
+    for edge, shown in snapshots.items():
+        for topic in shown:
+            rule = rule_for(config, edge, topic)
+            if rule is None:
+                continue
+            name = target(config, edge, topic)
+            if is_compacted(central.get(name, {})) and drops_key(policies[rule.policy], topic, today):
+                found[edge, topic] = f"{name} {LOSES_KEYS}"
+    return found
+
+
+def require_keys(central: str, keys: Sequence[bytes | None], stripped: Stripped) -> None:
+    """Judge a stripped batch that goes into a compacted topic; a record that came without a key is rejected.
+
+    Args:
+        central: The topic.
+        keys: As they were read.
+        stripped: The batch; what is rejected is added.
+
+    Raises:
+        HoldError: nothing is left of a key, by the tags of its schema or because a `keep` has ended since the start.
+    """
+    missing = [index for index, key in enumerate(stripped.keys) if key is None]
+    for index in set(missing) - stripped.rejected.keys() - stripped.suppressed:
+        if keys[index] is not None:
+            raise HoldError(
+                f"{central} is compacted, and nothing is left of a record key: tags drop it, or its `keep` ended",
+                hint="give the key's tags `pseudonymize`, or set `cleanup.policy: delete` under `central_config`",
+            )
+        stripped.rejected[index] = Rejection(Reason.BAD_KEY)

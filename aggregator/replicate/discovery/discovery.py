@@ -1,0 +1,224 @@
+"""Discovery: what an edge shows of the topics that the configuration wants.
+
+Invariant: a topic that nobody answers for (no leader, no right) hides no other: it is named, and asked for again with
+every look. Internal topics are never replicated (MirrorMaker 2's rule).
+"""
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.coordinates import HEARTBEATS, EdgePartition, Partition
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.readers import ends
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered, start_of
+from aggregator.replicate.discovery.topic_settings import following
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.state.ledger import LedgerRecord
+
+_SETTINGS = ("cleanup.policy", "retention.ms", "segment.ms", "max.message.bytes")
+# Its own stamps show the edge's clock, and an edge whose clock is far behind ours takes our beats all the same.
+BEATS_AT_AN_EDGE = TopicSpec(HEARTBEATS, 1, {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
+# A new topic gets its leaders in the moments after its creation.
+_ELECTION_S, _ELECTION_LOOK_S = 3.0, 0.1
+log = logging.getLogger(__name__)
+
+
+def snapshot(config: HubConfig, edge: str, known: Mapping[str, EdgeTopic], before: Collection[str] = ()) -> EdgeShown:
+    """Ask an edge what it has; offsets and settings only for topics whose id or partition count is new.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        known: What it showed before.
+        before: Topics that nobody answered for then; no leader of theirs is waited for.
+
+    Raises:
+        Unreachable: the edge does not answer.
+    """
+    return discovered(config, edge, topics.topic_names(config.edges[edge]), known, before)
+
+
+def discovered(
+    config: HubConfig,
+    edge: str,
+    counts: Mapping[str, int],
+    known: Mapping[str, EdgeTopic],
+    before: Collection[str],
+) -> EdgeShown:
+    """As `snapshot`, for whoever knows already what the edge has.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        counts: Partitions of each of its topics, replicated or not.
+        known: What it showed before.
+        before: Topics that nobody answered for then.
+    """
+    cluster = config.edges[edge]
+    wanted = {name for name in counts if start_of(config, edge, name) is not None}
+    shown, refused = _described(cluster, wanted, {*known, *before})
+    fresh = {
+        name: topic
+        for name, topic in shown.items()
+        if name not in known or known[name].shape != (topic.topic_id, topic.partitions)
+    }
+    refused |= {name: _leaderless(topic) for name, topic in fresh.items() if topic.leaderless}
+    found, silent = _detailed(config, edge, {name: topic for name, topic in fresh.items() if name not in refused})
+    # A topic that was described goes on under its id alone; one that was not may be what it was.
+    same = {name: known[name] for name in known.keys() & wanted if name not in shown and name in refused}
+    same |= {name: known[name] for name in known.keys() & shown.keys() if known[name].topic_id == shown[name].topic_id}
+    return EdgeShown(
+        same | found,
+        {name: Unanswered(counts[name], why) for name, why in (refused | silent).items()},
+    )
+
+
+def _described(
+    cluster: ClusterConfig, names: Collection[str], before: Collection[str]
+) -> tuple[dict[str, topics.Topic], dict[str, str]]:
+    """Topics with their ids; the first leaders of new ones are waited for, for a moment."""
+    deadline = time.monotonic() + _ELECTION_S
+    while True:
+        shown, refused = topics.described_each(cluster, names)
+        elected = not any(topic.leaderless and name not in before for name, topic in shown.items())
+        if elected or time.monotonic() > deadline:
+            return shown, refused
+        time.sleep(_ELECTION_LOOK_S)
+
+
+def _leaderless(topic: topics.Topic) -> str:
+    which = ", ".join(map(str, topic.leaderless))
+    return f"no broker leads partition {which}: is a broker of the edge away?"
+
+
+def _detailed(
+    config: HubConfig, edge: str, fresh: Mapping[str, topics.Topic]
+) -> tuple[dict[str, EdgeTopic], dict[str, str]]:
+    """Offsets and settings of topics, in as many questions for two hundred of them as for one; and who stays silent."""
+    cluster = config.edges[edge]
+    settings, silent = topic_settings.settings_each(cluster, fresh)
+    at = {name: [(name, p) for p in range(topic.partitions)] for name, topic in fresh.items() if name in settings}
+    every = list(chain.from_iterable(at.values()))
+    refused: ends.Refused = {}
+    logs = ends.log_offsets(cluster, every, refused=refused)
+    oldest = ends.first_timestamps(cluster, every, refused=refused)
+    answered = {name: some for name, some in at.items() if not refused.keys() & set(some)}
+    firsts = {place: log.start for place, log in logs.items()}
+    firsts |= _later_starts(config, edge, answered, logs, refused)
+    silent |= {name: why for (name, _), why in refused.items()}
+    return {
+        name: EdgeTopic(
+            name,
+            fresh[name].topic_id,
+            tuple(logs[p].start for p in some),
+            tuple(firsts[p] for p in some),
+            tuple(logs[p].last_stable for p in some),
+            tuple(oldest.get(p) for p in some),
+            _kept(settings[name]),
+            tuple(logs[p].undecided for p in some),
+            tuple(logs[p].leader_epoch for p in some),
+            _firsts_ms(
+                config, edge, name, [firsts[p] < logs[p].last_stable for p in some], [oldest.get(p) for p in some]
+            ),
+            following(*settings[name]),
+        )
+        for name, some in answered.items()
+        if name not in silent
+    }, silent
+
+
+def _kept(settings: topic_settings.Settings) -> dict[str, str]:
+    return {key: settings.values[key] for key in _SETTINGS if key in settings.values}
+
+
+def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str, EdgeTopic]:
+    """Known topics with the settings that they have now; one that does not tell them stays as it was.
+
+    Args:
+        cluster: The edge.
+        known: What it showed before.
+    """
+    told, _ = topic_settings.settings_each(cluster, known)
+    return {
+        name: replace(topic, settings=_kept(told[name]), follows=following(*told[name])) if name in told else topic
+        for name, topic in known.items()
+    }
+
+
+def _firsts_ms(
+    config: HubConfig, edge: str, name: str, waits: Iterable[bool], oldest: Iterable[int | None]
+) -> tuple[int | None, ...]:
+    """How old the first record is that a rule's `start` lets come, at most; of `earliest` it is the oldest one.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        name: The topic.
+        waits: By partition: whether anything lies behind its first offset.
+        oldest: By partition: timestamp of the log's first record.
+    """
+    start = start_of(config, edge, name)
+    if start == "earliest":
+        return ()
+    bound_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else 0
+    return tuple(
+        max(ms, bound_ms) if waiting and ms is not None else None for waiting, ms in zip(waits, oldest, strict=True)
+    )
+
+
+def _later_starts(
+    config: HubConfig,
+    edge: str,
+    at: Mapping[str, Sequence[Partition]],
+    logs: Mapping[Partition, ends.LogOffsets],
+    refused: ends.Refused,
+) -> dict[Partition, int]:
+    """Where flows begin whose rule does not say `earliest`; `latest` is the last stable offset, as for any reader of
+    committed records: a transaction that is open then comes when it is decided.
+    """
+    by_start: dict[str | datetime, list[Partition]] = {}
+    for name, partitions in at.items():
+        by_start.setdefault(start_of(config, edge, name) or "earliest", []).extend(partitions)
+    found: dict[Partition, int] = {}
+    for start, partitions in by_start.items():
+        if isinstance(start, datetime):
+            found |= ends.offsets_at(config.edges[edge], partitions, start, refused=refused)
+        elif start != "earliest":
+            found |= {partition: logs[partition].last_stable for partition in partitions}
+    return found
+
+
+def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
+    """Why the flows of topics that nobody answers for do not run.
+
+    Args:
+        shown: By edge.
+    """
+    return [
+        Hold(EdgePartition(edge, name, partition), HoldReason.DISCOVERY, one.why)
+        for edge, seen in shown.items()
+        for name, one in seen.unanswered.items()
+        if name not in seen.topics
+        for partition in range(one.partitions)
+    ]
+
+
+def without(
+    ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, EdgeShown]
+) -> Mapping[EdgePartition, LedgerRecord]:
+    """The ledger without flows of topics that nobody answers for: what is not seen is not gone.
+
+    Args:
+        ledger: Winning records.
+        shown: By edge.
+    """
+    waiting = {(edge, name) for edge, seen in shown.items() for name in seen.unanswered.keys() - seen.topics.keys()}
+    if not waiting:
+        return ledger
+    return {source: entry for source, entry in ledger.items() if (source.edge, source.topic) not in waiting}

@@ -1,0 +1,205 @@
+"""The watch of one edge: asks it once a second what it has, and where the logs of followed flows end.
+
+Invariant: one loop per edge and process, in a thread of its own: an edge that does not answer delays nobody. Its last
+answer stays, with the moment of it on a clock that only goes forward. Without discovery it only reads, and asks nothing
+about topics that no flow has.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition
+from aggregator.errors import AggregatorError, HoldError
+from aggregator.kafka.client import clients
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
+from aggregator.kafka.readers import ends
+from aggregator.replicate.discovery.discovery import BEATS_AT_AN_EDGE, discovered, renewed
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, Unanswered
+from aggregator.threads import Pulse, Threads
+
+EVERY_S = 1.0
+# Questions that a healthy edge answers in a few ms; of the first one a large edge has much to say.
+_TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
+# How often the settings of known topics are asked for, where central's are to follow them.
+_SETTINGS_EVERY_S = 30.0
+# Longer than all questions of one turn together, each with its time-outs.
+_BOUND_S = 300.0
+# How old a client gets that a stranger answers.
+_STRANGER_S = 5.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeAnswer:
+    """What an edge answered last.
+
+    Attributes:
+        answered_s: When it did; None: not yet.
+        trouble: What its last error said; empty while it answers.
+        topics: What it has, replicated or not, with partitions.
+        ends_s: When the ends were asked for.
+        ends: Last stable offset by flow.
+        cluster_id: Of the cluster that answered; empty where it tells none.
+        stranger: Why that is not the edge's cluster; empty: it is. What it has is not looked at.
+    """
+
+    answered_s: float | None = None
+    trouble: str = ""
+    topics: Mapping[str, int] = field(default_factory=dict)
+    ends_s: float = 0.0
+    ends: Mapping[EdgePartition, int] = field(default_factory=dict)
+    cluster_id: str = ""
+    stranger: str = ""
+
+
+class Stranger(HoldError):
+    """Another cluster answers in the place of an edge's own."""
+
+
+class EdgeWatch:
+    """Asks one edge once a second, in its own thread, and keeps the last answer.
+
+    Args:
+        config: The hub.
+        edge: Which one.
+        judge: By an edge's name and the id of the cluster that answers: why that is none of its own, if so.
+        discovers: Whether the topics that the configuration wants are looked for, as a driver needs it.
+    """
+
+    def __init__(
+        self, config: HubConfig, edge: str, judge: Callable[[str, str], str], *, discovers: bool = True
+    ) -> None:
+        self.edge = edge
+        self.answer = EdgeAnswer()
+        self.shown: EdgeShown | None = None
+        self._config = config
+        self._cluster = config.edges[edge]
+        self._judge = judge
+        self._discovers = discovers
+        self._settings_s = -math.inf
+        self._flows: Callable[[], Iterable[EdgePartition]] | None = None
+        self._stop = threading.Event()
+
+    @property
+    def topics(self) -> Mapping[str, EdgeTopic] | None:
+        """What can be replicated; None before the first answer."""
+        return None if self.shown is None else self.shown.topics
+
+    def follow(self, flows: Callable[[], Iterable[EdgePartition]]) -> None:
+        """Ask for the ends of these flows, too, from now on.
+
+        Args:
+            flows: Those of this edge that are wanted, asked for at every turn.
+        """
+        self._flows = flows
+
+    def start(self, threads: Threads) -> None:
+        """Begin to ask.
+
+        Args:
+            threads: Of this process.
+        """
+        threads.start(f"edge-{self.edge}", self._watch, stop=self._stop, bound_s=_BOUND_S)
+
+    def stop(self) -> None:
+        """Ask no more; does not wait for an answer that is under way."""
+        self._stop.set()
+
+    def _watch(self, pulse: Pulse) -> None:
+        while not self._stop.is_set():
+            pulse()
+            began = time.monotonic()
+            self.ask()
+            self._stop.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
+
+    def ask(self) -> None:
+        """One turn; an edge that does not answer is an answer."""
+        before = self.answer.trouble
+        try:
+            there = self._known_leaders()
+            if self._discovers and self.shown is None and self._config.heartbeats.emit:
+                self._ensure_heartbeats()
+                there = self._known_leaders()
+            counts = {name: len(led) for name, led in there.items()}
+            self.answer = replace(self.answer, answered_s=time.monotonic(), trouble="", topics=counts)
+            if self._discovers:
+                self._discover(counts)
+            if self._flows is not None:
+                self._ask_ends(there, self._flows())
+        except AggregatorError as error:
+            self.answer = replace(self.answer, trouble=error.message)
+        self._tell(before)
+
+    def _known_leaders(self) -> Mapping[str, tuple[bool, ...]]:
+        """Its topics, if its own cluster answers. Of another one nothing is kept: it is as if the edge were away.
+
+        Raises:
+            Stranger: another one answers.
+            Unreachable: nobody does.
+        """
+        seen = cluster_metadata(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
+        why = self._judge(self.edge, seen.cluster_id)
+        self.answer = replace(self.answer, cluster_id=seen.cluster_id, stranger=why)
+        if why:
+            self.shown = None
+            # A client stays with the brokers that it was told of, also when the address leads to the right ones again.
+            clients.renew_admin(self._cluster, older_than_s=_STRANGER_S)
+            raise Stranger(why)
+        return seen.leaders
+
+    def _discover(self, counts: Mapping[str, int]) -> None:
+        before = self.shown or EdgeShown({})
+        shown = discovered(self._config, self.edge, counts, before.topics, before.unanswered)
+        if self._config.config_sync == "apply" and time.monotonic() - self._settings_s > _SETTINGS_EVERY_S:
+            shown = replace(shown, topics=renewed(self._cluster, shown.topics))
+            self._settings_s = time.monotonic()
+        if self._shapes(shown) != self._shapes(before):
+            self._known_leaders()  # the same cluster before and after has answered what lies between
+        self.shown = shown
+        self._tell_unanswered(before.unanswered, self.shown.unanswered)
+
+    @staticmethod
+    def _shapes(shown: EdgeShown) -> dict[str, tuple[str, int]]:
+        return {name: topic.shape for name, topic in shown.topics.items()}
+
+    def _ask_ends(self, there: Mapping[str, tuple[bool, ...]], flows: Iterable[EdgePartition]) -> None:
+        """A partition without a leader is left out: it would hold up all others until the question's time is over."""
+        at = {source: (source.topic, source.partition) for source in flows if _is_led(there, source)}
+        asked_s = time.monotonic()
+        found = ends.stable_end_offsets(self._cluster, at.values(), timeout_s=_ENDS_TIMEOUT_S, refused={})
+        answered_s = time.monotonic() if found else self.answer.answered_s
+        known = {source: found[place] for source, place in at.items() if place in found}
+        self.answer = replace(self.answer, answered_s=answered_s, ends_s=asked_s, ends=known)
+
+    def _tell(self, before: str) -> None:
+        """Say once that it does not answer, and that it does again; whoever discovers nothing only shows it."""
+        trouble = self.answer.trouble
+        if self._discovers and trouble and not before:
+            log.warning("edge %s: %s", self.edge, trouble)
+        if self._discovers and before and not trouble:
+            log.info("edge %s answers again", self.edge)
+
+    def _tell_unanswered(self, before: Mapping[str, Unanswered], now: Mapping[str, Unanswered]) -> None:
+        for name, one in now.items():
+            if name not in before or before[name].why != one.why:
+                log.warning("edge %s: topic %s waits, the others do not: %s", self.edge, name, one.why)
+        for name in before.keys() - now.keys():
+            log.info("edge %s: topic %s waits no more", self.edge, name)
+
+    def _ensure_heartbeats(self) -> None:
+        try:
+            topics.ensure(self._cluster, [BEATS_AT_AN_EDGE])
+        except AggregatorError as error:
+            topics.topic_names(self._cluster)  # an edge that does not answer is trouble; a missing right is not
+            log.warning("edge %s: heartbeats can not be written: %s", self.edge, error.message)
+
+
+def _is_led(there: Mapping[str, tuple[bool, ...]], source: EdgePartition) -> bool:
+    led = there.get(source.topic, ())
+    return source.partition < len(led) and led[source.partition]

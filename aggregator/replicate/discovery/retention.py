@@ -1,0 +1,112 @@
+"""Retention against record age: would central delete what is about to be replicated, and the edge what is not yet read?
+
+Invariant: pure. Timestamps are preserved, so central's time retention counts from the record's own time: a topic of
+records older than `retention.ms` was seen deleted minutes after it had been written.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aggregator.replicate.discovery.edge_topic import EdgeTopic
+
+
+def refusal(
+    topic: EdgeTopic,
+    partition: int,
+    central: Mapping[str, str],
+    *,
+    now_ms: int,
+    central_name: str,
+    from_start: bool = True,
+) -> str | None:
+    """Why a new flow must not start, or None.
+
+    An edge deletes whole segments, so its oldest records may be one segment older than its retention; those it has
+    promised to nobody, and they pass. What the edge still promises to keep and central would delete is refused.
+
+    Args:
+        topic: The edge topic.
+        partition: Which partition.
+        central: Settings of the central topic.
+        now_ms: Central's present.
+        central_name: For the sentence.
+        from_start: The flow begins at the log's start; else where its rule says, and what lies before it never reads.
+    """
+    oldest = topic.oldest_read_ms(partition, from_start=from_start)
+    keeps = int(central.get("retention.ms", -1))
+    if (
+        oldest is None
+        or oldest < 0
+        or keeps < 0
+        or "delete" not in central.get("cleanup.policy", "delete")
+        or central.get("message.timestamp.type") == "LogAppendTime"
+    ):
+        return None
+    age = now_ms - oldest
+    edge_keeps = int(topic.settings.get("retention.ms", -1))
+    segment = int(topic.settings.get("segment.ms", 0))
+    promised = edge_keeps < 0 or edge_keeps > keeps or age > edge_keeps + segment
+    if age <= keeps or not promised:
+        return None
+    return (
+        f"the oldest record that it would read is {age // 86_400_000} days old, and {central_name} at central keeps"
+        f" records for {keeps // 86_400_000} days: it would be deleted right after delivery; set"
+        ' `central_config: {retention.ms: "-1"}` in the rule (or on the topic), or `start:` to a later time'
+    )
+
+
+def deleted_at_once(oldest_ms: int | None, keeps_ms: int, *, now_ms: int, central_name: str) -> str | None:
+    """Why a backfill must not write records of this age, or None: nobody promised them to central's readers.
+
+    Args:
+        oldest_ms: Timestamp of the first record.
+        keeps_ms: Central's retention; -1 for ever.
+        now_ms: Central's present.
+        central_name: For the sentence.
+    """
+    if oldest_ms is None or oldest_ms < 0 or keeps_ms < 0 or now_ms - oldest_ms <= keeps_ms:
+        return None
+    return (
+        f"the first record is {(now_ms - oldest_ms) // 86_400_000} days old, and {central_name} at central keeps"
+        f" records for {keeps_ms // 86_400_000} days: raise its retention.ms, or ask for a later beginning"
+    )
+
+
+class Margin(NamedTuple):
+    """How long the edge still keeps what is not yet read, out of how long it keeps records; 0 is any moment."""
+
+    left_ms: int
+    keeps_ms: int
+
+    def is_short(self, warning_ms: int) -> bool:
+        """Whether to warn: below a tenth of the retention, or below `warning_ms` (half a short retention at most)."""
+        return self.left_ms < max(self.keeps_ms // 10, min(warning_ms, self.keeps_ms // 2))
+
+
+def margin(
+    settings: Mapping[str, str], *, unread_ms: int | None, oldest_ms: int | None, trimmed: bool, now_ms: int
+) -> Margin | None:
+    """Time until the edge deletes the oldest record that is not yet read; a lower bound, as whole segments are deleted.
+
+    By time it follows from the record's age. By size nobody tells when: the log's own length in time says how long
+    records last at the rate of writing, once something was deleted from it.
+
+    Args:
+        settings: Settings of the edge topic.
+        unread_ms: Timestamp of the oldest unread record; None where nothing waits.
+        oldest_ms: Timestamp of the log's first record.
+        trimmed: Whether the log's start has moved.
+        now_ms: The present.
+
+    Returns:
+        None where nothing waits or nothing is ever deleted.
+    """
+    if unread_ms is None or "delete" not in settings.get("cleanup.policy", "delete"):
+        return None
+    found = []
+    keeps_ms = int(settings.get("retention.ms", -1))
+    if keeps_ms >= 0:
+        found.append(Margin(max(0, unread_ms + keeps_ms - now_ms), keeps_ms))
+    if int(settings.get("retention.bytes", -1)) >= 0 and trimmed and oldest_ms is not None:
+        found.append(Margin(max(0, unread_ms - oldest_ms), max(0, now_ms - oldest_ms)))
+    return min(found, default=None)

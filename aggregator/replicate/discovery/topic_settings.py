@@ -1,0 +1,171 @@
+"""Topic settings that follow from an edge to its central topic, and where central differs from them (drift).
+
+Invariant: pure, and by an allow-list. What a rule's `central_config` names is the rule's own. Nothing follows by itself
+that makes central delete sooner than it does: a person who has seen it carries it over. Records never become smaller.
+Access rights never follow: an edge knows nothing of who may read what is stripped.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.replicate.discovery.central_topics import target
+
+_SIZE = "max.message.bytes"
+# Numbers of which central keeps the largest; -1 stands for no bound where Kafka says so.
+_GROWING = (
+    _SIZE,
+    "retention.ms",
+    "retention.bytes",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+)
+_WORDS = ("cleanup.policy", "compression.type")
+FOLLOWING = (*_GROWING, *_WORDS)
+_UNBOUNDED = ("retention.ms", "retention.bytes")
+_NO_BOUND = 2**63
+_DISAGREE = "its edges do not agree"
+_LARGER = "the edge takes larger records: they would become dead letters"
+
+# Edge to topic to what follows of its settings.
+Shown = Mapping[str, Mapping[str, Mapping[str, str]]]
+
+
+class DriftAction(StrEnum):
+    """What becomes of a difference.
+
+    `change` is carried over by `config_sync: apply` and by `plan --apply`; `confirm` by the latter alone, because
+    central would then delete sooner; `keep` by nobody.
+    """
+
+    CHANGE = "change"
+    CONFIRM = "confirm"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A setting of a central topic that is not as at its edges.
+
+    Attributes:
+        topic: Central topic.
+        setting: Kafka's name.
+        central: As it is; None where central does not tell.
+        edge: As it is at the edges.
+        edges: Whose.
+        action: What becomes of it.
+        why: In words.
+    """
+
+    topic: str
+    setting: str
+    central: str | None
+    edge: str
+    edges: tuple[str, ...]
+    action: DriftAction
+    why: str
+
+    def plain(self) -> dict[str, Any]:
+        """The contract of `-o json`."""
+        return asdict(self) | {"action": self.action.value, "edges": list(self.edges)}
+
+
+def following(values: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
+    """What follows of an edge topic's settings.
+
+    Args:
+        values: All that are in effect.
+        own: Those that were given to the topic itself. What a topic has from its brokers is the edge's own matter; but
+            how large its records may be decides which of them central refuses, wherever that comes from.
+    """
+    return {name: values[name] for name in FOLLOWING if values.get(name) and (name in own or name == _SIZE)}
+
+
+def drifts(config: HubConfig, shown: Shown, central: Mapping[str, Mapping[str, str]]) -> list[Drift]:
+    """Where central topics stand apart from their edges.
+
+    Args:
+        config: The hub.
+        shown: What follows of the settings of replicated topics.
+        central: Settings in effect of the central topics, by name; what is not there is not compared.
+    """
+    wanted = defaultdict[tuple[str, str], dict[str, str]](dict)
+    feeding = defaultdict[str, set[str]](set)
+    for edge, topics in sorted(shown.items()):
+        for topic, settings in sorted(topics.items()):
+            rule = rule_for(config, edge, topic)
+            if rule is None:
+                continue
+            goal = target(config, edge, topic)
+            feeding[goal].add(edge)
+            for name in settings.keys() - rule.central_config.keys():
+                wanted[goal, name][edge] = settings[name]
+    found = (
+        _drift(topic, name, by_edge, central[topic], all_say=by_edge.keys() == feeding[topic])
+        for (topic, name), by_edge in sorted(wanted.items())
+        if topic in central
+    )
+    return [one for one in found if one is not None]
+
+
+def _drift(
+    topic: str, name: str, by_edge: Mapping[str, str], central: Mapping[str, str], *, all_say: bool
+) -> Drift | None:
+    now, edges = central.get(name), tuple(by_edge)
+    if name in _GROWING:
+        value = max(by_edge.values(), key=lambda text: _size(name, text))
+        told = _number_told(name, now, value, all_say=all_say)
+        return None if told is None else Drift(topic, name, now, value, edges, *told)
+    if len({_words(text) for text in by_edge.values()}) > 1 or not all_say:
+        value = ", ".join(f"{edge}: {text}" for edge, text in by_edge.items())
+        return None if _same(now, by_edge) else Drift(topic, name, now, value, edges, DriftAction.KEEP, _DISAGREE)
+    value = next(iter(by_edge.values()))
+    if _same(now, by_edge):
+        return None
+    if name == "cleanup.policy" and _words(value) - _words(now or ""):
+        return Drift(topic, name, now, value, edges, DriftAction.CONFIRM, "central forgets what it keeps now")
+    return Drift(topic, name, now, value, edges, DriftAction.CHANGE, "as at the edge")
+
+
+def _number_told(name: str, now: str | None, value: str, *, all_say: bool) -> tuple[DriftAction, str] | None:
+    if now == value:
+        return None
+    if now is None or _size(name, now) < _size(name, value):
+        return DriftAction.CHANGE, _LARGER if name == _SIZE else "the edge keeps longer"
+    if name == _SIZE:
+        return None  # central takes what an edge may send, and more
+    return (DriftAction.CONFIRM, "central deletes sooner then") if all_say else (DriftAction.KEEP, _DISAGREE)
+
+
+def _same(now: str | None, by_edge: Mapping[str, str]) -> bool:
+    return now is not None and {_words(now)} == {_words(text) for text in by_edge.values()}
+
+
+def _words(text: str) -> frozenset[str]:
+    """Several words of one setting have no order."""
+    return frozenset(text.replace(" ", "").split(",")) - {""}
+
+
+def _size(name: str, text: str) -> int:
+    number = int(text) if text.lstrip("-").isdecimal() else 0
+    return _NO_BOUND if number < 0 and name in _UNBOUNDED else number
+
+
+def changes(found: Collection[Drift], *, confirmed: bool) -> dict[str, dict[str, str]]:
+    """What is to be set, by central topic.
+
+    Args:
+        found: Differences.
+        confirmed: A person has seen them.
+    """
+    carried = {DriftAction.CHANGE, DriftAction.CONFIRM} if confirmed else {DriftAction.CHANGE}
+    wanted = defaultdict[str, dict[str, str]](dict)
+    for one in found:
+        if one.action in carried:
+            wanted[one.topic][one.setting] = one.edge
+    return dict(wanted)

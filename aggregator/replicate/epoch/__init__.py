@@ -1,0 +1,1 @@
+"""How flows are shared among slots, for how long, and from which positions."""

@@ -1,0 +1,339 @@
+"""Epochs, one after the other: plan from fresh snapshots, run the slots on Spark, end when something changed.
+
+Invariant: while slots run, the driver only watches; what the edges show and what people ask for end an epoch.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.engine.collector import resting
+from aggregator.errors import RetryError
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.privacy.policy.file import Policy
+from aggregator.replicate.discovery.central_topics import Snapshots, central_topics, targets
+from aggregator.replicate.discovery.compacted_keys import losing_keys
+from aggregator.replicate.discovery.discovery import unanswered, without
+from aggregator.replicate.discovery.edge_topic import EdgeShown, EdgeTopic, start_of
+from aggregator.replicate.discovery.edge_watch import EdgeWatch
+from aggregator.replicate.discovery.topic_settings import changes, drifts
+from aggregator.replicate.epoch.key_usage import worn
+from aggregator.replicate.epoch.opening import Opened, open_epoch
+from aggregator.replicate.epoch.plan import EpochFlows, plan_flows, undecided_beside
+from aggregator.replicate.epoch.shares import limits_of, shares
+from aggregator.replicate.epoch.slot_job import run_watched
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.replicate.identity.clusters import ClusterGuard, ClusterIds
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.replicate.leadership.settlement import Unsettled, Whose
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.key_checks import Checks, checks_of
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult
+from aggregator.replicate.slot.task import EpochWork
+from aggregator.state.control import Epoch
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
+from aggregator.state.pauses import paused_edges
+from aggregator.threads import Pulse, Threads
+
+_GREATEST_AGE_S, _REFUSED_AGE_S = 1800.0, 300.0
+# A tenth of a millisecond each: an epoch shall open at once, whatever its size.
+_ASKED_MOST = 500
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """How an epoch's slots ended, which flows were refused before they started, and what of central was held."""
+
+    outcomes: tuple[SlotOutcome, ...]
+    refused: tuple[Hold, ...]
+    held: frozenset[Partition] = frozenset()
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Every flow that stood still."""
+        return self.refused + tuple(hold for outcome in self.outcomes for hold in outcome.holds)
+
+    @property
+    def undecided(self) -> frozenset[Partition]:
+        """Partitions of central in which something is undecided still: nobody sees it yet."""
+        return self.held.union(*(outcome.closed for outcome in self.outcomes))
+
+    def trouble(self) -> str:
+        """What went wrong, slot by slot, in one line; empty where every slot ended by the protocol."""
+        if self.all(SlotResult.STOPPED, SlotResult.DRAINED):
+            return ""
+        return "; ".join(f"slot {one.slot} {one.result} {one.detail}".strip() for one in self.outcomes)
+
+    def all(self, *results: SlotResult) -> bool:
+        """Whether every slot ended with one of these results."""
+        return all(outcome.result in results for outcome in self.outcomes)
+
+
+class EpochRunner:
+    """Runs epochs for one driver."""
+
+    def __init__(
+        self,
+        config: HubConfig,
+        spark: SparkSession,
+        policies: Mapping[Path, Policy],
+        central: KafkaDriverCentral,
+        renewal: LeaseRenewal,
+        *,
+        watches: Sequence[EdgeWatch],
+        guard: ClusterGuard,
+        identity: str,
+        drain: bool,
+        stop: threading.Event,
+        refusing: Callable[[Sequence[Hold]], None],
+        threads: Threads,
+        pulse: Pulse,
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._policies = policies
+        self._central = central
+        self._renewal = renewal
+        self._watches = watches
+        self._guard = guard
+        self._identity = identity
+        self._drain = drain
+        self._stop = stop
+        self._refusing = refusing
+        self._threads = threads
+        self._pulse = pulse
+        self._names = HubNames(config.hub)
+        self.checks: Checks = {}
+        self._known: set[str] = set()
+        self._paused: frozenset[str] = frozenset()
+        self._outdated = False
+        self.opened: Epoch | None = None
+        self._named: set[Partition] = set()  # what held something undecided when it was looked at last
+        self._written: set[Partition] = set()  # by this driver's slots, or by those of others before it
+
+    def run(self) -> EpochResult:
+        """Open one epoch and watch it to its end.
+
+        Raises:
+            ConfigError: a key was replaced under its name and version, or has sealed as much as it may.
+            Fenced: another driver took over.
+            Unreachable: central does not answer.
+        """
+        self.checks = checks_of(self._config.keys, self.checks)
+        shown, clusters = self._shown()
+        snapshots = {edge: one.topics for edge, one in shown.items()}
+        settings, places = self._prepared(snapshots)
+        count = self._config.replication.slots
+        epoch, ledger, undecided = self._opened(count, places, snapshots)
+        for sentence in worn(self._config.keys, ledger.values()):
+            log.warning("%s", sentence)
+        unsettled = Unsettled(self._central, undecided)
+        now_ms = int(time.time() * 1000)
+        requests = self._central.requests()
+        paused = paused_edges(requests.pauses.values())
+        self._guard.succeed(requests.successions)
+        for sentence in requests.damaged:
+            log.warning("%s", sentence)
+        with resting():
+            flows = plan_flows(
+                self._config,
+                without(ledger, shown),
+                {edge: shown for edge, shown in snapshots.items() if edge not in paused},
+                settings,
+                epoch=epoch.epoch,
+                drain=self._drain,
+                now_ms=now_ms,
+                decisions=requests.decisions,
+                refused=losing_keys(self._config, self._policies, snapshots, settings, now_ms=now_ms),
+                undecided=undecided,
+                beside=self._beside(snapshots, undecided),
+            )
+        holds = (*flows.holds, *unanswered(shown), *self._strange(ledger))
+        for hold in holds:
+            log.warning("%s is held: %s", hold.source, hold.detail)
+        self._refusing(holds)
+        log.info("epoch %d: %d flows on %d slots", epoch.epoch, sum(map(len, flows.by_slot.values())), count)
+        plans = self._slot_plans(epoch.epoch, flows, count)
+        work = EpochWork(self._config, self._policies, plans, frozenset(settings), self.checks, clusters)
+        self._known, self._outdated = {decision.key for decision in requests.decisions}, False
+        self._paused = paused
+        for edge in sorted(paused & self._config.edges.keys()):
+            log.warning("edge %s is paused by %s: %s", edge, requests.pauses[edge].by, requests.pauses[edge].reason)
+        shapes, opened_s = self._shapes(snapshots), time.monotonic()
+
+        def due() -> bool:
+            self._pulse()
+            old = not self._drain and is_old(time.monotonic() - opened_s, refused=bool(holds))
+            changed = self._changed(shapes) or self._asked() or unsettled.moved()
+            return self._stop.is_set() or old or changed
+
+        outcomes = run_watched(self._spark, work, self._central, self._renewal, threads=self._threads, due=due)
+        self._named |= {at for outcome in outcomes for at in outcome.closed}
+        return EpochResult(tuple(outcomes), holds, frozenset(undecided))
+
+    def _shown(self) -> tuple[dict[str, EdgeShown], ClusterIds]:
+        """What the edges show whose own clusters answer, and the ids of those, once they are kept at central."""
+        shown = {watch.edge: watch.shown for watch in self._watches if watch.shown is not None}
+        fresh = self._guard.fresh()
+        if fresh:
+            self._central.publish(*fresh)
+            self._guard.keep(fresh)
+        for one in fresh:
+            told = (
+                f"cluster {one.cluster_id}" if one.cluster_id else "a cluster that tells no id: nothing shows another"
+            )
+            log.info("%s is %s", one.edge or "central", told)
+        clusters = self._guard.ids  # asked last: a stranger may have come in between
+        return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
+
+    def _strange(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:
+        """Flows of edges whose names lead to another cluster than before."""
+        why = {watch.edge: watch.answer.stranger for watch in self._watches if watch.answer.stranger}
+        return [
+            Hold(source, HoldReason.CLUSTER, why[source.edge])
+            for source in sorted(ledger.keys() if why else ())
+            if source.edge in why and start_of(self._config, source.edge, source.topic) is not None
+        ]
+
+    def _opened(self, slots: int, places: Collection[Partition], snapshots: Snapshots) -> Opened:
+        """Open an epoch that writes these partitions of central, and say which of them it may not.
+
+        A driver's first epoch asks about all that was ever written, by rules of yesterday too. Of very many its later
+        ones ask about those that slots named: a slot looks before it writes, and says at its end what is left.
+        """
+        now = {*places, (self._names.dead_letters, 0)}
+        if self.opened is None:
+            self._written |= {*self._central.partitions({one.central for one in self._central.control().targets})}
+        self._written |= now
+        opened = open_epoch(
+            self._central,
+            slots=slots,
+            driver=self._identity,
+            places=self._written,
+            whose=Whose.live(self._names),
+            targets=targets(self._config, snapshots),
+            asked=asked_about(now, self._named, is_first=self.opened is None),
+        )
+        self.opened, self._named = opened.epoch, set(opened.held)
+        for reason in opened.held.values():
+            log.warning("%s", reason)
+        return opened
+
+    def _beside(self, snapshots: Snapshots, undecided: Mapping[Partition, str]) -> dict[tuple[str, str], str]:
+        if not undecided:
+            return {}
+        told = self._central.control().targets
+        return undecided_beside(targets(self._config, snapshots), told, undecided, self._names.dead_letters)
+
+    def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
+        return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}
+
+    def _shapes(self, snapshots: Snapshots) -> dict[str, dict[str, object]]:
+        """What makes an epoch end when it changes: topics, their ids and partition counts, edge by edge.
+
+        Settings that are applied to central, too: what a topic takes of a record is asked when an epoch opens.
+        """
+        applies = self._config.config_sync == "apply"
+        return {
+            edge: {name: (topic.shape, topic.follows if applies else None) for name, topic in shown.items()}
+            for edge, shown in snapshots.items()
+        }
+
+    def _prepared(self, snapshots: Snapshots) -> tuple[dict[str, dict[str, str]], list[Partition]]:
+        """Central's topics, made or widened where they have to be: their settings and partitions.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        specs, central = central_topics(self._config, snapshots), self._config.central
+        counts = topics.ensure(central, specs, replication_factor=self._config.replication_factor)
+        names = [spec.name for spec in specs]
+        settings = topic_settings.settings(central, names)
+        if self._config.config_sync == "apply" and self._followed(snapshots, settings):
+            settings = topic_settings.settings(central, names)
+        return settings, topics.partitions(counts)
+
+    def _followed(self, snapshots: Snapshots, settings: Mapping[str, Mapping[str, str]]) -> bool:
+        """Carry over what follows by itself; whether there was anything."""
+        shown = {edge: {name: one.follows for name, one in topics.items()} for edge, topics in snapshots.items()}
+        wanted = changes(drifts(self._config, shown, settings), confirmed=False)
+        refused = topic_settings.change_settings(self._config.central, wanted)
+        for name, given in wanted.items():
+            told = ", ".join(f"{key}={value}" for key, value in given.items())
+            log.warning("%s", refused.get(name) or f"{name} at central gets {told}, as at its edges")
+        return bool(wanted)
+
+    def _changed(self, shapes: Mapping[str, object]) -> bool:
+        """Whether an edge shows something else. Central gets its topics while the slots still run: a shorter halt."""
+        snapshots = self._snapshots()
+        if self._shapes(snapshots) == shapes:
+            return False
+        with suppress(RetryError):  # the next epoch asks again
+            self._prepared(snapshots)
+        return True
+
+    def _slot_plans(self, epoch: int, flows: EpochFlows, count: int) -> tuple[SlotPlan, ...]:
+        replication = self._config.replication
+        cadence = Cadence(replication.commit_interval.total_seconds(), replication.commit_bytes)
+        patience_s = replication.drain_patience.total_seconds()
+        rates = shares(limits_of(self._config), {slot: own.sources for slot, own in flows.by_slot.items()})
+        common = (cadence, self._drain, patience_s)
+        return tuple(
+            SlotPlan(self._names, epoch, slot, flows.by_slot.get(slot, ()), *common, rates=rates.get(slot, {}))
+            for slot in range(count)
+        )
+
+    def _asked(self) -> bool:
+        """Whether a person asked for something that the running slots do not know."""
+        asked = self._central.asked_since()
+        for sentence in asked.damaged:
+            log.warning("%s", sentence)
+        for edge, pause in asked.pauses.items():
+            self._outdated |= pause.paused != (edge in self._paused)
+        for word in self._guard.succeed(asked.successions):
+            name, new = word.edge or "central", word.cluster_id
+            log.warning("%s is cluster %s from now on, by %s: %s", name, new, word.by, word.reason)
+        fresh = [one for one in asked.decisions if one.key not in self._known]
+        self._known |= {one.key for one in fresh}
+        for one in fresh:
+            log.warning("%s goes on without the gap %s, by %s: %s", one.source, one.gap, one.by, one.reason)
+        self._outdated |= any(not one.automatic for one in fresh)
+        return self._outdated
+
+
+def asked_about(
+    now: AbstractSet[Partition], named: AbstractSet[Partition], *, is_first: bool
+) -> AbstractSet[Partition] | None:
+    """Which partitions of central are asked whether something is undecided there when an epoch opens; None: all.
+
+    Args:
+        now: What the epoch is about to write.
+        named: What held something undecided when it was looked at last.
+        is_first: It is the driver's first: nobody has told it anything.
+    """
+    if is_first:
+        return None
+    return named if len(now) > _ASKED_MOST else named | now
+
+
+def is_old(age_s: float, *, refused: bool) -> bool:
+    """Whether an epoch has lasted long enough: what it refused, or its slots hold, is tried again with the next one.
+
+    Args:
+        age_s: How long it has lasted.
+        refused: It gave flows to no slot. A new epoch stands still for most of a second: a fifth of a percent then,
+            and else a third of a thousandth.
+    """
+    return age_s >= (_REFUSED_AGE_S if refused else _GREATEST_AGE_S)

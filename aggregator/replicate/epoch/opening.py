@@ -1,0 +1,111 @@
+"""Opening an epoch (protocol, rule B): publish, read back, fence, and only then read where every flow stands.
+
+Invariant: the order. Fencing before publishing lets an old slot start again unseen; reading the ledger before fencing
+misses what an old slot commits in between; fencing fewer ids than were ever used leaves a zombie alive; writing to a
+partition in which something of an id is undecided lets the next transaction of that id decide it. All that is undecided
+is ended before the ledger is judged, and the ledger before the records.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.errors import Fenced, Unreachable
+from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
+from aggregator.replicate.leadership.settlement import Whose, end_leftovers, write_missing
+from aggregator.state.control import ControlState, Epoch, Target, former
+from aggregator.state.ledger import LedgerRecord
+
+
+class Opened(NamedTuple):
+    """An epoch that is open.
+
+    Attributes:
+        epoch: The epoch.
+        ledger: The winning ledger record of every flow: nothing older can commit any more.
+        held: Central's partitions that must not be written, with the reason.
+    """
+
+    epoch: Epoch
+    ledger: Mapping[EdgePartition, LedgerRecord]
+    held: Mapping[Partition, str]
+
+
+class DriverCentral(LedgerCentral, Protocol):
+    """Central, as the driver sees it."""
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+
+    def fence(self, slots: Iterable[int]) -> None:
+        """Take and give back the transactional ids of these slots, in parallel."""
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """Every ledger partition, read to its end, winners only."""
+
+
+def open_epoch(
+    central: DriverCentral,
+    *,
+    slots: int,
+    driver: str,
+    places: Collection[Partition],
+    whose: Whose,
+    targets: Collection[Target] = (),
+    asked: Collection[Partition] | None = None,
+) -> Opened:
+    """Open the next epoch.
+
+    Args:
+        central: Where control and ledger live.
+        slots: Number of slots of the new epoch.
+        driver: This driver's identity.
+        places: Central's partitions that slots write, or wrote under former rules.
+        whose: Whose records are the slots' own.
+        targets: Where the slots are about to write, for whoever leads when no rule says so any more.
+        asked: Of the places, those that are asked about where the ledger is decided; None: all.
+
+    Raises:
+        Fenced: another driver's epoch was published in between.
+        RetryError: central did not answer in between, or what is undecided hides where the flows stand.
+    """
+    before = central.control()
+    used = before.epoch.ids if before.epoch else 0
+    epoch = Epoch(before.newest + 1, slots, max(used, slots), driver)
+    central.publish(epoch, *sorted(set(targets) - before.targets, key=attrgetter("edge", "topic", "central", "by_key")))
+    state = central.control()
+    if state.epoch != epoch:
+        raise Fenced(f"epoch {epoch.epoch} was overtaken by another driver while it was opened")
+    central.fence(range(epoch.ids))
+    internal = set(whose.internal(epoch))
+    if asked is None or not internal.isdisjoint(state.undecided) or _is_open(central, internal):
+        asked = places
+    went = {topic for topics in former(targets, state.targets).values() for topic in topics}
+    ungated = set(asked).intersection(central.partitions(went)) if went else set()
+    found = end_leftovers(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)
+    settle_ledger(central, found, epoch, whose)
+    ledger = central.ledger()
+    notes = {at: noted for at, noted in found.noted.items() if at not in internal}
+    held = write_missing(central, found, notes, ledger=ledger, whose=whose)
+    if found.noted:
+        _read_back(central, {*found.noted} - {*found.left, *held})
+    others = {at: reason for at, reason in found.left.items() if at not in internal}
+    return Opened(epoch, ledger, {**others, **held})
+
+
+def _read_back(central: DriverCentral, settled: Collection[Partition]) -> None:
+    """Wait until the notes are visibly gone: one that comes back later is judged by a ledger that has moved on.
+
+    Raises:
+        Unreachable: one is there still.
+    """
+    if back := sorted(central.control().undecided.keys() & settled):
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in back)
+        raise Unreachable(f"{names} at central: the note of what was undecided is there still", hint=HINT)
+
+
+def _is_open(central: DriverCentral, places: Collection[Partition]) -> bool:
+    """Whether something is undecided there, or may be."""
+    found = central.undecided(sorted(places))
+    return any(at not in found or len(found[at]) for at in places)

@@ -1,0 +1,350 @@
+"""The plan of an epoch: from the ledger and the edges' snapshots to the flows of every slot.
+
+Invariant: pure. A known topic id goes on where its winning ledger record says, or where a decision about its gap says;
+another id starts a new incarnation at offset 0; a flow without a record begins where its rule says, and partitions
+added later begin at their beginning. What the ledger knows and the edge no longer shows is held as a gap.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import pairwise, repeat
+from operator import attrgetter
+from typing import Self
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Segment
+from aggregator.replicate.discovery.central_topics import Snapshots, is_by_key, target
+from aggregator.replicate.discovery.edge_topic import EdgeTopic, is_internal
+from aggregator.replicate.discovery.retention import refusal
+from aggregator.replicate.epoch.assignment import NOWHERE, assign
+from aggregator.replicate.flow.cursor import Hold, HoldReason
+from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
+from aggregator.replicate.flow.gaps import deleted, is_decided, new_life, settled, skipped
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import meant
+from aggregator.state.control import Target, former
+from aggregator.state.gap import Decision, GapKind
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.requests import by_flow
+
+Ledger = Mapping[EdgePartition, LedgerRecord]
+
+# A flow costs something even when nothing waits: fetch requests, a position to keep.
+_FLOW_WEIGHT = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFlows:
+    """Flows by slot, and those that are refused before they start."""
+
+    by_slot: Mapping[int, PlacedFlows]
+    holds: tuple[Hold, ...]
+
+
+def undecided_beside(
+    now: Collection[Target], told: Collection[Target], undecided: Mapping[Partition, str], letters: str
+) -> dict[tuple[str, str], str]:
+    """What is undecided where flows do not write now, but did, and where all of them write dead letters.
+
+    A flow that went on would pass it, and what lies below its position counts as committed when it is settled.
+    """
+    held = {topic: why for (topic, _), why in sorted(undecided.items())}
+    went = former(now, told)
+    places = {(one.edge, one.topic): (letters, *sorted(went.get((one.edge, one.topic), ()))) for one in now}
+    return {flow: held[topic] for flow, topics in places.items() for topic in topics if topic in held}
+
+
+def skips_gaps(config: HubConfig, edge: str, topic: str) -> bool:
+    """Whether a gap of this edge topic holds nothing; heartbeats are a signal, not data."""
+    rule = rule_for(config, edge, topic)
+    return rule is None or rule.on_gap == "skip"
+
+
+def entry_of(
+    found: LedgerRecord | None,
+    source: EdgePartition,
+    topic: EdgeTopic,
+    *,
+    begun: int,
+    decisions: tuple[Decision, ...] = (),
+) -> tuple[LedgerRecord, bool]:
+    """Where a flow goes on, and whether that position is new; under which epoch and slot is decided later.
+
+    Args:
+        found: Its winning ledger record, if it has one.
+        source: The flow.
+        topic: What its edge shows.
+        begun: How many partitions of the topic begin where its rule says; one that was added later does not.
+        decisions: What was decided about its gaps.
+    """
+    if found is not None and found.topic_id == topic.topic_id:
+        moved = settled(found, decisions)
+        return moved, moved != found
+    if found is not None:
+        again = structs.replace(found, incarnation=found.incarnation + 1, topic_id=topic.topic_id, next_offset=0)
+        known = topic.epoch_before(source.partition, 0)
+        return structs.replace(again, gap=None, leader_epoch=known, unread=(), first_partitions=begun), True
+    offset = (topic.firsts if source.partition < begun else topic.starts)[source.partition]
+    unread = (Segment(0, OffsetRange(0, offset)),) if offset else ()
+    known = topic.epoch_before(source.partition, offset)
+    first = LedgerRecord(0, topic.topic_id, offset, epoch=0, slot=NOWHERE, unread=unread)
+    return structs.replace(first, leader_epoch=known, first_partitions=begun), True
+
+
+def _begun(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
+    """How many partitions of a topic begin where its rule says, by the records of those that it has now.
+
+    All of a topic that nobody knows; none of one that was created again: everything in it is new. Records of earlier
+    versions do not say it: what has none beside them counts as added later, and is read from its beginning.
+    """
+    known = [entry for entry in entries if entry is not None]
+    if not known:
+        return len(topic.starts)
+    return max((entry.first_partitions or 0 for entry in known if entry.topic_id == topic.topic_id), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What decides every partition of one edge topic, found once: an epoch may open with 200,000 partitions."""
+
+    terms: TopicTerms
+    settings: Mapping[str, str]
+    refused: str | None
+    undecided: Mapping[int, str]
+    beside: str
+
+    def why_not(self, partition: int) -> str:
+        """What is undecided where a partition's records go, or went, if anything is."""
+        if self.beside:
+            return self.beside
+        if self.terms.by_key:
+            return next(iter(self.undecided.values()), "")
+        return self.undecided.get(partition, "")
+
+    @classmethod
+    def of(
+        cls,
+        config: HubConfig,
+        central: Mapping[str, Mapping[str, str]],
+        barred: tuple[Mapping[tuple[str, str], str], Mapping[Partition, str], Mapping[tuple[str, str], str]],
+        edge: str,
+        topic: str,
+    ) -> Self:
+        refused, undecided, beside = barred
+        name = target(config, edge, topic)
+        settings = central.get(name, {})
+        terms = TopicTerms(
+            name,
+            by_key=is_by_key(config, edge, topic),
+            limits=Limits.of(settings),
+            skips=skips_gaps(config, edge, topic),
+        )
+        held = {partition: why for (topic, partition), why in undecided.items() if topic == name}
+        return cls(terms, settings, refused.get((edge, topic)), held, beside.get((edge, topic), ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """Flows and where each goes on, in columns; an object for each of 200,000 would take longer than its plan.
+
+    Attributes:
+        ends: Where each log ends; None for one that is gone.
+        fresh: Of those whose position is new: what it goes on without by a rule, if anything.
+    """
+
+    sources: list[EdgePartition] = field(default_factory=list)
+    entries: list[LedgerRecord] = field(default_factory=list)
+    ends: list[int | None] = field(default_factory=list)
+    terms: list[TopicTerms] = field(default_factory=list)
+    fresh: dict[EdgePartition, Decision | None] = field(default_factory=dict)
+
+    def add(self, source: EdgePartition, entry: LedgerRecord, end: int | None, terms: TopicTerms) -> None:
+        """Add the start of one flow."""
+        self.extend([source], [entry], [end], terms)
+
+    def extend(
+        self,
+        sources: Sequence[EdgePartition],
+        entries: Iterable[LedgerRecord],
+        ends: Iterable[int | None],
+        terms: TopicTerms,
+    ) -> None:
+        """Add the starts of flows of one topic."""
+        self.sources.extend(sources)
+        self.entries.extend(entries)
+        self.ends.extend(ends)
+        self.terms.extend(repeat(terms, len(sources)))
+
+    def weights(self) -> NDArray[np.float64]:
+        """Work of each flow."""
+        ends = np.fromiter((end or 0 for end in self.ends), np.int64, len(self.ends))
+        waiting: NDArray[np.float64] = np.maximum(ends - self._of_entries("next_offset"), 0.0)
+        return waiting + _FLOW_WEIGHT
+
+    def before(self) -> NDArray[np.int64]:
+        """The slot that each flow was in; `NOWHERE` for one that begins."""
+        return self._of_entries("slot")
+
+    def _of_entries(self, name: str) -> NDArray[np.int64]:
+        return np.fromiter(map(attrgetter(name), self.entries), np.int64, len(self.entries))
+
+    def by_slot(self, slots: NDArray[np.int64], epoch: int, *, drain: bool) -> dict[int, PlacedFlows]:
+        """Flows of each slot that has any."""
+        order = np.argsort(slots, kind="stable")
+        used, begins = np.unique(slots[order], return_index=True)
+        return {
+            slot: self._placed(epoch, slot, order[start:end].tolist(), drain=drain)
+            for slot, (start, end) in zip(used.tolist(), pairwise([*begins, len(order)]), strict=True)
+        }
+
+    def _placed(self, epoch: int, slot: int, own: list[int], *, drain: bool) -> PlacedFlows:
+        sources = [self.sources[at] for at in own]
+        return PlacedFlows(
+            epoch,
+            slot,
+            sources,
+            entries=[self.entries[at] for at in own],
+            until=[self.ends[at] if drain else None for at in own],
+            terms=[self.terms[at] for at in own],
+            fresh={source: self.fresh[source] for source in sources if source in self.fresh},
+        )
+
+
+def plan_flows(
+    config: HubConfig,
+    ledger: Ledger,
+    snapshots: Snapshots,
+    central: Mapping[str, Mapping[str, str]],
+    *,
+    epoch: int,
+    drain: bool,
+    now_ms: int,
+    decisions: Collection[Decision] = (),
+    refused: Mapping[tuple[str, str], str] = {},
+    undecided: Mapping[Partition, str] = {},
+    beside: Mapping[tuple[str, str], str] = {},
+) -> EpochFlows:
+    """Decide every flow of an epoch.
+
+    Args:
+        config: The hub.
+        ledger: Winning records.
+        snapshots: Edge to topic name to what the edge shows.
+        central: Settings of the central topics, by name.
+        epoch: The new epoch's number.
+        drain: Whether flows end at what existed when the edge was first seen.
+        now_ms: Central's present, for the comparison of record age with retention.
+        decisions: What was decided about gaps.
+        refused: Edge and topic of flows that must not run, with the reason.
+        undecided: Partitions of central that must not be written, with the reason.
+        beside: Edge and topic of flows of which something may be undecided elsewhere, with the reason.
+
+    Returns:
+        Plans per slot, and the flows that are refused with their reasons.
+    """
+    rules = cache(partial(_Rules.of, config, central, (refused, undecided, beside)))
+    decided = by_flow(decisions)
+    starts, holds = _Starts(), list[Hold]()
+    for edge, name in sorted((edge, name) for edge, shown in snapshots.items() for name in shown):
+        topic = snapshots[edge][name]
+        holds += _of_topic(edge, topic, rules(edge, name), ledger, starts, decided=decided, now_ms=now_ms)
+    for source, entry in sorted(_lost(config, _gone(ledger, snapshots), decided, now_ms)):
+        starts.add(source, entry, None, rules(source.edge, source.topic).terms)
+        if entry != ledger[source]:
+            starts.fresh[source] = None
+    slots = assign(starts.sources, starts.weights(), starts.before(), config.replication.slots)
+    return EpochFlows(starts.by_slot(slots, epoch, drain=drain), tuple(holds))
+
+
+def _of_topic(
+    edge: str,
+    topic: EdgeTopic,
+    rules: _Rules,
+    ledger: Ledger,
+    starts: _Starts,
+    *,
+    decided: Mapping[EdgePartition, tuple[Decision, ...]],
+    now_ms: int,
+) -> list[Hold]:
+    """Every partition of a topic that is there, into `starts`."""
+    edge, name = sys.intern(edge), sys.intern(topic.name)  # as the ledger's: see `EdgePartition.parse`
+    sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
+    entries = list(map(ledger.get, sources))
+    terms = replace(rules.terms, meant=meant(entry.schemas for entry in entries if entry is not None))
+    life = topic.topic_id
+    going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
+    asked = bool(decided) and not decided.keys().isdisjoint(sources)
+    barred = rules.refused or rules.undecided or rules.beside
+    if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
+        starts.extend(sources, going_on, topic.ends, terms)
+        return []
+    begun = _begun(topic, entries)
+    holds = []
+    for source, found, end in zip(sources, entries, topic.ends, strict=True):
+        begins = found is None or found.topic_id != life
+        from_start = found is not None or source.partition >= begun
+        hold = _hold(source, topic, rules, now_ms, begins=begins, from_start=from_start) if begins or barred else None
+        if hold:
+            holds.append(hold)
+            continue
+        own = _own_decision(source, found, topic, terms, now_ms)
+        decisions = decided.get(source, ())
+        entry, fresh = entry_of(found, source, topic, begun=begun, decisions=(*decisions, own) if own else decisions)
+        starts.add(source, entry, end, terms)
+        if fresh:
+            starts.fresh[source] = own
+    return holds
+
+
+def _hold(
+    source: EdgePartition, topic: EdgeTopic, rules: _Rules, now_ms: int, *, begins: bool, from_start: bool
+) -> Hold | None:
+    """Why a flow must not run: its policy, what is undecided at central, or, where it begins, central's retention."""
+    if rules.refused:
+        return Hold(source, HoldReason.POLICY, rules.refused)
+    if undecided := rules.why_not(source.partition):
+        return Hold(source, HoldReason.UNDECIDED, undecided)
+    if not begins:
+        return None
+    name, partition = rules.terms.central, source.partition
+    reason = refusal(topic, partition, rules.settings, now_ms=now_ms, central_name=name, from_start=from_start)
+    return Hold(source, HoldReason.RETENTION, reason) if reason else None
+
+
+def _own_decision(
+    source: EdgePartition, found: LedgerRecord | None, topic: EdgeTopic, terms: TopicTerms, now_ms: int
+) -> Decision | None:
+    """What the hub decides by itself of a flow; it counts like what a person did."""
+    if found is not None and found.topic_id != topic.topic_id:
+        return new_life(source, found, now_ms=now_ms)
+    if found is not None and found.gap is not None and terms.skips:
+        return skipped(source, found.position, found.gap, now_ms=now_ms)
+    return None
+
+
+def _gone(ledger: Ledger, snapshots: Snapshots) -> Ledger:
+    """What the ledger knows of edges that answered, and these do not show."""
+    shown = {edge: {name: len(topic.starts) for name, topic in topics.items()} for edge, topics in snapshots.items()}
+    return {
+        source: entry
+        for source, entry in ledger.items()
+        if (widths := shown.get(source.edge)) is not None and source.partition >= widths.get(source.topic, 0)
+    }
+
+
+def _lost(
+    config: HubConfig, gone: Ledger, decided: Mapping[EdgePartition, tuple[Decision, ...]], now_ms: int
+) -> Iterator[tuple[EdgePartition, LedgerRecord]]:
+    """Flows that the configuration wants, the ledger knows, and their edge no longer shows."""
+    for source, entry in gone.items():
+        if is_internal(source.topic) or skips_gaps(config, source.edge, source.topic):
+            continue
+        if not is_decided(entry, GapKind.DELETED, decided.get(source, ())):
+            yield source, structs.replace(entry, gap=deleted(entry, since_ms=now_ms))

@@ -1,0 +1,163 @@
+"""Flows: what a slot is told of each edge partition, and how far it has come.
+
+Invariant: the cursor is what the open transaction will commit; the committed cursor is where an abort goes back to.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aggregator.coordinates import EdgePartition, Position, Segment
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.replicate.flow.cursor import Cursor, HoldReason
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import Meanings
+from aggregator.replicate.flow.route import LEAP_OFFSETS, Route
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
+
+# What an edge does not hand out any more, behind which the log goes on.
+_DELETED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
+
+
+class FlowPlan(NamedTuple):
+    """One flow of an epoch, decided by the driver; a tuple, because an epoch may open with 200,000 of them.
+
+    Attributes:
+        source: Edge partition.
+        entry: Position and counters to go on from, under this epoch and slot.
+        fresh: The entry is new (first start, new incarnation, a gap) and must be in the ledger before the first poll.
+        central: Central topic.
+        by_key: Re-partition by the stripped key instead of keeping the partition number.
+        limits: What the central topic takes.
+        until: With `--drain`: the offset at which the flow is done.
+        skips: A gap does not hold the flow (`on_gap: skip`).
+        decision: What a fresh entry goes on without, to be written with it.
+        segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
+        letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
+        backfill: Whose flow it is in the ledger of all backfills.
+        meant: What schema ids meant to any flow of the topic when the epoch opened.
+        newest_epoch: Leader epoch that nothing of what a backfill reads exceeds: that of the live flow, which has
+            passed it all. What does is of a log that was cut since.
+    """
+
+    source: EdgePartition
+    entry: LedgerRecord
+    fresh: bool
+    central: str
+    by_key: bool
+    limits: Limits
+    until: int | None = None
+    skips: bool = False
+    decision: Decision | None = None
+    segments: tuple[Segment, ...] = ()
+    letters: frozenset[int] = frozenset()
+    backfill: str = ""
+    meant: Meanings = ()
+    newest_epoch: int | None = None
+
+
+class Flow:
+    """The moving part of a flow within one run of a slot."""
+
+    __slots__ = ("committed", "cursor", "persisted", "plan", "route")
+
+    def __init__(self, plan: FlowPlan, committed: LedgerRecord, *, persisted: bool) -> None:
+        self.plan = plan
+        self.persisted = persisted
+        self.route = Route(plan.segments) if plan.segments else None
+        self.committed = self.cursor = Cursor.at(plan.source, committed)
+
+    def rewind(self) -> None:
+        """Go back to what is committed."""
+        self.cursor = self.committed
+
+    def commit(self) -> None:
+        """The open transaction is committed."""
+        self.committed = self.cursor = self.cursor.committed()
+
+    def hold_until(self, reason: HoldReason, detail: str, retry_at_s: float) -> None:
+        """Hold a flow of which no transaction has anything; it is tried again."""
+        self.committed = self.cursor = self.cursor.held_until(reason, detail, retry_at_s)
+
+    def persist(self, now_s: float) -> None:
+        """The first position is in the ledger; what was held for that goes on."""
+        self.persisted = True
+        hold = self.cursor.hold
+        if hold is not None and hold.reason is HoldReason.UNDECIDED:
+            self.hold_until(hold.reason, hold.detail, now_s)
+
+    def may_skip(self, lost: Gap) -> bool:
+        """Whether a gap holds nothing; a backfill goes on without what was deleted, but never back to a cut."""
+        return self.plan.skips and (self.route is None or lost.kind in _DELETED)
+
+    def skip(self, lost: Gap) -> None:
+        """Go on behind a gap; the open transaction will say so."""
+        self.cursor = self.cursor.without(lost)
+        self.reach(self.position.next_offset)
+
+    def pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+        """What is to be delivered of a chunk, while the flow may be read; the cursor stands at each piece as it comes.
+
+        A flow that stands still before one piece stands before those behind it, too.
+        """
+        if self.route is None:
+            if self.reading:
+                yield chunk
+            return
+        for position, piece in self.route.pieces(chunk, self.position.next_offset):
+            if not self.reading:
+                return
+            known = self.cursor.entry.leader_epoch if chunk.leader_epoch is None else chunk.leader_epoch
+            self.cursor = self.cursor.moved(position, known)
+            yield piece
+
+    def reach(self, offset: int, leader_epoch: int | None = None) -> bool:
+        """Move the cursor on: nothing is left before `offset`. Whether it leapt too far to read on from there.
+
+        Args:
+            offset: Up to which the edge was read.
+            leader_epoch: That no record before `offset` exceeds, if records were read.
+        """
+        entry = self.cursor.entry
+        read = max(entry.next_offset, offset)
+        known = leader_epoch if leader_epoch is not None and offset >= entry.next_offset else entry.leader_epoch
+        position = self.route.position(read) if self.route else Position(entry.incarnation, read)
+        if position.next_offset > read:
+            known = None  # nobody has read what lies between
+        if (position, known) != (entry.position, entry.leader_epoch):
+            self.cursor = self.cursor.moved(position, known)
+        return position.next_offset - read > LEAP_OFFSETS
+
+    @property
+    def done(self) -> bool:
+        """Whether a backfill has nothing left to read here."""
+        return self.route is not None and self.cursor.entry.next_offset >= self.route.end
+
+    @property
+    def reading(self) -> bool:
+        """Whether records of this flow may be taken now."""
+        return self.cursor.reading and not self.done
+
+    @property
+    def moved(self) -> bool:
+        """Whether the open transaction has something to write for this flow.
+
+        A leader epoch that was found at the same position is: without it a later life would not see that the log was
+        cut.
+        """
+        entry, committed = self.cursor.entry, self.committed.entry
+        if entry is committed:  # asked of each of perhaps thousands at every commit
+            return False
+        if entry.position != committed.position or entry.gap != committed.gap:
+            return True
+        return entry.leader_epoch != committed.leader_epoch
+
+    @property
+    def drained(self) -> bool:
+        """Whether the flow has reached what `--drain` asked for."""
+        return self.plan.until is None or self.cursor.entry.next_offset >= self.plan.until
+
+    @property
+    def position(self) -> Position:
+        """Where the open transaction stands."""
+        return self.cursor.entry.position

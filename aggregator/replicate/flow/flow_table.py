@@ -1,0 +1,71 @@
+"""The flows of one slot in columns: a plan for each is made in the slot, side by side with the other slots' plans.
+
+Invariant: frozen; every column has one value for each flow, in the same order.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from aggregator.coordinates import EdgePartition
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import Meanings
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTerms:
+    """What a `FlowPlan` says of its topic: the same for each partition."""
+
+    central: str
+    by_key: bool
+    limits: Limits
+    skips: bool
+    meant: Meanings = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFlows(Collection[FlowPlan]):
+    """Plans of one slot's flows, made as they are looked at.
+
+    Attributes:
+        epoch: The epoch that they are for.
+        slot: Whose flows they are.
+        sources: Edge partitions.
+        entries: Where each goes on, as its winning record or its rule says.
+        until: Where each is done; None: never.
+        terms: What holds for the topic of each.
+        fresh: Of those whose position is new: what it goes on without by a rule, if anything.
+    """
+
+    epoch: int
+    slot: int
+    sources: Sequence[EdgePartition]
+    entries: Sequence[LedgerRecord]
+    until: Sequence[int | None]
+    terms: Sequence[TopicTerms]
+    fresh: Mapping[EdgePartition, Decision | None]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __iter__(self) -> Iterator[FlowPlan]:
+        for source, entry, until, terms in zip(self.sources, self.entries, self.until, self.terms, strict=True):
+            yield FlowPlan(
+                source,
+                structs.replace(entry, epoch=self.epoch, slot=self.slot),
+                fresh=source in self.fresh,
+                central=terms.central,
+                by_key=terms.by_key,
+                limits=terms.limits,
+                until=until,
+                skips=terms.skips,
+                decision=self.fresh.get(source),
+                meant=terms.meant,
+            )
+
+    def __contains__(self, plan: object) -> bool:
+        return any(plan == own for own in self)

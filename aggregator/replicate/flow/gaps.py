@@ -1,0 +1,208 @@
+"""Gaps: what it means when an edge no longer has the position that a flow wants to read, and how a flow goes on.
+
+Invariant: pure; a gap has an exact range or says that its tail is unknown, and sparse offsets never make one. A
+decision moves exactly the position that it was made for, and a rewind raises the incarnation, so that an offset which
+is read twice is two records.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
+from aggregator.kafka.readers.reader_events import Cut
+from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.ledger import LedgerRecord
+
+# Whose decisions the automatic ones are.
+SKIPPED = "on_gap: skip"
+NEW_LIFE = "the hub"
+# Parts that a ledger record lists at most; some 30 bytes each.
+_UNREAD_MOST = 100
+_READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
+# What lies before where the flow goes on is never read.
+_PASSED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
+
+
+def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) -> Gap | None:
+    """Compare a position with the edge's log [start_offset, end_offset).
+
+    Args:
+        next_offset: The flow's position.
+        start_offset: First offset that the edge still has.
+        end_offset: The edge's high watermark.
+        since_ms: The present.
+
+    Returns:
+        None while the position can be read (the end included); the lost range where retention or a deletion overtook
+        the reader; a range with an unknown tail where the log ends before the position.
+    """
+    if next_offset < start_offset:
+        return Gap(GapKind.EXPIRED, next_offset, start_offset, since_ms)
+    if next_offset > end_offset:
+        return Gap(GapKind.TRUNCATED, end_offset, None, since_ms)
+    return None
+
+
+def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> Gap | None:
+    """A gap in the light of where the log was cut: it may have grown again since, even beyond the position.
+
+    Args:
+        lost: What the offsets alone say: None, or a truncated log.
+        cut: Where what we had read ends now.
+        next_offset: The flow's position.
+        since_ms: The present.
+    """
+    grown_over = cut.newer is not None and cut.newer < next_offset
+    if lost is None and not grown_over:
+        return None
+    return Gap(GapKind.TRUNCATED, min(cut.end, next_offset), None, since_ms)
+
+
+def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
+    """The gap of a flow whose topic the edge no longer shows; the one that is already known, if there is one."""
+    if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
+        return entry.gap
+    return Gap(GapKind.DELETED, _had_upto(entry), None, since_ms)
+
+
+def _had_upto(entry: LedgerRecord) -> int:
+    """Up to where a flow has had what its topic held: its position, or where the log was cut before that."""
+    cut = entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED
+    return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset
+
+
+def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
+    """The gap of a batch that can not be read, up to where the log can be read on."""
+    return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms)
+
+
+def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
+    """What a recreated topic leaves to say of its former life, which the hub goes on without by the protocol."""
+    lost = Gap(GapKind.RECREATED, _had_upto(entry), None, now_ms)
+    reason = "a recreated topic begins a new incarnation"
+    return Decision(source, entry.position, lost, NEW_LIFE, now_ms, reason, automatic=True)
+
+
+def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> Decision:
+    """What a rule with `on_gap: skip` decides."""
+    return Decision(source, position, lost, SKIPPED, now_ms, "the rule says so", automatic=True)
+
+
+def after(lost: Gap, position: Position) -> Position:
+    """Where a flow goes on when it goes on without a gap."""
+    match lost.kind:
+        case GapKind.EXPIRED | GapKind.DAMAGED:
+            assert lost.end is not None
+            return Position(position.incarnation, lost.end)
+        case GapKind.TRUNCATED:
+            return Position(position.incarnation + 1, lost.start)
+        case GapKind.RECREATED:
+            return Position(position.incarnation + 1, 0)
+        case GapKind.DELETED:
+            return position
+
+
+def known_behind(lost: Gap, leader_epoch: int | None) -> int | None:
+    """A leader epoch that no record before it exceeds; None behind a damaged batch, which may have begun a new one."""
+    return None if lost.kind is GapKind.DAMAGED else leader_epoch
+
+
+def passed_over(lost: Gap, position: Position) -> Segment | None:
+    """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
+    if lost.kind not in _PASSED:
+        return None
+    return Segment(position.incarnation, OffsetRange(position.next_offset, after(lost, position).next_offset))
+
+
+def grown(unread: tuple[Segment, ...], more: Segment | None) -> tuple[Segment, ...]:
+    """What a flow has never read, with one part more; parts that touch become one.
+
+    Of very many parts the oldest are forgotten: a backfill then leaves them alone.
+    """
+    if more is None:
+        return unread
+    last = unread[-1] if unread else None
+    if last is not None and last.incarnation == more.incarnation and last.offsets.end == more.offsets.start:
+        joined = Segment(last.incarnation, OffsetRange(last.offsets.start, more.offsets.end))
+        return (*unread[:-1], joined)
+    return (*unread, more)[-_UNREAD_MOST:]
+
+
+def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
+    """A flow's entry after what was decided about exactly its position; unchanged where nothing was.
+
+    Args:
+        entry: The winning record of a flow whose topic is there.
+        decisions: All of this flow.
+    """
+    if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
+        entry = structs.replace(entry, gap=None)  # the same topic is back, or visible again
+    found = [one.gap for one in decisions if one.position == entry.position and one.gap.kind in _READABLE_AFTER]
+    if not found:
+        return entry
+    # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
+    lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
+    unread, known = grown(entry.unread, passed_over(lost, entry.position)), known_behind(lost, entry.leader_epoch)
+    return structs.replace(
+        entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread, leader_epoch=known
+    )
+
+
+def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:
+    """Whether a gap of this kind at the flow's position was decided."""
+    return any(one.position == entry.position and one.gap.kind is kind for one in decisions)
+
+
+def sentence(lost: Gap, next_offset: int) -> str:
+    """The gap in words."""
+    match lost.kind:
+        case GapKind.EXPIRED:
+            end = lost.end or lost.start
+            return (
+                f"the edge no longer has offsets {lost.start} to {end - 1} ({end - lost.start} at most): retention or"
+                " a deletion of records overtook the reader"
+            )
+        case GapKind.TRUNCATED:
+            return (
+                f"the edge's log was cut at {lost.start}, before our position {next_offset}: what it lost behind the"
+                " position is unknown"
+            )
+        case GapKind.DELETED:
+            return (
+                "the edge no longer shows the partition (deleted, or hidden from our principal): what it held from"
+                f" offset {lost.start} on is unknown"
+            )
+        case GapKind.DAMAGED:
+            end = lost.end or lost.start + 1
+            return (
+                f"offsets {lost.start} to {end - 1} lie in a batch that can not be read (damaged on disk, compressed in"
+                " a way that this client does not know, or inflating beyond `receive.message.max.bytes`); it is tried"
+                " again every minute: mend the edge's replica, raise that limit in `client:`, or accept the gap"
+            )
+        case GapKind.RECREATED:
+            return f"the topic was created again: what the former one held from offset {lost.start} on is unknown"
+
+
+def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
+    """Which incarnation each offset that was read belongs to, in the present life of the topic.
+
+    An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
+    recreated topic began at 0.
+
+    Args:
+        position: Where the flow stands.
+        log_start: First offset that the edge still has.
+        decisions: All of this flow.
+    """
+    rewinds = {one.position.incarnation + 1: one.gap.start for one in decisions if one.gap.kind is GapKind.TRUNCATED}
+    found = []
+    incarnation, end = position
+    while end > log_start:
+        begin = max(log_start, min(end, rewinds.get(incarnation, 0)))
+        if begin < end:
+            found.append(Segment(incarnation, OffsetRange(begin, end)))
+        if incarnation not in rewinds:
+            break
+        incarnation, end = incarnation - 1, begin
+    return found[::-1]

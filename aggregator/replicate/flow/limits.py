@@ -1,0 +1,91 @@
+"""Limits: what a central topic takes of a record, as its settings say.
+
+Invariant: pure; read once for each epoch. A record beyond a limit is a dead letter before it is produced, because its
+refusal would abort the transaction of everything that its slot delivers.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.privacy.policy.agreement import COMPACT
+
+# What Kafka takes where a topic and its broker say nothing.
+_RECORD_BYTES = 1_048_588
+# Brokers before 3.6 know this one alone, and those before 4.0 take it where the other two bound nothing.
+_EITHER_WAY = "message.timestamp.difference.max.ms"
+_SIZE = "max.message.bytes"
+# What a record without a timestamp has; a broker does not compare it.
+_NONE = -1
+
+
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    """Whether a topic of these settings takes no record without a key."""
+    return COMPACT in settings.get("cleanup.policy", "")
+
+
+def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
+    """What a new central topic needs for the largest records of its edges; nothing where Kafka's default is enough.
+
+    Args:
+        edge: Settings of one of the edge topics.
+        known: What is needed for those before it.
+    """
+    asked = (edge, known.settings if known is not None else {})
+    largest = max(int(settings.get(_SIZE, 0)) for settings in asked)
+    return {_SIZE: str(largest)} if largest > _RECORD_BYTES else {}
+
+
+class Limits(NamedTuple):
+    """What one topic takes.
+
+    Attributes:
+        record_bytes: Largest record.
+        keyed: No record without a key.
+        before_ms: How far a timestamp may lie behind the broker's clock; None: as far as it likes.
+        after_ms: How far ahead of it.
+    """
+
+    record_bytes: int = _RECORD_BYTES
+    keyed: bool = False
+    before_ms: int | None = None
+    after_ms: int | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """Read a topic's settings."""
+        stamped = settings.get("message.timestamp.type") == "LogAppendTime"
+
+        def bound(*names: str) -> int | None:
+            """The first of these settings that bounds anything, as brokers take them."""
+            values = (int(settings.get(name, 2**63 - 1)) for name in names)
+            return None if stamped else next((value for value in values if value < 2**62), None)
+
+        return cls(
+            int(settings.get(_SIZE, _RECORD_BYTES)),
+            is_compacted(settings),
+            bound("message.timestamp.before.max.ms", _EITHER_WAY),
+            bound("message.timestamp.after.max.ms", _EITHER_WAY),
+        )
+
+    @property
+    def bound(self) -> bool:
+        """Whether any timestamp is refused."""
+        return self.before_ms is not None or self.after_ms is not None
+
+    def beyond(self, timestamps_ms: NDArray[np.int64], now_ms: int) -> NDArray[np.bool_]:
+        """Which timestamps the topic refuses at this time; 0 is the time of delivery.
+
+        Args:
+            timestamps_ms: Since 1970.
+            now_ms: The present.
+        """
+        far: NDArray[np.bool_] = np.zeros(len(timestamps_ms), np.bool_)
+        if self.before_ms is not None:
+            far |= (timestamps_ms < now_ms - self.before_ms) & (timestamps_ms != 0) & (timestamps_ms != _NONE)
+        if self.after_ms is not None:
+            far |= timestamps_ms > now_ms + self.after_ms
+        return far

@@ -1,0 +1,45 @@
+"""The route of a backfill: which parts of an edge's log it reads, and how a position moves from one to the next.
+
+Invariant: pure; parts are ascending and do not overlap, so that an offset has one incarnation and positions only grow.
+What lies between two parts is never delivered, whatever the edge sends.
+"""
+
+import bisect
+from collections.abc import Iterator, Sequence
+
+from aggregator.coordinates import OffsetRange, Position, Segment
+from aggregator.kafka.native.chunk import Chunk
+
+# Offsets that cost less to read and drop than to ask the edge for another place: what a reader prefetches anyway.
+LEAP_OFFSETS = 20_000
+
+
+class Route:
+    """The parts of one flow.
+
+    Args:
+        segments: At least one, ascending.
+    """
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.segments = tuple(segments)
+        self.end = self.segments[-1].offsets.end
+        self._ends = [one.offsets.end for one in self.segments]
+
+    def position(self, offset: int) -> Position:
+        """The first position of a part at or after `offset`; behind the last part there is its end."""
+        index = bisect.bisect_right(self._ends, offset)
+        if index == len(self.segments):
+            return Position(self.segments[-1].incarnation, self.end)
+        incarnation, offsets = self.segments[index]
+        return Position(incarnation, max(offset, offsets.start))
+
+    def pieces(self, chunk: Chunk, next_offset: int) -> Iterator[tuple[Position, Chunk]]:
+        """Those records of a chunk that lie in parts at or after `next_offset`, with the position of the first."""
+        last = chunk.offsets[-1]
+        for incarnation, (start, end) in self.segments[bisect.bisect_right(self._ends, next_offset) :]:
+            if start > last:
+                return
+            piece = chunk.within(OffsetRange(max(start, next_offset), end))
+            if len(piece):
+                yield Position(incarnation, piece.offsets[0]), piece

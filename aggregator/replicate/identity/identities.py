@@ -1,0 +1,90 @@
+"""Asking every cluster of a configuration for its id, and central for what the names have stood for.
+
+Invariant: reads only; a cluster that does not answer costs its time-out once, beside the others.
+"""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from aggregator.config.model import ClusterConfig, HubConfig
+from aggregator.errors import Failed, HoldError, Unreachable
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster.admin_answers import TIMEOUT_S
+from aggregator.kafka.cluster.cluster_metadata import cluster_metadata
+from aggregator.kafka.readers.log import read_visible
+from aggregator.replicate.identity.clusters import ClusterGuard, KnownClusters, identities, refuse_central
+from aggregator.state.control import ControlState, fold
+from aggregator.state.names import HubNames
+from aggregator.state.request_log import read_requests
+from aggregator.state.successions import Succession
+
+_PATIENCE_S = 5.0
+
+
+def shown_id(cluster: ClusterConfig) -> str | None:
+    """The id that a cluster tells; empty: it tells none; None: nobody answers."""
+    try:
+        return cluster_metadata(cluster, timeout_s=_PATIENCE_S).cluster_id
+    except Unreachable:
+        return None
+
+
+def shown_ids(config: HubConfig) -> tuple[str | None, dict[str, str | None]]:
+    """Of central, and of every edge by name; as `shown_id`."""
+    with ThreadPoolExecutor(len(config.edges) + 1) as pool:
+        central = pool.submit(shown_id, config.central)
+        edges = dict(zip(config.edges, pool.map(shown_id, config.edges.values()), strict=True))
+        return central.result(), edges
+
+
+def identify(guard: ClusterGuard, config: HubConfig, kept: Mapping[str, str], said: Mapping[str, Succession]) -> None:
+    """Tell a guard which cluster each name has stood for, once central is known to be the hub's own.
+
+    Args:
+        guard: Judges the clusters that answer from now on.
+        config: The hub.
+        kept: Ids by name, of the control topic.
+        said: What people have decided of new clusters.
+
+    Raises:
+        ConfigError: central is another one.
+        Unreachable: central does not answer.
+    """
+    seen = cluster_metadata(config.central, timeout_s=TIMEOUT_S)
+    known = KnownClusters.of(config, kept, said)
+    refuse_central(seen.cluster_id, known)
+    guard.learn(seen.cluster_id, known)
+
+
+def require_own(config: HubConfig, edges: Iterable[str]) -> None:
+    """Refuse to look at edges in whose place other clusters answer.
+
+    Raises:
+        HoldError: names each such edge.
+        Unreachable: central does not answer.
+    """
+    known, central = known_clusters(config), shown_id(config.central) or ""
+    wanted = sorted(edges)
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        shown = zip(wanted, pool.map(lambda edge: shown_id(config.edges[edge]), wanted), strict=True)
+        found = [one.why for one in identities(central, dict(shown), known) if one.why]
+    if found:
+        raise HoldError(found)
+
+
+def known_clusters(config: HubConfig) -> KnownClusters:
+    """What the names of a configuration have stood for, as far as it is visible; nothing before the hub's first run.
+
+    Where a control record is damaged nothing is known: a run refuses it by name, and who only looks sees the rest.
+
+    Raises:
+        Unreachable: central does not answer.
+    """
+    names = HubNames(config.hub)
+    kept: Mapping[str, str] = {}
+    if not topics.partition_count(config.central, names.control):
+        return KnownClusters({}, {})
+    with suppress(Failed):
+        kept = fold(ControlState(), read_visible(config.central, names.control, [0]), names.control).clusters
+    return KnownClusters.of(config, kept, read_requests(config.central, names).successions)

@@ -1,0 +1,269 @@
+"""Central as a driver uses it: its transactional ids and producer, the control topic, ledgers, and what is undecided.
+
+Invariant: thin; it decides nothing. One object per driver, never shared between processes. Its threads share one
+producer, with one transaction at a time.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
+from aggregator.errors import OutcomeUnknown, TransactionAborted
+from aggregator.kafka.cluster import topics
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log import read_visible
+from aggregator.kafka.readers.open_range import CentralRecord, newest_position, read_range, rows
+from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.leadership.settlement import after_a_moment
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided, encode
+from aggregator.state.control_log import read_control
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.ledger_log import read_ledger
+from aggregator.state.names import HubNames
+from aggregator.state.request_log import RequestWatch, read_requests
+from aggregator.state.requests import Requests
+
+_FENCE_THREADS = 16
+# Ends, by an abort, what a driver before this one left undecided in the control topic. Nothing rests on such a record:
+# an epoch and a note are read back before anything follows from them, and a note not taken back is settled again.
+_LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
+# Its marker may be lost, too.
+_LEFTOVER_TRIES = 5
+
+
+def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, CentralRecord]) -> None:
+    """One record for each partition, so that the abort's marker goes there; none that the broker takes is kept.
+
+    One that is refused may keep the client from sending the others: those that did not arrive are sent alone.
+    """
+    known = {at: writer.acknowledged(at) for at in records}
+    try:
+        writer.begin()
+        for at, record in records.items():
+            writer.produce_all(*at, rows([record]))
+        writer.flush()
+    except TransactionAborted:
+        pass  # a partition that refuses it stays undecided, and is named
+    writer.abort()
+    if len(records) > 1:
+        for at, record in records.items():
+            if writer.acknowledged(at) == known[at]:
+                _write_and_abort(writer, {at: record})
+
+
+class KafkaDriverCentral:
+    """DriverCentral on a real cluster. Several threads of one driver share its producer, one transaction at a time.
+
+    Args:
+        config: The hub.
+        names: Of the protocol's instance.
+        backfill: Whose driver this is; empty for that of the live flows.
+        written: Central topics that a backfill's flow was written to; live flows have theirs in the control topic.
+    """
+
+    def __init__(
+        self,
+        config: HubConfig,
+        names: HubNames,
+        *,
+        backfill: str = "",
+        written: Callable[[EdgePartition, str], Collection[str]] | None = None,
+    ) -> None:
+        self._config = config
+        self._names = names
+        self._backfill = backfill
+        self._written = written or self._told
+        self._writer = TransactionalWriter(config.central, names.driver_id)
+        self._lock = threading.Lock()
+        self._ids = 0
+        self._lost = ""
+        self._requests: RequestWatch | None = None
+
+    def take_id(self) -> None:
+        """`init_transactions`, once per process (protocol, rule B).
+
+        Raises:
+            Fenced: another driver took it.
+            Unreachable: central does not answer.
+        """
+        self._writer.open()
+        at = (self._names.control, 0)
+        # Its leader is waited for: the next commit decides what is undecided there, whoever asked in vain.
+        ends.stable_end_offsets(self._config.central, [at])
+        for _ in range(_LEFTOVER_TRIES):
+            found = self.undecided([at])
+            if at in found and not after_a_moment(self, found):
+                return
+            _write_and_abort(self._writer, {at: _LEFTOVER})
+        self.control()  # to its end, or an error
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+        return read_control(self._config.central, self._names)
+
+    def publish(self, *entries: ControlEntry) -> None:
+        """Commit control records, all of them or none.
+
+        Raises:
+            Fenced: another driver took the id.
+            TransactionAborted: refused definitely, and aborted here.
+            OutcomeUnknown: no definite answer; the process must end.
+        """
+        self._ids = max([self._ids, *(entry.ids for entry in entries if isinstance(entry, Epoch))])
+        with self._transaction() as writer:
+            for entry in entries:
+                writer.produce(self._names.control, *encode(entry), partition=0)
+
+    @contextlib.contextmanager
+    def _transaction(self, noted: Undecided | None = None) -> Iterator[TransactionalWriter]:
+        """One transaction; after a refusal what it would have taken back is noted again, before anything else commits.
+
+        The tombstone may be left undecided, and the next commit to the control topic would decide it.
+        """
+        with self._lock:
+            if self._lost:
+                raise OutcomeUnknown(self._lost)
+            try:
+                self._writer.begin()
+                yield self._writer
+                self._writer.commit()
+            except TransactionAborted:
+                self._writer.abort()
+                if noted is not None:
+                    self._note_again(noted)
+                raise
+
+    def _note_again(self, noted: Undecided) -> None:
+        """Keep the note in a transaction of its own, whose marker decides what was left undecided before.
+
+        Raises:
+            OutcomeUnknown: the note was refused, too: nothing may be committed under this producer any more.
+        """
+        try:
+            self._writer.begin()
+            self._writer.produce(self._names.control, *encode(noted), partition=0)
+            self._writer.commit()
+        except TransactionAborted as error:
+            self._lost = f"what is undecided in {noted.topic}-{noted.partition} could not be noted: {error.message}"
+            raise OutcomeUnknown(self._lost) from None
+
+    def fence(self, slots: Iterable[int]) -> None:
+        """Take and give back the transactional ids of these slots, in parallel."""
+
+        def take(slot: int) -> None:
+            writer = TransactionalWriter(self._config.central, self._names.slot_id(slot))
+            try:
+                writer.open()
+            finally:
+                writer.close()
+
+        with ThreadPoolExecutor(_FENCE_THREADS) as pool:
+            list(pool.map(take, slots))
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition that answers, of its leader now."""
+        ends.look_anew(self._config.central)
+        return ends.undecided_ranges(self._config.central, places)
+
+    def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+        """What lies in a range, or what is visible of it."""
+        return read_range(self._config.central, at, offsets, committed=committed)
+
+    def end_undecided(
+        self,
+        records: Mapping[Partition, CentralRecord],
+        slots: Iterable[int],
+        *,
+        allowed: Callable[[ControlState], None],
+    ) -> None:
+        """Write one record to each partition and abort, under the ids of these slots and the driver's own.
+
+        Raises:
+            Fenced: it is not allowed, or another driver took an id.
+            RetryError: an id could not be taken.
+        """
+        with contextlib.ExitStack() as opened:
+            writers = []
+            for slot in slots:
+                writer = TransactionalWriter(self._config.central, self._names.slot_id(slot))
+                opened.callback(writer.close)
+                writer.open()
+                writers.append(writer)
+            allowed(self.control())
+            for writer in writers:
+                _write_and_abort(writer, records)
+            with self._lock:
+                _write_and_abort(self._writer, records)
+
+    def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:
+        """Write records and take the note of their partition back, in one transaction; errors as of `publish`."""
+        at = (noted.topic, noted.partition)
+        with self._transaction(noted) as writer:
+            if records:
+                writer.produce_all(*at, rows(records))
+            writer.produce(self._names.control, noted.key, None, partition=0)
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """Every ledger partition, read to its end."""
+        return self.ledger_of(self._backfill)
+
+    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """The same, of one backfill."""
+        return read_ledger(self._config.central, self._names, partitions=self._ids, backfill=backfill)
+
+    def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records of one backfill, or of the live flows, as far as they are visible; waits for nothing."""
+        records = read_visible(self._config.central, self._names.ledger, range(self._ids))
+        return winners(records, self._names.ledger, backfill=backfill)
+
+    def destinations(self, source: EdgePartition, backfill: str) -> Collection[Partition]:
+        """Partitions of central that records of this flow may be in, its letters apart."""
+        return self.partitions(self._written(source, backfill))
+
+    def partitions(self, names: Collection[str]) -> list[Partition]:
+        """Partitions of topics, of those that exist."""
+        counts = topics.topic_names(self._config.central) if names else {}
+        return topics.partitions({name: counts[name] for name in sorted(names) if name in counts})
+
+    def newest(
+        self, places: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
+    ) -> Position | None:
+        """The highest position of a visible record in these partitions."""
+        return newest_position(self._config.central, places, position_of)
+
+    def _told(self, source: EdgePartition, _: str) -> set[str]:
+        """Where slots were ever told to write a live flow."""
+        known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
+        with contextlib.suppress(KeyError):  # no rule of today's wants it
+            known.add(target(self._config, source.edge, source.topic))
+        return known
+
+    def requests(self) -> Requests:
+        """What was decided about gaps and which edges are paused, the requests topic read to its end."""
+        return read_requests(self._config.central, self._names)
+
+    def asked_since(self) -> Requests:
+        """Requests that have arrived since the last look, all of them at the first; never waits."""
+        if self._requests is None:
+            self._requests = RequestWatch(self._config.central, self._names)
+        return self._requests.look()
+
+    def close(self) -> None:
+        """Leave central."""
+        with self._lock:
+            self._writer.close()
+        if self._requests is not None:
+            self._requests.close()

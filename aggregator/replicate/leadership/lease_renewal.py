@@ -1,0 +1,98 @@
+"""The lease renewal: moves the driver's lease every two seconds, and is the first to learn that the driver is fenced.
+
+Invariant: `lost` is set once and never cleared, whatever ended the beating; an empty transaction tells nothing, so
+every beat is a real record.
+"""
+
+import logging
+import threading
+
+from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.lease import BEAT_S
+from aggregator.state.control import Lease
+from aggregator.threads import Pulse, Supervised, Threads
+
+# Longer than any commit takes before it is an error.
+_BOUND_S = 60.0
+log = logging.getLogger(__name__)
+
+
+class LeaseRenewal:
+    """Beats in its own thread until it is released or lost."""
+
+    def __init__(self, central: KafkaDriverCentral, driver: str) -> None:
+        self.lost: AggregatorError | None = None
+        self._central = central
+        self._driver = driver
+        self._beat = 0
+        self._refused = False
+        self._stop = threading.Event()
+        self._thread: Supervised | None = None
+
+    def start(self, threads: Threads) -> None:
+        """Write the first beat, then keep beating.
+
+        Args:
+            threads: Of the driver's process.
+
+        Raises:
+            Fenced: another driver was quicker.
+        """
+        self.beat()
+        self._thread = threads.start("lease", self._keep, stop=self._stop, bound_s=_BOUND_S, dying=self._lose)
+
+    def beat(self, *, released: bool = False) -> None:
+        """Move the lease once.
+
+        Raises:
+            Fenced: another driver took the id.
+            OutcomeUnknown: no definite answer.
+        """
+        self._beat += 1
+        self._central.publish(Lease(self._driver, self._beat, released=released))
+
+    def try_beat(self) -> None:
+        """Move the lease, or say once that central refuses it: that was aborted under our id, so nobody else has it.
+
+        Raises:
+            Fenced, OutcomeUnknown: as `beat`.
+        """
+        try:
+            self.beat()
+        except TransactionAborted as error:
+            if not self._refused:
+                log.warning("central refuses to move the lease, and a standby may take over: %s", error.message)
+            self._refused = True
+            return
+        if self._refused:
+            log.warning("central moves the lease again")
+        self._refused = False
+
+    def release(self) -> None:
+        """Stop beating and say so, so that the next driver need not wait.
+
+        Raises:
+            AggregatorError: central did not take the last beat; the next driver watches for six seconds.
+        """
+        self.stop()
+        if self.lost is None:
+            self.beat(released=True)
+
+    def stop(self) -> None:
+        """Stop beating and leave the lease as it is; waits for a beat under way, because its producer goes next."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _keep(self, pulse: Pulse) -> None:
+        while not self._stop.wait(BEAT_S):
+            pulse()
+            self.try_beat()
+
+    def _lose(self, error: BaseException, said: str) -> None:
+        """A foreign error may have come at any point of a transaction: nobody knows what became of the beat."""
+        if isinstance(error, AggregatorError):
+            self.lost = error
+        else:
+            self.lost = OutcomeUnknown(f"the lease could not be kept: {said}")

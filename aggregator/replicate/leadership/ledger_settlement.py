@@ -1,0 +1,168 @@
+"""Settling what is undecided in the ledger and the requests: before anybody can say where the flows stand.
+
+A slot's transaction writes its ledger record and its records at central; only the first's marker was dropped, or both.
+The transaction had committed if anything of it is visible: a record, a dead letter or a resolution of one of its flows,
+at or above the position that the visible ledger names. If nothing is visible, it is aborted, whatever it was: nobody
+has seen it. A decision that a slot wrote to the requests had committed if the ledger, which is settled before, stands
+behind its gap; decisions of backfills move nothing.
+
+Invariant: as in `settlement`: noted, ended by an abort, and what had been committed is written again with the note.
+Nothing visible says something only where nothing is hidden: where a producer's open transaction may hide it, no epoch
+opens.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
+from aggregator.errors import Unreachable
+from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.open_range import CentralRecord
+from aggregator.kafka.readers.typed_decoder import key_text
+from aggregator.replicate.flow.gaps import after
+from aggregator.replicate.leadership.settlement import Leftovers, SettlingCentral, Whose, standing, undecided_again
+from aggregator.state.control import Epoch, Undecided
+from aggregator.state.gap import Decision
+from aggregator.state.ledger import LedgerRecord, backfill_of, winners
+from aggregator.state.requests import fold_requests
+
+HINT = "the epoch is opened again"
+
+
+class LedgerCentral(SettlingCentral, Protocol):
+    """Central, as settling the ledger sees it."""
+
+    def visible_ledger(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records of one backfill, or of the live flows, as far as they are visible; waits for nothing."""
+
+    def destinations(self, source: EdgePartition, backfill: str) -> Collection[Partition]:
+        """Partitions of central that records of this flow may be in, its letters apart."""
+
+    def partitions(self, topics: Collection[str]) -> Collection[Partition]:
+        """Partitions of topics, of those that exist."""
+
+    def newest(
+        self, places: Collection[Partition], position_of: Callable[[Partition, CentralRecord], Position | None]
+    ) -> Position | None:
+        """The highest position of a visible record in these partitions."""
+
+
+class _Flow(NamedTuple):
+    """A flow, live or of a backfill."""
+
+    source: EdgePartition
+    backfill: str
+
+
+def settle_ledger(central: LedgerCentral, found: Leftovers, epoch: Epoch, whose: Whose) -> None:
+    """Settle what was undecided in the ledger and the requests; no epoch opens over what can not be settled now.
+
+    Args:
+        central: The cluster, all ids of the hub fenced.
+        found: What was open anywhere, ended where it could be.
+        epoch: The epoch that was published.
+        whose: Their names.
+
+    Raises:
+        Fenced: another driver took over.
+        RetryError: central did not answer, or something else hides what had been committed; what was begun is noted.
+    """
+    internal = whose.internal(epoch)
+    for at in internal:
+        if at in found.left:
+            # It may be ended already, and then reads as if what had been committed there had not.
+            raise Unreachable(found.left[at], hint=HINT)
+    noted = sorted((at for at in internal if at in found.noted), key=lambda at: at[0] == whose.requests)
+    for at in noted:
+        offsets = found.noted[at]
+        central.write_again(Undecided(*at, *offsets), _committed(central, at, offsets, found, whose))
+    if again := undecided_again(central, noted):
+        raise Unreachable("; ".join(again.values()), hint=HINT)
+
+
+def _committed(
+    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: Leftovers, whose: Whose
+) -> list[CentralRecord]:
+    """Records of a range that nobody sees, the last of each key, if their transaction had committed."""
+    seen = {(one.key, one.value) for one in central.records(at, offsets, committed=True)}
+    unseen = [one for one in central.records(at, offsets, committed=False) if (one.key, one.value) not in seen]
+    last = {one.key: one for one in unseen}
+    logged = [LogRecord(at[1], offsets.start, key_text(key), one.value) for key, one in last.items()]
+    if at[0] == whose.requests:
+        if whose.backfills:
+            return []
+        visible = central.visible_ledger("")
+        held = fold_requests(logged, at[0]).decisions
+        passed = {one.key for one in held if _went_on(visible.get(one.source), one)}
+        return [record for record, log in zip(last.values(), logged, strict=True) if log.key in passed]
+    evidence = _Evidence(central, found, whose)
+    if any(evidence.is_visible(flow, entry) for flow, entry in _moved(logged, at[0]).items()):
+        return list(last.values())
+    if evidence.hiding:
+        reasons = "; ".join(evidence.hiding.values())
+        raise Unreachable(f"{at[0]}-{at[1]} at central holds what may have been committed, and {reasons}", hint=HINT)
+    return []
+
+
+def _went_on(entry: LedgerRecord | None, decision: Decision) -> bool:
+    """Whether the flow stands behind what was decided about."""
+    return entry is not None and entry.position >= after(decision.gap, decision.position)
+
+
+def _moved(logged: Collection[LogRecord], topic: str) -> dict[_Flow, LedgerRecord]:
+    """What ledger records say, flow by flow, whoever's they are."""
+    by_backfill = defaultdict(list)
+    for record in logged:
+        by_backfill[backfill_of(record.key)].append(record)
+    return {
+        _Flow(source, backfill): entry
+        for backfill, some in by_backfill.items()
+        for source, entry in winners(some, topic, backfill=backfill).items()
+    }
+
+
+class _Evidence:
+    """What can be seen of a transaction whose ledger record was undecided.
+
+    Args:
+        central: The cluster.
+        found: What was open anywhere, and is.
+        whose: Whose transaction it is.
+    """
+
+    def __init__(self, central: LedgerCentral, found: Leftovers, whose: Whose) -> None:
+        self._central = central
+        self._found = found
+        self._whose = whose
+        self.hiding: dict[Partition, str] = {}  # partitions that may hide something, with the reason
+        self._ledgers: dict[str, Mapping[EdgePartition, LedgerRecord]] = {}
+
+    def is_visible(self, flow: _Flow, entry: LedgerRecord) -> bool:
+        """Whether something is visible that only the transaction of this ledger record can have written."""
+        if flow.backfill not in self._ledgers:
+            self._ledgers[flow.backfill] = self._central.visible_ledger(flow.backfill)
+        known = self._ledgers[flow.backfill].get(flow.source)
+        places = list(self._central.destinations(*flow))
+        # Searching all letters for a flow that had none in this transaction would take long; a backfill resolves, too.
+        if flow.backfill or entry.dead > (known.dead if known else 0):
+            places += self._central.partitions(self._whose.letters)
+        end = standing(entry.position, flow.backfill)
+        newest = self._central.newest(places, partial(self._position, flow, end))
+        begin = standing(known.position, flow.backfill) if known else Position(-1, 0)
+        if newest is not None and newest >= begin:
+            return True
+        answers = self._central.undecided(places)
+        for at in places:
+            if at not in answers or len(answers[at]):
+                self.hiding[at] = self._found.left.get(at, f"{at[0]}-{at[1]} may hide it: it is undecided, or silent")
+        return False
+
+    def _position(self, flow: _Flow, end: Position, at: Partition, record: CentralRecord) -> Position | None:
+        """Where a record of this flow stands; None of any other, and of what no transaction so far can have written."""
+        copy = self._whose.copy(at, record)
+        if copy is None or copy.backfill != flow.backfill or copy.origin[1:4] != flow.source:
+            return None
+        position = standing(Position(copy.origin.incarnation, copy.origin.offset), flow.backfill)
+        return position if position < end else None

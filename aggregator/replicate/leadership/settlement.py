@@ -1,0 +1,358 @@
+"""Settling undecided transactions at central when an epoch opens (the last sentence of rule B).
+
+A marker that Kafka dropped (KAFKA-20734) leaves records open in a partition, and the next marker of the same id there
+decides them too. After fencing nothing of the hub is under way, so what is open of it is such a leftover. Whether its
+transaction had committed stands in the ledger: below the flow's position it had, at or above it had not.
+
+Invariant: what is open is noted in `H.control` before it is ended, by an abort under every id of the hub; only then is
+anything judged by what is visible, since what is open hides whatever was committed behind it. Every record below its
+flow's position that is not visible in the noted range is written again from central's own log, in one transaction of
+the driver that also takes the note back. A partition that is not decided then is held, and named.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple, Protocol, Self
+
+from aggregator.coordinates import Copy, EdgePartition, OffsetRange, Partition, Position
+from aggregator.errors import Fenced, TransactionAborted
+from aggregator.kafka.readers.open_range import CentralRecord
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided
+from aggregator.state.dead_letters import letter_copy
+from aggregator.state.ledger import LedgerRecord
+from aggregator.state.names import HubNames
+
+_PATIENCE_S = 1.0
+_STEP_S = 0.01
+# A partition of another producer's long transactions is not worth an epoch every second.
+_AGAIN_S = 10.0
+_Ranges = Mapping[Partition, OffsetRange]
+
+
+class SettlingCentral(Protocol):
+    """Central, as settling sees it."""
+
+    def undecided(self, places: Collection[Partition]) -> _Ranges:
+        """From the last stable offset to the high watermark of each partition that answers."""
+
+    def records(self, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:
+        """What lies in a range, or what is visible of it."""
+
+    def ledger_of(self, backfill: str) -> Mapping[EdgePartition, LedgerRecord]:
+        """Winning records of one backfill, or of the live flows, from every ledger partition read to its end."""
+
+    def publish(self, *entries: ControlEntry) -> None:
+        """Commit records to the control topic, all of them or none."""
+
+    def end_undecided(
+        self,
+        records: Mapping[Partition, CentralRecord],
+        slots: Iterable[int],
+        *,
+        allowed: Callable[[ControlState], None],
+    ) -> None:
+        """Write one record to each partition and abort, under the ids of these slots and the driver's own.
+
+        Args:
+            records: What to write.
+            slots: Whose ids to take.
+            allowed: Raises what forbids it, by the control topic read to its end when all ids are taken.
+        """
+
+    def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:
+        """Write records and take the note of their partition back, in one transaction of the driver."""
+
+    def now(self) -> float:
+        """Seconds on a clock that only goes forward."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Whose(NamedTuple):
+    """How records of one protocol instance are told from others.
+
+    Attributes:
+        hub: In `hub.origin`.
+        ledger: Where the flows stand.
+        requests: Where slots write what a rule decided.
+        letters: Where slots write dead letters, and resolutions.
+        backfills: Whether these are all backfills of the hub, which share their ids; else the live flows.
+    """
+
+    hub: str
+    ledger: str
+    requests: str
+    letters: tuple[str, ...]
+    backfills: bool = False
+
+    @classmethod
+    def live(cls, names: HubNames) -> Self:
+        """Of the live flows of a hub."""
+        return cls(names.hub, names.ledger, names.requests, (names.dead_letters,))
+
+    @classmethod
+    def late(cls, names: HubNames) -> Self:
+        """Of all backfills of a hub; letters of what they bring to a live topic are beside those of the live flows."""
+        own = names.backfills()
+        return cls(names.hub, own.ledger, own.requests, (names.dead_letters, own.dead_letters), backfills=True)
+
+    def internal(self, epoch: Epoch) -> list[Partition]:
+        """What says where the flows stand: the requests, and a ledger partition for each id."""
+        return [(self.requests, 0), *((self.ledger, slot) for slot in range(epoch.ids))]
+
+    def written(self, at: Partition, record: CentralRecord) -> Copy | None:
+        """What anything of the hub's has written there; a dead letter says it in its key and value."""
+        copy = letter_copy(self.hub, record.key, record.value) if at[0] in self.letters else record.copy
+        return copy if copy is not None and copy.origin.hub == self.hub else None
+
+    def copy(self, at: Partition, record: CentralRecord) -> Copy | None:
+        """The same, of these flows alone; None of anybody else's."""
+        copy = self.written(at, record)
+        return copy if copy is not None and bool(copy.backfill) == self.backfills else None
+
+
+class Leftovers(NamedTuple):
+    """What was open when an epoch was opened.
+
+    Attributes:
+        noted: Ranges of the hub's own, which the control topic knows.
+        left: Partitions in which something is undecided still, or that do not answer, with the reason.
+    """
+
+    noted: _Ranges
+    left: Mapping[Partition, str]
+
+
+def end_leftovers(
+    central: SettlingCentral,
+    epoch: Epoch,
+    places: Collection[Partition],
+    *,
+    notes: _Ranges,
+    whose: Whose,
+    ungated: Collection[Partition] = (),
+) -> Leftovers:
+    """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
+
+    Args:
+        central: The cluster, all ids of the hub fenced.
+        epoch: The epoch that was published.
+        places: Central's partitions.
+        notes: What the control topic says of ranges that were begun and not ended.
+        whose: Whose records are the slots' own.
+        ungated: Of the places, those that flows of today wrote by former rules: no slot's gate asks about them.
+
+    Raises:
+        Fenced: another driver took over.
+        RetryError: central did not answer in between; what was begun is noted.
+    """
+    noted, internal = dict(notes), set(whose.internal(epoch))
+    found = central.undecided(sorted({*places, *notes}))
+    undecided = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    seen = {at: central.records(at, offsets, committed=False) for at, offsets in undecided.items()}
+    own = {at: [one for one in seen[at] if at in internal or whose.copy(at, one)] for at in seen}
+    samples = {at: records[0] for at, records in own.items() if records}
+    _note(central, noted, {at: undecided[at] for at in samples})
+    open_still = _ended(central, epoch, undecided, samples, noted)
+    # Of others that do not answer the slots' own gates take care; a note is to be settled before anything is written.
+    left = {at: _silence(at) for at in {*notes, *ungated} if at not in found}
+    for at, offsets in open_still.items():
+        if offsets.start == undecided[at].start:
+            first = seen[at][:1]
+        else:
+            first = central.records(at, OffsetRange(offsets.start, offsets.start + 1), committed=False)
+        left[at] = _sentence(at, offsets, first[0] if first else None, whose, own=at in internal)
+    return Leftovers(noted, left)
+
+
+def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
+    """What is still undecided of these ranges when all that is merely under way had its time."""
+    left, deadline = dict(ranges), central.now() + _PATIENCE_S
+    while left:
+        found = central.undecided(left)
+        left = {at: OffsetRange(found[at].start if at in found else start, end) for at, (start, end) in left.items()}
+        left = {at: offsets for at, offsets in left.items() if len(offsets)}
+        if central.now() > deadline:
+            break
+        central.sleep(_STEP_S)
+    return left
+
+
+def _note(central: SettlingCentral, noted: dict[Partition, OffsetRange], undecided: _Ranges) -> None:
+    """Note ranges that are not noted yet."""
+    fresh = {}
+    for at, offsets in undecided.items():
+        before = noted.get(at, offsets)
+        grown = OffsetRange(min(before.start, offsets.start), max(before.end, offsets.end))
+        if noted.get(at) != grown:
+            fresh[at] = grown
+    if fresh:
+        central.publish(*(Undecided(*at, *offsets) for at, offsets in fresh.items()))
+        noted |= fresh
+
+
+def _ended(
+    central: SettlingCentral,
+    epoch: Epoch,
+    undecided: _Ranges,
+    samples: Mapping[Partition, CentralRecord],
+    noted: _Ranges,
+) -> _Ranges:
+    """End what is undecided of our own, by aborts; what is undecided then."""
+    if not samples:
+        return undecided
+
+    def allowed(state: ControlState) -> None:
+        # No slot of a newer epoch writes there before the note is taken back.
+        if any(state.undecided.get(at) != noted[at] for at in samples):
+            raise Fenced(f"another driver decided what epoch {epoch.epoch} had noted")
+
+    central.end_undecided(samples, range(epoch.ids), allowed=allowed)
+    # What was written to end it may be left undecided itself, and the driver is about to write there.
+    found = central.undecided(samples)
+    silent = {at: undecided[at] for at in samples if at not in found}
+    return after_a_moment(central, {**undecided, **found}) | silent
+
+
+def write_missing(
+    central: SettlingCentral,
+    found: Leftovers,
+    notes: _Ranges,
+    *,
+    ledger: Mapping[EdgePartition, LedgerRecord],
+    whose: Whose,
+) -> dict[Partition, str]:
+    """Write again what had been committed in noted ranges of partitions with records of edges.
+
+    Args:
+        central: The cluster.
+        found: What was open, ended where it could be.
+        notes: Of those partitions.
+        ledger: Winning records of the live flows; those of backfills are read when they are needed.
+        whose: Whose records are the slots' own.
+
+    Returns:
+        Partitions that must not be written in this epoch, with the reason.
+
+    Raises:
+        Fenced: another driver took over.
+        RetryError: central did not answer in between; what was begun is noted.
+    """
+    held, judge = {at: found.left[at] for at in notes if at in found.left}, _Judge(central, ledger)
+    written = set()
+    for at, offsets in notes.items():
+        if at in held:
+            continue
+        # To the end: what an attempt before this one wrote again, whose tombstone was lost, lies behind the range.
+        end_now = central.undecided([at]).get(at)
+        if end_now is None:
+            held[at] = _silence(at)
+            continue
+        whole = OffsetRange(offsets.start, max(offsets.end, end_now.start))
+        seen = {whose.copy(at, record) for record in central.records(at, whole, committed=True)}
+        missing: dict[Copy, CentralRecord] = {}
+        for record in central.records(at, offsets, committed=False):
+            copy = whose.copy(at, record)
+            if copy is not None and copy not in seen and judge.passed(copy):
+                missing.setdefault(copy, record)
+        try:
+            central.write_again(Undecided(*at, *offsets), list(missing.values()))
+        except TransactionAborted as error:
+            held[at] = (
+                f"central partition {at[0]}-{at[1]}: what had been committed is refused when it is written again, "
+                f"and the flows to it wait until it is taken: {error.message}"
+            )
+        else:
+            written.add(at)
+    return held | undecided_again(central, written)
+
+
+def undecided_again(central: SettlingCentral, places: Collection[Partition]) -> dict[Partition, str]:
+    """What is undecided, or silent, of partitions that the driver has written: its own markers may be dropped, too."""
+    found = central.undecided(places) if places else {}
+    left = after_a_moment(central, {at: offsets for at, offsets in found.items() if len(offsets)})
+    silent = {at: _silence(at) for at in places if at not in found}
+    return silent | {
+        at: f"central partition {at[0]}-{at[1]}: what the hub wrote again is undecided, too; the next epoch settles it"
+        for at in left
+    }
+
+
+class _Judge:
+    """Whether the ledger has moved past a record: then its transaction had committed."""
+
+    def __init__(self, central: SettlingCentral, ledger: Mapping[EdgePartition, LedgerRecord]) -> None:
+        self._central = central
+        self._ledgers = {"": ledger}
+
+    def passed(self, copy: Copy) -> bool:
+        """Whether this copy lies below its flow's position."""
+        origin, backfill = copy
+        if backfill not in self._ledgers:
+            self._ledgers[backfill] = self._central.ledger_of(backfill)
+        entry = self._ledgers[backfill].get(EdgePartition(origin.edge, origin.topic, origin.partition))
+        if entry is None:
+            return False
+        return standing(Position(origin.incarnation, origin.offset), backfill) < standing(entry.position, backfill)
+
+
+def standing(position: Position, backfill: str) -> Position:
+    """What positions of one flow are compared by: a backfill goes through a log once, whatever its incarnations."""
+    return position._replace(incarnation=0) if backfill else position
+
+
+def _sentence(at: Partition, undecided: OffsetRange, first: CentralRecord | None, whose: Whose, *, own: bool) -> str:
+    """Why a partition is not written, and what may be done about it.
+
+    Args:
+        at: The partition.
+        undecided: What is not visible of it.
+        first: The record that the last stable offset stands at, whose transaction is what holds the rest back.
+        whose: Whose records are the slots' own.
+        own: Whether nobody else writes there.
+    """
+    (topic, partition), start = at, undecided.start
+    where = f"central partition {topic}-{partition}: a transaction is undecided from offset {start} on"
+    written = whose.written(at, first) if first is not None else None
+    if written is not None and bool(written.backfill) != whose.backfills:
+        if whose.backfills:
+            return f"{where}, of the hub's live flows; the hub settles it: start it, or let it run"
+        return f"{where}, of backfill {written.backfill}; `aggregator backfill settle` ends it"
+    if written is None and not own:
+        return f"{where}, of another producer than these slots; it goes on when that one is decided"
+    return (
+        f"{where}, and no abort under the hub's ids ended it; while the hub runs, `kafka-transactions.sh abort "
+        f"--topic {topic} --partition {partition} --start-offset {start}` may end it: "
+        "the hub has noted the range, and writes again what had been committed there"
+    )
+
+
+def _silence(at: Partition) -> str:
+    return (
+        f"{at[0]}-{at[1]} at central does not answer: has it a leader? If its topic was deleted, create it again, "
+        "empty: then nothing of it is left to settle"
+    )
+
+
+class Unsettled:
+    """Looks at the held partitions while an epoch runs: what was undecided then, and is not now, is worth another one.
+
+    Args:
+        central: The cluster.
+        held: The partitions.
+    """
+
+    def __init__(self, central: SettlingCentral, held: Collection[Partition]) -> None:
+        self._central = central
+        self._left: dict[Partition, int | None] = dict.fromkeys(held)  # the end that each had when it answered first
+        self._asked = central.now() if held else 0.0
+
+    def moved(self) -> bool:
+        """Whether one of them was decided since; asks every ten seconds."""
+        now = self._central.now()
+        if not self._left or now - self._asked < _AGAIN_S:
+            return False
+        self._asked = now
+        found = self._central.undecided(self._left)
+        self._left |= {at: offsets.end for at, offsets in found.items() if self._left[at] is None}
+        return any(offsets.start >= (self._left[at] or 0) for at, offsets in found.items())

@@ -1,0 +1,228 @@
+"""Delivery: strip one chunk and put its records, its dead letters and its counts into the open transaction.
+
+Invariant (protocol, rule A): a record's central copy or its dead letter is produced in the transaction whose ledger
+record moves past it; what is neither is counted as suppressed. Nothing here decides when to commit.
+"""
+
+import hashlib
+import hmac
+import itertools
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aggregator.bytes_column import BytesColumn
+from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, ORIGIN_HEADER, EdgePartition
+from aggregator.errors import Reason
+from aggregator.header_columns import HeaderTable
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.native.producer import Rows
+from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
+from aggregator.replicate.discovery.compacted_keys import require_keys
+from aggregator.replicate.flow.field_counts import FieldReports
+from aggregator.replicate.flow.flow import Flow
+from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.meanings import remembered
+from aggregator.replicate.identity.chains import Chains, Judged
+from aggregator.replicate.identity.cycles import Cycles
+from aggregator.replicate.slot.ports import Writer
+from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, letter_key
+
+# Batch overhead of Kafka's record format v2 (61 bytes) plus a record's own varints, rounded up.
+RECORD_OVERHEAD_BYTES = 100
+_HEADER_OVERHEAD_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPlan:
+    """What delivery needs to know of the hub.
+
+    Attributes:
+        hub: Name in `hub.origin`.
+        dead_letters: Topic of the dead letters.
+        cycles: How records of ours are known that come back through an edge.
+        digest_key: Key of the dead letters' hash; None leaves the hash out.
+        backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
+        chains: How records are known that other hubs bring back.
+    """
+
+    hub: str
+    dead_letters: str
+    cycles: Cycles
+    digest_key: bytes | None
+    backfill: str = ""
+    chains: Chains = field(default_factory=Chains)
+
+
+class Delivery:
+    """Strips and produces; one per slot."""
+
+    def __init__(self, plan: DeliveryPlan, strip_for: Callable[[EdgePartition], Strip]) -> None:
+        self._plan = plan
+        self._strip_for = strip_for
+        self._strips: dict[tuple[str, str], Strip] = {}
+        self._reports = FieldReports()
+
+    def deliver(self, writer: Writer, flow: Flow, chunk: Chunk, begin: Callable[[], None], *, now_ms: int) -> int:
+        """Produce a chunk and move the flow's cursor past it.
+
+        Args:
+            writer: The slot's producer.
+            flow: Whose records these are.
+            chunk: Records in log order.
+            begin: Opens the transaction when none is open; called after the strip, which may refuse.
+            now_ms: The present, for a topic that bounds timestamps.
+
+        Returns:
+            Bytes produced.
+
+        Raises:
+            RetryError: the registry is away; nothing was produced.
+            HoldError: this flow can not go on; nothing was produced.
+        """
+        source = flow.plan.source
+        cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)
+        judged = self._judged(flow, chunk)
+        cycles |= judged.cycles
+        dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
+        unread = cycles | dead_already.keys()
+        stripped = self._strip(source).strip(_without(unread, Batch(chunk.keys, chunk.values, chunk.headers)))
+        stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles
+        stripped.rejected |= dead_already
+        forged = (forged | judged.claimed) - unread
+        if flow.plan.limits.keyed:
+            require_keys(flow.plan.central, chunk.keys, stripped)
+        schemas = remembered(flow.cursor.entry.schemas, stripped.schemas, source, flow.plan.meant)
+        begin()
+        _reject_far(flow.plan.limits, chunk, stripped, now_ms)
+        produced = self._produce(writer, flow, chunk, stripped, judged.chains)
+        dead, suppressed = len(stripped.rejected), len(stripped.suppressed)
+        changed = stripped.counts.total()
+        flow.cursor = flow.cursor.past(chunk, dead=dead, suppressed=suppressed, stripped=changed, schemas=schemas)
+        flow.cursor = flow.cursor.returned(cycles=len(cycles), forged=len(forged)).having_sealed(stripped.sealed)
+        return produced
+
+    def field_reports(self, now_s: float, *, last: bool = False) -> Iterator[dict[str, object]]:
+        """What telemetry is to say of the fields that were stripped; see `field_counts.FieldReports.bodies`."""
+        return self._reports.bodies(self._strips, now_s, last=last)
+
+    def _judged(self, flow: Flow, chunk: Chunk) -> Judged:
+        """The chunk by its chains; what a person asks for by its dead letter is delivered, whatever its chain says."""
+        source, letters = flow.plan.source, flow.plan.letters
+        asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in letters) if letters else letters
+        return self._plan.chains.judged(source.edge, source.topic, flow.plan.central, chunk.headers, asked)
+
+    def _strip(self, source: EdgePartition) -> Strip:
+        at = (source.edge, source.topic)
+        if at not in self._strips:
+            self._strips[at] = self._strip_for(source)
+        return self._strips[at]
+
+    def _produce(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None) -> int:
+        plan, source = flow.plan, flow.plan.source
+        origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", chunk.offsets, f"/{flow.position.incarnation}")
+        stamps = self._stamps(flow, origins, chains)
+        sizes = stripped.keys.sizes + stripped.values.sizes + stripped.headers.sizes(_HEADER_OVERHEAD_BYTES)
+        limit = plan.limits.record_bytes - RECORD_OVERHEAD_BYTES
+        limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
+        _reject(stripped, sizes > limit, Reason.TOO_LARGE)
+        left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
+        records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
+        writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
+        for further in self._further_tombstones(flow, chunk, stripped, chains):
+            writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
+        letters, incarnation = 0, flow.position.incarnation
+        for index, rejection in sorted(stripped.rejected.items()):
+            letter = self._dead_letter(flow, chunk, index, rejection)
+            writer.produce(self._plan.dead_letters, letter_key(source, chunk.offsets[index], incarnation), letter)
+            letters += len(letter)
+        if plan.letters:
+            self._resolve(writer, flow, chunk, stripped)
+        return int(sizes.sum()) + letters
+
+    def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
+        """Headers that tell of records where they came from."""
+        stamps = [(ORIGIN_HEADER, origins), *self._plan.cycles.seals(flow.plan.central, origins)]
+        if chains is not None:
+            stamps.append((CHAIN_HEADER, chains))
+        if self._plan.backfill:
+            stamps.append((BACKFILL_HEADER, BytesColumn.of([self._plan.backfill.encode()] * len(origins))))
+        return stamps
+
+    def _further_tombstones(
+        self, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None
+    ) -> Iterator[Rows]:
+        """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
+        source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
+        for number in itertools.count(1):
+            places = sorted(at for at in alive if len(stripped.further[at]) >= number)
+            if not places:
+                return
+            ends = f"/{flow.position.incarnation}/{number}"
+            origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", [chunk.offsets[at] for at in places], ends)
+            yield Rows(
+                BytesColumn.of([stripped.further[at][number - 1] for at in places]),
+                BytesColumn.empty(len(places)),
+                [chunk.timestamps_ms[at] for at in places],
+                HeaderTable.of([stripped.headers[at] for at in places]),
+                self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
+            )
+
+    def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
+        """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""
+        for index, offset in enumerate(chunk.offsets):
+            if offset in flow.plan.letters and index not in stripped.rejected:
+                outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
+                source, at, id_ = flow.plan.source, flow.position.incarnation, self._plan.backfill
+                said = encode_resolution(source, offset, at, id_, outcome, central=flow.plan.central)
+                writer.produce(self._plan.dead_letters, *said)
+
+    def _dead_letter(self, flow: Flow, chunk: Chunk, index: int, rejection: Rejection) -> bytes:
+        """Coordinates, reason, schema id, size and a keyed hash; never the payload."""
+        source = flow.plan.source
+        value = chunk.values[index]
+        digest = hmac.new(self._plan.digest_key, value or b"", hashlib.sha256) if self._plan.digest_key else None
+        # Its own ledger tells whether a letter of a backfill was to be: the live one is past all its records.
+        brought = {"backfill": self._plan.backfill} if self._plan.backfill else {}
+        return json.dumps(
+            {
+                "v": 1,
+                "edge": source.edge,
+                "topic": source.topic,
+                "partition": source.partition,
+                "offset": chunk.offsets[index],
+                "incarnation": flow.position.incarnation,
+                "timestamp_ms": chunk.timestamps_ms[index],
+                "reason": rejection.reason,
+                "schema_id": rejection.schema_id,
+                "key_bytes": len(chunk.keys[index] or b""),
+                "value_bytes": len(value or b""),
+                "value_hmac": digest.hexdigest() if digest else None,
+                "central": flow.plan.central,
+            }
+            | brought
+        ).encode()
+
+
+def _without(cycles: Collection[int], batch: Batch) -> Batch:
+    """The batch with nothing at these places: central's schema ids mean nothing here, nor may what deletes go on."""
+    if not cycles:
+        return batch
+    headers = HeaderTable.of(batch.headers)
+    keys, values = (BytesColumn.of(column).without(cycles) for column in (batch.keys, batch.values))
+    return Batch(keys, values, headers.only(headers.names, cycles))
+
+
+def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:
+    """A topic that bounds timestamps takes the others."""
+    if limits.bound:
+        far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
+        _reject(stripped, far, Reason.REFUSED_TIMESTAMP)
+
+
+def _reject(stripped: Stripped, which: NDArray[np.bool_], reason: Reason) -> None:
+    fresh = set(np.flatnonzero(which).tolist()) - stripped.rejected.keys() - stripped.suppressed
+    stripped.rejected.update(dict.fromkeys(fresh, Rejection(reason)))

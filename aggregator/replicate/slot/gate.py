@@ -1,0 +1,199 @@
+"""The gate in front of central's partitions: a slot writes where it knows that everything of its own is decided.
+
+Invariant (protocol, rule B's last sentence, within an epoch): a marker decides all that is open of its id in its
+partition. Kafka 4.3.1 drops a marker whose partition has no leader at that moment (KAFKA-20734); behind such a commit
+an abort loses records, behind such an abort a commit doubles them. So nothing is written to a partition before its last
+stable offset has reached the end that it had when the transaction before was over. A leader that was deposed and does
+not know it tells an older end: one that lacks what this producer was acknowledged there is no answer. A partition that
+does not answer holds up none that does; where central refuses its topic for good, that is kept as a refused record is.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import Protocol
+
+from aggregator.backoff import Backoff
+from aggregator.coordinates import OffsetRange, Partition
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.refused_topics import Refused
+
+# A marker comes a few milliseconds after its commit's answer; a neighbour in a merged topic commits once a second.
+_PATIENCE_S = 1.0
+_STEPS = Backoff(first_s=0.002, most_s=0.05, growth=1.25)
+_AGAIN_S, _AGAIN_MOST_S = 0.25, 10.0
+_REST = 10
+# So long a partition stays closed before its slot asks for another epoch, whose opening settles it.
+STUCK_S = 5.0
+# Longer than a deposed leader mostly takes to hear of it: then somebody made the topic anew.
+BEHIND_S = 15.0
+
+
+class Ends(Protocol):
+    """What the gate asks of the world."""
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition that answers at once."""
+
+    def lead_anew(self) -> None:
+        """An answer was of a leader that was deposed: learn who leads what."""
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
+
+    def now(self) -> float:
+        """Seconds on a clock that only goes forward."""
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic of central."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Gate:
+    """What one life of a slot's producer knows of the partitions that it writes.
+
+    Args:
+        world: Whom to ask.
+        plan: Of the slot.
+        refused: Keeps what central refuses for good.
+        acknowledged: An offset that the producer's newest records got in a partition, if a broker told one.
+    """
+
+    def __init__(
+        self, world: Ends, plan: SlotPlan, refused: Refused, acknowledged: Callable[[Partition], int | None]
+    ) -> None:
+        self._world = world
+        self._refused = refused
+        self._acknowledged = acknowledged
+        letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
+        # A decision of a slot moves its flow when an epoch opens: it is decided as the ledger record beside it is.
+        self._always = [(plan.names.ledger, plan.slot), (plan.names.requests, 0), *self._each(letters, -1)]
+        self._open: set[Partition] = set()
+        self._ends: dict[Partition, int | None] = {}  # what may hold something undecided, and the end to be reached
+        self._closed: dict[Partition, float] = {}  # of those, where patience is over, and since when
+        self._silent: set[Partition] = set()  # of those, what did not answer when it was asked last
+        self._behind: set[Partition] = set()  # of those, what told an end that lacks what was acknowledged
+        self._again_at = 0.0
+
+    def over(self, touched: Iterable[Partition]) -> None:
+        """A transaction that wrote there was committed or aborted; its markers may still come, or never."""
+        for topic, partition in touched:
+            for place in self._each(topic, partition):
+                self._open.discard(place)
+                self._ends[place] = None
+
+    def closed(self, flows: Iterable[FlowPlan]) -> str:
+        """Why these flows may not write now, or nothing. What was not asked about yet is waited for a moment.
+
+        Args:
+            flows: None: whether the ledger, the requests and the dead letters may be written.
+        """
+        asked = list(self._always)
+        for flow in flows:
+            asked += self._each(flow.central, -1 if flow.by_key else flow.source.partition)
+        for place in asked:
+            if place not in self._open:
+                self._ends.setdefault(place, None)
+        if self._ends:
+            self._ask()
+        closed = next((place for place in asked if place in self._ends), None)
+        return "" if closed is None else self._why(closed)
+
+    def _why(self, closed: Partition) -> str:
+        refused = self._refused.of(closed[0], self._world.now())
+        if refused is not None:
+            return refused.detail
+        if closed in self._silent:
+            why = "does not answer: is it there, has it a leader?"
+        elif closed in self._behind:
+            why = "lacks records that it had acknowledged: was its topic made anew, or its leader deposed?"
+        else:
+            why = "holds an undecided transaction"
+        return f"{closed[0]}-{closed[1]} at central {why}"
+
+    def _each(self, topic: str, partition: int) -> list[Partition]:
+        """The partition, or all of a topic whose partitioner chooses."""
+        return [(topic, one) for one in ([partition] if partition >= 0 else range(self._world.partitions(topic)))]
+
+    def left(self) -> tuple[Partition, ...]:
+        """Partitions in which something may be undecided now that the slot writes no more; they are asked once more."""
+        if self._ends:
+            self._ask()
+        return tuple(sorted(self._ends))
+
+    def stuck(self) -> bool:
+        """Whether a partition has stayed closed for so long that only another epoch helps."""
+        if self._is_overdue():
+            self._ask()  # nobody may have wanted to write there since
+        return self._is_overdue()
+
+    def _is_overdue(self) -> bool:
+        """Of those that answer; one without a leader is no matter of an epoch."""
+        now = self._world.now()
+        return any(
+            now - since > (BEHIND_S if place in self._behind else STUCK_S)
+            for place, since in self._closed.items()
+            if place not in self._silent
+        )
+
+    def _ask(self) -> None:
+        fresh = self._ends.keys() - self._closed.keys()
+        if fresh:
+            self._wait_for(sorted(fresh))
+        elif self._world.now() >= self._again_at:
+            self._look_again()
+
+    def _wait_for(self, left: list[Partition]) -> None:
+        """Ask about these, and nothing that is closed, until they are open or patience is over."""
+        deadline = self._world.now() + _PATIENCE_S
+        for looks in count(1):
+            self._look(left)
+            left = [place for place in left if place in self._ends]
+            if not left or self._world.now() >= deadline:
+                break
+            self._world.sleep(_STEPS.pause_s(looks))
+        if left:
+            self._close()
+
+    def _look_again(self) -> None:
+        """Ask about what is closed; what is known to be refused has a time of its own."""
+        began = self._world.now()
+        self._look([place for place in self._closed if self._refused.of(place[0], began) is None])
+        self._close()
+        # A partition without a leader takes a second of asking: most of the time is for those that have one.
+        took_s = self._world.now() - began
+        self._again_at = self._world.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
+
+    def _close(self) -> None:
+        """Patience is over for what is not open: whether central refuses what does not answer, it is asked."""
+        now = self._world.now()
+        self._closed = {place: self._closed.get(place, now) for place in self._ends}
+        self._silent &= self._closed.keys()
+        self._behind &= self._closed.keys()
+        if unexplained := [place for place in sorted(self._silent) if self._refused.of(place[0], now) is None]:
+            self._refused.hold(self._world.unwritable(unexplained), now)
+
+    def _look(self, places: Collection[Partition]) -> None:
+        told = self._world.undecided(places)
+        found = {place: offsets for place, offsets in told.items() if self._has_ours(place, offsets.end)}
+        if len(found) < len(told):
+            self._world.lead_anew()
+        self._silent = (self._silent | set(places)) - told.keys()
+        self._behind = (self._behind - set(places)) | (told.keys() - found.keys())
+        for place, (stable, end) in found.items():
+            target = self._ends[place]
+            self._ends[place] = target = end if target is None else target
+            if stable >= target:
+                del self._ends[place]
+                self._open.add(place)
+
+    def _has_ours(self, place: Partition, end: int) -> bool:
+        """Whether an end lies behind what was acknowledged; then it counts, however old it is.
+
+        A last stable offset behind one record of a transaction says that the transaction is decided there.
+        """
+        offset = self._acknowledged(place)
+        return offset is None or offset < end

@@ -1,0 +1,155 @@
+"""The real world of a slot: central's logs and producer, and the edges' readers.
+
+Invariant: thin; it decides nothing. One object per task, never shared between processes.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Collection, Mapping
+
+import psutil
+
+from aggregator.config.model import HubConfig
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
+from aggregator.kafka.client.statistics import ClientStatistics
+from aggregator.kafka.cluster import topic_settings, topics
+from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
+from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.reader import EdgeReader
+from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.refusals import Refusal, unwritable
+from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.replicate.flow.limits import Limits
+from aggregator.state.control import ControlState
+from aggregator.state.control_log import ControlWatch, read_control
+from aggregator.state.ledger import LedgerRecord, winners
+from aggregator.state.names import HubNames
+
+# Who asks again soon anyway does not stand still for an answer.
+_SOON_S = 1.0
+# In telemetry, the writer's client; a reader's is named after its edge.
+CENTRAL = "central"
+
+
+class KafkaSlotPorts:
+    """SlotPorts on real clusters."""
+
+    def __init__(
+        self,
+        config: HubConfig,
+        names: HubNames,
+        slot: int,
+        *,
+        batch_bytes: int,
+        backfill: str = "",
+        rates: Mapping[str, float] | None = None,
+    ) -> None:
+        self._config = config
+        self._names = names
+        self._slot = slot
+        self._batch_bytes = batch_bytes
+        self._backfill = backfill
+        self._watch = ControlWatch(config.central, names)
+        self._telemetry = Outlet(config.central)
+        self._process = psutil.Process()
+        self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
+        self._statistics: dict[str, ClientStatistics] = {}
+        self._rates = rates or {}
+        self._readers: dict[str, ClientStatistics] = {}
+        self._before: dict[str, int] = {}  # received by readers that are closed
+        self._counts: dict[str, int] = {}
+
+    def look(self) -> ControlState:
+        """What the control topic shows right now."""
+        return self._watch.look()
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+        return read_control(self._config.central, self._names)
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """The slot's own ledger partition, read to its end."""
+        records = read_to_end(self._config.central, self._names.ledger, [self._slot])
+        return winners(records, self._names.ledger, backfill=self._backfill)
+
+    def writer(self) -> TransactionalWriter:
+        """A new producer under the slot's id."""
+        self.lead_anew()  # a new producer knows of no offset that an end may not lack
+        made = TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
+        self._statistics[CENTRAL] = made.statistics
+        return made
+
+    def reader(self, edge: str) -> EdgeReader:
+        """A reader of one edge."""
+        config = self._config.edges[edge]
+        made = EdgeReader(config, buffer_bytes=self._config.replication.fetch_buffer, rate=self._rates.get(edge))
+        if edge in self._readers:
+            self._before[edge] = self.received(edge)
+        self._readers[edge] = self._statistics[f"edge {edge}"] = made.statistics
+        return made
+
+    def received(self, edge: str) -> int:
+        """Bytes that the readers of an edge have received, as far as their client has told."""
+        return self._before.get(edge, 0) + self._readers[edge].received_bytes
+
+    def topic_ids(self, edge: str) -> EdgeTopicIds | None:
+        """Who asks an edge for topic ids, unless the configuration says that nobody is to."""
+        return EdgeTopicIds(self._config.edges[edge]) if self._config.replication.exact_recreation else None
+
+    def limits(self, topic: str) -> Limits:
+        """What a central topic takes now.
+
+        Raises:
+            Unreachable: central does not answer.
+        """
+        return Limits.of(topic_settings.settings(self._config.central, [topic])[topic])
+
+    def telemetry(self, body: dict[str, object]) -> None:
+        """Publish numbers with this process's memory and CPU time, and its clients' own; best effort."""
+        times = self._process.cpu_times()
+        clients = {name: kept.numbers for name, kept in self._statistics.items() if kept.numbers}
+        numbers = {
+            "rss_bytes": self._process.memory_info().rss,
+            "cpu_s": round(times.user + times.system, 3),
+            "clients": clients,
+            "read": {edge: self.received(edge) for edge in self._readers},
+        }
+        head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._life}
+        self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def clock_ms(self) -> int:
+        """This machine's clock."""
+        return int(time.time() * 1000)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition of central that answers at once."""
+        return ends.undecided_ranges(self._config.central, places, wait_s=0.0)
+
+    def lead_anew(self) -> None:
+        """Learn who leads what at central."""
+        ends.look_anew(self._config.central)
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
+        return unwritable(self._config.central, places, patience_s=_SOON_S)
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic of central; asked once."""
+        if topic not in self._counts:
+            self._counts[topic] = topics.partition_count(self._config.central, topic)
+        return self._counts[topic]
+
+    def close(self) -> None:
+        """Leave central."""
+        self._telemetry.close()
+        self._watch.close()

@@ -1,0 +1,83 @@
+"""What a slot is told for an epoch, and how it says that it ended.
+
+Invariant: frozen; plans travel to executors and outcomes back, and neither holds a secret or anything of a record.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.replicate.flow.cursor import Hold
+from aggregator.replicate.flow.flow import FlowPlan
+from aggregator.replicate.slot.cadence import Cadence
+from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.state.names import HubNames
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What makes the work of an epoch a backfill.
+
+    Attributes:
+        backfill: Its id: header of its records, end of its ledger keys.
+        dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
+        rate: Records that one slot takes a second; None: no bound.
+    """
+
+    backfill: str
+    dead_letters: str
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """What one slot does in one epoch; travels to the executor. `rates` are its shares of edges' limits, in bytes/s."""
+
+    names: HubNames
+    epoch: int
+    slot: int
+    flows: Collection[FlowPlan]
+    cadence: Cadence
+    drain: bool
+    patience_s: float
+    terms: Terms | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+
+class SlotResult(StrEnum):
+    """How a slot ended: another epoch began; it was asked to; nothing was left to read; its id was taken; an error."""
+
+    SUPERSEDED = "superseded"
+    STOPPED = "stopped"
+    DRAINED = "drained"
+    FENCED = "fenced"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOutcome:
+    """How a slot ended, and what it says of its flows.
+
+    Attributes:
+        slot: Its number.
+        result: How it ended.
+        undrained: Flows of an edge that stayed silent for the patience of `--drain`.
+        holds: Flows that stand still, with reasons.
+        detail: The error that ended it.
+        closed: Partitions of central in which something was undecided when it ended, or that did not answer.
+    """
+
+    slot: int
+    result: SlotResult
+    undrained: tuple[EdgePartition, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    detail: str = ""
+    closed: tuple[Partition, ...] = ()
+
+
+def standstill(plan: SlotPlan, refused: Refused, why: str) -> dict[str, object]:
+    """The word of a slot that can begin no transaction, or knows no end of the last: nothing flows."""
+    waiting = {str(flow.source): why for flow in plan.flows}
+    told = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
+    return {"epoch": plan.epoch, "slot": plan.slot} | told

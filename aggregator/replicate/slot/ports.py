@@ -1,0 +1,148 @@
+"""What a slot needs of the world: central's logs and writer, and a reader per edge. The rooms above implement it.
+
+Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from aggregator.coordinates import EdgePartition, OffsetRange, Partition
+from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.topic_ids import Answer
+from aggregator.kafka.readers.reader_events import Cut, Polled, Start
+from aggregator.kafka.writers.refusals import Refusal
+from aggregator.replicate.flow.limits import Limits
+from aggregator.state.control import ControlState
+from aggregator.state.ledger import LedgerRecord
+
+
+class Writer(Protocol):
+    """A transactional producer; raises Fenced, TransactionAborted or OutcomeUnknown and nothing else.
+
+    `touched` are the partitions that the newest transaction wrote; -1 where the partitioner chose.
+    """
+
+    touched: set[Partition]
+
+    def open(self) -> None:
+        """Take the transactional id."""
+
+    def begin(self) -> None:
+        """Open a transaction."""
+
+    def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
+        """Queue one record."""
+
+    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
+        """Queue many records of one topic."""
+
+    def commit(self) -> None:
+        """Flush and commit."""
+
+    def abort(self) -> None:
+        """Abort."""
+
+    def refusals(self) -> Collection[Refusal]:
+        """What central refused for good of the transaction that failed last; asked before it is aborted."""
+
+    def acknowledged(self, at: Partition) -> int | None:
+        """An offset of the newest that this producer's records got there, where a broker told one."""
+
+    def close(self) -> None:
+        """Discard this producer."""
+
+
+class Reader(Protocol):
+    """Reads assigned partitions of one edge; never waits longer than asked."""
+
+    def assign(self, starts: Mapping[Partition, Start]) -> None:
+        """Read these partitions from there on, and no others."""
+
+    def start(self, at: Partition, start: Start) -> None:
+        """Read a released partition, too."""
+
+    def release(self, at: Partition) -> None:
+        """Stop reading one partition."""
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        """Take what is there."""
+
+    def log_range(self, at: Partition) -> OffsetRange:
+        """What the edge has of a partition for its readers: [first offset, last stable offset)."""
+
+    def leader_epoch(self, at: Partition) -> int | None:
+        """That of the partition's present leader, where the edge tells."""
+
+    def readable_from(self, at: Partition, offset: int) -> int | None:
+        """Where a log can be read on behind a damaged batch; None where it can be read at `offset` after all."""
+
+    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+        """Where a log was cut that we had read up to a record of `leader_epoch`."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class TopicIds(Protocol):
+    """Asks the brokers of one edge which topics they show."""
+
+    def ask(self, number: int, topics: Collection[str], broker: int) -> None:
+        """Ask a broker, or where `broker` is below 0 any; the answer comes under this number."""
+
+    def answer(self, wait_s: float) -> Answer | None:
+        """The next answer, after waiting at most `wait_s` seconds for it."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class SlotPorts(Protocol):
+    """Central and the edges, as one slot sees them."""
+
+    def look(self) -> ControlState:
+        """What the control topic shows right now; a courtesy, not a proof."""
+
+    def control(self) -> ControlState:
+        """The control topic, read to its end."""
+
+    def ledger(self) -> Mapping[EdgePartition, LedgerRecord]:
+        """The slot's own ledger partition, read to its end, winners only."""
+
+    def writer(self) -> Writer:
+        """A new producer under the slot's transactional id, not yet opened."""
+
+    def reader(self, edge: str) -> Reader:
+        """A reader of one edge."""
+
+    def received(self, edge: str) -> int:
+        """Bytes that the readers of an edge have received, as far as their client has told; for edges with a limit."""
+
+    def topic_ids(self, edge: str) -> TopicIds | None:
+        """Who asks an edge for topic ids; None where nobody is to ask."""
+
+    def limits(self, topic: str) -> Limits:
+        """What a central topic takes now; raises Unreachable."""
+
+    def telemetry(self, body: dict[str, object]) -> None:
+        """Publish numbers, best effort."""
+
+    def undecided(self, places: Collection[Partition]) -> Mapping[Partition, OffsetRange]:
+        """From the last stable offset to the high watermark of each partition of central that answers."""
+
+    def lead_anew(self) -> None:
+        """An answer was of a leader that was deposed: learn who leads what."""
+
+    def unwritable(self, places: Collection[Partition]) -> Collection[Refusal]:
+        """What central would refuse for good of records for these partitions, by what it says of their topics."""
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic of central."""
+
+    def now(self) -> float:
+        """Seconds on a clock that only goes forward."""
+
+    def clock_ms(self) -> int:
+        """The present in milliseconds since 1970, to be shown, or compared with what records say."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""

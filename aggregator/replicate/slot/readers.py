@@ -1,0 +1,331 @@
+"""The readers of a slot: one per edge, and what becomes of a flow that its edge can not be read for.
+
+Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
+offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors; but a doubt whether
+an edge's log is what was read does, until somebody could judge it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from aggregator.backoff import Backoff
+from aggregator.coordinates import EdgePartition, Partition
+from aggregator.errors import HoldError, RetryError
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
+from aggregator.replicate.flow.cursor import HoldReason, Waiting
+from aggregator.replicate.flow.flow import Flow
+from aggregator.replicate.flow.gaps import cut_log, damaged, gap
+from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.ports import Reader, SlotPorts
+from aggregator.replicate.slot.topic_identity import CheckedReader
+from aggregator.state.gap import Gap, GapKind
+
+_PAUSES = Backoff(first_s=0.5, most_s=30.0)
+_DAMAGED_AGAIN_S = 60.0
+_DOUBT = "the edge's log may have been cut before our position"
+
+
+class Readers:
+    """Reads the flows of one slot.
+
+    Args:
+        plan: How patient a drain is.
+        world: Where readers come from.
+        flows: All of the slot.
+        gate: No flow skips what may lie undecided at central.
+    """
+
+    def __init__(self, plan: SlotPlan, world: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
+        self._plan = plan
+        self._world = world
+        self._flows = flows
+        self._gate = gate
+        self._readers: dict[str, Reader] = {}
+        self._opened_s = world.now()
+        self._asked: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
+        self._heard: dict[EdgePartition, float] = {}
+        self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
+        self._unwatched: set[EdgePartition] = set()  # released or assigned since their last records
+        self._vouched: set[EdgePartition] = set()  # an edge has said something of where these stand
+        self._untold: set[str] = set()  # edges that tell no leader epochs
+        self._doubted: dict[EdgePartition, bool] = {}  # logs that may be cut, nobody could say yet; False: are cut
+
+    def open(self) -> None:
+        """Connect, and read every flow from where it stands."""
+        for edge in sorted({source.edge for source in self._flows}):
+            self._readers[edge] = self._checked(edge, self._world.reader(edge))  # not earlier: see `EdgeReader`
+        self.assign()
+        self._unwatched.clear()  # a new client compares each position with the first leader that it meets
+
+    def _checked(self, edge: str, reader: Reader) -> Reader:
+        """A reader that hands over nothing of a topic that was created again, if the world can ask."""
+        ids = self._world.topic_ids(edge)
+        if ids is None:
+            return reader
+        own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
+        planned = {(at.topic, at.partition): flow.plan.entry.topic_id for at, flow in own.items()}
+        return CheckedReader(reader, ids, planned, now=self._world.now)
+
+    def close(self) -> None:
+        """Leave every edge."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __iter__(self) -> Iterator[tuple[str, Reader]]:
+        return iter(self._readers.items())
+
+    def assign(self) -> None:
+        """Read every flow that may be read from where it stands, and nothing else; the rewind after an abort too."""
+        starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
+        for source, flow in self._flows.items():
+            if flow.reading and source in self._doubted:  # a rewind has put aside that it waits
+                flow.cursor = flow.cursor.waits(Waiting(now := self._world.now(), now, _DOUBT))
+            elif flow.reading:
+                starts[source.edge][source.topic, source.partition] = flow.cursor.start
+                self._unwatched.add(source)
+        for edge, reader in self._readers.items():
+            reader.assign(starts[edge])
+            self.ask(edge, self._world.now())  # silence counts from when it was asked
+
+    def ask(self, edge: str, now: float) -> None:
+        """An edge is asked anew, or was not asked, or has more than was asked for: nothing of it is silent yet."""
+        self._asked[edge] = now
+
+    def silent(self, source: EdgePartition, now: float) -> bool:
+        """Whether an edge has said nothing of a flow for the patience of a drain; it may be busy with others."""
+        heard_s = max(self._asked[source.edge], self._heard.get(source, 0.0))
+        return now - heard_s > self._plan.patience_s
+
+    def polled(self, edge: str, polled: Polled, now: float) -> None:
+        """A poll is taken from now on. What it says of a flow that is read from elsewhere meanwhile counts no more."""
+        self._left.clear()
+        told = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
+        self._heard |= {EdgePartition(edge, *at): now for at in told}
+
+    def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
+        """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
+        if not flow.reading:
+            return
+        self._vouched.add(flow.plan.source)
+        flow.cursor = flow.cursor.waits(None)  # what it was tried for came
+        leapt = flow.reach(offset, leader_epoch)
+        if flow.done or leapt:
+            self._release(flow)
+        if leapt and not flow.done:
+            self._start(flow)
+
+    def end(self, flow: Flow, offset: int) -> None:
+        """A flow was read to the end of its partition.
+
+        Where only markers lie before that, or a damaged batch, no record has told a leader epoch, and nobody could see
+        later that they were cut and records stand in their place. So the leader's is asked for, and the partition read
+        to its end once more.
+        """
+        source, entry = flow.plan.source, flow.cursor.entry
+        if source in self._left:
+            return
+        known = entry.leader_epoch is not None or source.edge in self._untold
+        if not flow.reading or known or offset < entry.next_offset:
+            self.reach(flow, offset)
+            return
+        try:
+            leader_epoch = self._readers[source.edge].leader_epoch((source.topic, source.partition))
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return
+        if leader_epoch is None:
+            self._untold.add(source.edge)
+            self.reach(flow, offset)
+            return
+        flow.cursor = flow.cursor.known(leader_epoch)
+        self._release(flow)
+        self._start(flow)
+
+    def drained(self, flow: Flow) -> bool:
+        """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
+
+        A position at the end is none before the edge was asked about it: the log may have been cut below since. Nor is
+        one of which a client has said that it is lost, before somebody could judge that. What central has not decided
+        is waited for with the patience of a drain; so long it holds a first position.
+        """
+        source, hold = flow.plan.source, flow.cursor.hold
+        if hold is not None:
+            waited_s = self._world.now() - self._opened_s
+            return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
+        told = source in self._vouched and not self._doubted.get(source, False)
+        return flow.drained and (flow.plan.until is None or flow.done or told)
+
+    def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
+        """Let a flow stand still until the epoch ends."""
+        self._release(flow)
+        flow.cursor = flow.cursor.held(reason, detail)
+
+    def hold_until(self, flow: Flow, reason: HoldReason, detail: str, retry_at_s: float) -> None:
+        """Let a flow stand still, and try it again then."""
+        self._release(flow)
+        flow.cursor = flow.cursor.held_until(reason, detail, retry_at_s)
+
+    def wait(self, flow: Flow, why: str) -> None:
+        """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
+        now, before = self._world.now(), flow.cursor.waiting
+        since_s = before.since_s if before else now
+        waited_s = now - since_s
+        if self._plan.drain and waited_s > self._plan.patience_s:
+            self.hold(flow, HoldReason.WAITING, why)
+            return
+        self._release(flow)
+        flow.cursor = flow.cursor.waits(Waiting(since_s, now + _PAUSES.pause_after_s(waited_s), why))
+
+    def wake(self, now: float) -> None:
+        """Try again what has waited long enough."""
+        for source, flow in self._flows.items():
+            waiting = flow.cursor.waiting
+            if waiting is not None and waiting.retry_at_s is not None and now >= waiting.retry_at_s:
+                flow.cursor = flow.cursor.tried()
+                # A client that is started anew does not compare with a leader that it knows.
+                if flow.reading and (source not in self._doubted or self._is_whole(flow)):
+                    self.ask(source.edge, now)
+                    self._start(flow)
+
+    def fault(self, edge: str, fault: Fault) -> None:
+        """A partition can not be read on."""
+        flow = self._flows.get(EdgePartition(edge, *fault.at))
+        if flow is None or not flow.reading or flow.plan.source in self._left:
+            return
+        if fault.kind is FaultKind.POSITION_LOST:
+            if self._is_whole(flow):
+                self.wait(flow, fault.detail)
+        elif fault.kind is FaultKind.DAMAGED:
+            self._damage(flow, fault)
+        else:
+            self.wait(flow, fault.detail)
+
+    def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:
+        """Whether records are not taken, because they are of another log, or because nobody can say it now.
+
+        While a partition is read, the client itself compares its position with every new leader; it does not where a
+        partition is read again whose new leader it knows already. And a lower leader epoch than the cursor's alone
+        proves nothing: the cursor's may be that of a later record.
+        """
+        source, known = flow.plan.source, flow.cursor.entry.leader_epoch
+        told, newest = chunk.leader_epoch, flow.plan.newest_epoch
+        if not flow.reading:
+            return False
+        if told is not None and newest is not None and told > newest and self._is_cut_ahead(flow, newest):
+            return True
+        unwatched = source in self._unwatched
+        self._unwatched.discard(source)
+        if known is None or told is None or told == known:
+            return False
+        if told > known and not unwatched:
+            return False
+        return not self._is_whole(flow)
+
+    def _is_cut_ahead(self, flow: Flow, newest: int) -> bool:
+        """Whether the log was cut below what a backfill is to read, which the live flow had passed and has not met yet.
+
+        Records that are newer than the live flow's last one lie behind the backfill's end, in the same log.
+        """
+        source, end = flow.plan.source, flow.plan.segments[-1].offsets.end
+        reader, at = self._readers[source.edge], (source.topic, source.partition)
+        try:
+            cut = reader.cut(at, reader.log_range(at), newest)
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return True
+        if cut.newer is None or cut.newer >= end:
+            return False
+        why = f"the edge's log was cut at {cut.end}, and the live flow has not met that yet"
+        self.hold(flow, HoldReason.GAP, f"{why}: let the hub run until `aggregator gaps` shows it, then resume")
+        return True
+
+    @staticmethod
+    def _must_be_ours(flow: Flow, leader_epoch: int | None) -> None:
+        known = flow.cursor.entry.leader_epoch
+        if known is not None and leader_epoch is not None and leader_epoch < known:
+            raise HoldError(
+                f"{flow.plan.source}: its leader has epoch {leader_epoch}, and what was read has {known}: another log",
+                hint="a recreated topic goes on as a new incarnation as soon as its id is seen; else look at the edge",
+            )
+
+    def _is_whole(self, flow: Flow) -> bool:
+        """Whether the log before the position is what was read; if not, the flow is held, waits, or goes on behind."""
+        source = flow.plan.source
+        self._doubted[source] = True
+        try:
+            lost, whole = self._lost(flow)
+        except HoldError as error:
+            self.hold(flow, HoldReason.RECREATED, str(error))
+            return False
+        except RetryError as error:
+            self.wait(flow, error.message)
+            return False
+        if lost is not None:
+            self._doubted[source] = not self._went_without(flow, lost)
+            return False
+        del self._doubted[source]
+        if whole is not None:
+            flow.cursor = flow.cursor.known(whole)
+        return True
+
+    def _went_without(self, flow: Flow, lost: Gap) -> bool:
+        """Go on behind a gap, or stand still before it, as the flow's rule says; False: it waits for central."""
+        if flow.may_skip(lost) and (closed := self._gate.closed([flow.plan])):
+            self.wait(flow, closed)
+            return False
+        self._release(flow)
+        if not flow.may_skip(lost):
+            flow.cursor = flow.cursor.held_by(lost)
+            return True
+        flow.skip(lost)
+        if not flow.done:
+            self._start(flow)
+        return True
+
+    def _damage(self, flow: Flow, fault: Fault) -> None:
+        """A batch that can not be read is a gap up to its end; it is tried again, because it may be mended there."""
+        entry, now = flow.cursor.entry, self._world.now()
+        lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None
+        if lost is None:
+            try:
+                behind = self._readers[flow.plan.source.edge].readable_from(fault.at, entry.next_offset)
+            except RetryError:
+                behind = None
+            if behind is None:
+                self.wait(flow, fault.detail)
+                return
+            lost = damaged(entry.next_offset, behind, since_ms=self._world.clock_ms())
+        self._went_without(flow, lost)
+        if flow.cursor.hold is not None:
+            flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
+
+    def _lost(self, flow: Flow) -> tuple[Gap | None, int | None]:
+        """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
+
+        The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time.
+        """
+        source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._world.clock_ms()
+        reader, at = self._readers[source.edge], (source.topic, source.partition)
+        leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
+        self._must_be_ours(flow, leader_epoch)
+        log = reader.log_range(at)
+        lost = gap(entry.next_offset, *log, since_ms=now_ms)
+        if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
+            return lost, None
+        cut = reader.cut(at, log, entry.leader_epoch)
+        known = leader_epoch if cut.newer is None else cut.newer_epoch
+        return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), known
+
+    def _release(self, flow: Flow) -> None:
+        source = flow.plan.source
+        self._unwatched.add(source)
+        self._left.add(source)
+        self._readers[source.edge].release((source.topic, source.partition))
+
+    def _start(self, flow: Flow) -> None:
+        source = flow.plan.source
+        self._readers[source.edge].start((source.topic, source.partition), flow.cursor.start)

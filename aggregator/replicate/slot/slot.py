@@ -1,0 +1,399 @@
+"""The slot: one long task that owns edge partitions for an epoch and delivers each of their records exactly once.
+
+Invariants (protocol): C, a slot looks, takes its id, reads control *to its end*, then its own ledger partition, and
+counts a ledger record only if it carries this epoch; D, it writes its own ledger partition only, and a first position
+before the first poll; E, fenced ends normally; F, a definite refusal rewinds, an unknown outcome discards the
+producer and goes back to C.
+"""
+
+import math
+from collections.abc import Mapping
+
+from aggregator.backoff import Backoff
+from aggregator.coordinates import EdgePartition, Position
+from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.kafka.readers.reader_events import Polled
+from aggregator.replicate.flow.cursor import HoldReason
+from aggregator.replicate.flow.flow import Flow
+from aggregator.replicate.slot.delivery import Delivery
+from aggregator.replicate.slot.gate import Gate
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, standstill
+from aggregator.replicate.slot.ports import SlotPorts, Writer
+from aggregator.replicate.slot.readers import Readers
+from aggregator.replicate.slot.refused_topics import Refused
+from aggregator.replicate.slot.traffic import SlotTraffic
+from aggregator.state.ledger import LedgerRecord, flow_key
+from aggregator.state.requests import encode
+
+# A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
+POLL_RECORDS = 16_000
+_LOOK_EVERY_S, _TELL_EVERY_S = 0.05, 1.0
+_WAIT_ALONE_S, _WAIT_SHARED_S, _REST_MOST_S = 0.02, 0.004, 0.05
+# A ledger that refuses for good would keep a slot from seeing that its epoch is over.
+_TRIES = 5
+_PAUSES = Backoff(first_s=0.2, most_s=5.0)
+
+
+class Slot:
+    """Runs one SlotPlan against a SlotPorts."""
+
+    def __init__(self, plan: SlotPlan, world: SlotPorts, delivery: Delivery) -> None:
+        self._plan = plan
+        self._world = world
+        self._delivery = delivery
+        self._failures = 0
+        self._refused = Refused()
+        self._traffic: SlotTraffic | None = None
+
+    def run(self) -> SlotOutcome:
+        """Deliver until the epoch ends, the drain is done, or the id is taken."""
+        while True:
+            seen = self._world.look()
+            if seen.newest > self._plan.epoch or seen.ended >= self._plan.epoch:
+                return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
+            writer = self._world.writer()
+            try:
+                writer.open()
+                if self._world.control().newest > self._plan.epoch:
+                    return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
+                flows = self._flows(self._world.ledger())
+                self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._world)
+                core = (self._plan, self._world, self._delivery)
+                turn = _Turn(*core, writer, flows, refused=self._refused, traffic=traffic)
+                outcome = turn.run() or self._outdated()
+                if outcome is not None:
+                    return outcome
+                self._failures = 0
+                self._world.sleep(self._refused.pause_s)
+            except Fenced:
+                return SlotOutcome(self._plan.slot, SlotResult.FENCED)
+            except (OutcomeUnknown, TransactionAborted, Unreachable) as error:
+                self._failures += 1
+                self._world.telemetry(standstill(self._plan, self._refused, error.message))
+                self._world.sleep(_PAUSES.pause_s(self._failures))
+            finally:
+                writer.close()
+
+    def _flows(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> dict[EdgePartition, Flow]:
+        flows = {}
+        for plan in self._plan.flows:
+            found = ledger.get(plan.source)
+            current = found is not None and found.epoch == self._plan.epoch
+            flow = Flow(plan, found if current and found else plan.entry, persisted=current)
+            refused = self._refused.of(plan.central, self._world.now())
+            if refused is not None:
+                flow.hold_until(HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
+            flows[plan.source] = flow
+        return flows
+
+    def _outdated(self) -> SlotOutcome | None:
+        """After a refusal: the end of the epoch, where a topic takes something else than it was planned for."""
+        for topic, limits in {plan.central: plan.limits for plan in self._plan.flows}.items():
+            if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
+                return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
+        return None
+
+
+class _Turn:
+    """One life of a producer: from a fresh `init_transactions` to a stop or an error."""
+
+    def __init__(
+        self,
+        plan: SlotPlan,
+        world: SlotPorts,
+        delivery: Delivery,
+        writer: Writer,
+        flows: dict[EdgePartition, Flow],
+        *,
+        refused: Refused,
+        traffic: SlotTraffic,
+    ) -> None:
+        self._refused, self._traffic = refused, traffic
+        self._plan, self._world = plan, world
+        self._delivery = delivery
+        self._writer, self._flows = writer, flows
+        self._open_since: float | None = None
+        self._last_commit = self._last_look = self._last_told = world.now()
+        self._transactions = 0
+        self._commit_s = 0.0  # what a commit takes, lately
+        self._behind = False  # the last round brought all that was asked for: more is waiting
+        self._ages_ms: dict[str, int] = {}
+        self._gate = Gate(world, plan, refused, writer.acknowledged)
+        self._readers = Readers(plan, world, flows, self._gate)
+        self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
+
+    def run(self) -> SlotOutcome | None:
+        """Deliver until the end; None: central refused something for good, and another producer goes on without it."""
+        self._persist_first_positions()
+        try:
+            self._readers.open()
+            return self._loop()
+        finally:
+            self._readers.close()
+
+    def _persist_first_positions(self) -> None:
+        """Write the positions that are new. Where one passes over offsets of a closed partition it is written later.
+
+        What lies undecided below a position counts as committed when it is settled.
+        """
+        over = {flow.plan.source for flow in self._unwritten if flow.position > Position(0, 0)}
+        self._gate.closed(flow.plan for flow in self._unwritten if flow.plan.source in over)  # all of them at once
+        open_now, left = list[Flow](), list[Flow]()
+        for flow in self._unwritten:
+            if closed := self._gate.closed([flow.plan]) if flow.plan.source in over else "":
+                flow.hold_until(HoldReason.UNDECIDED, closed, math.inf)
+                left.append(flow)
+            else:
+                open_now.append(flow)
+        self._write_first_positions(open_now)
+        self._unwritten = left
+
+    def _write_first_positions(self, fresh: list[Flow]) -> None:
+        """Write them all at once; Unreachable, if central refuses that again and again: who tries anew looks first."""
+        for _ in range(_TRIES if fresh else 0):
+            self._writer.begin()
+            try:
+                for flow in fresh:
+                    self._write_entry(flow)
+                self._writer.commit()
+            except TransactionAborted as error:
+                self._note(error)
+                self._writer.abort()
+                self._gate.over(self._writer.touched)
+                self._world.sleep(self._refused.pause_s)
+            else:
+                self._gate.over(self._writer.touched)
+                for flow in fresh:
+                    flow.persist(self._world.now())
+                return
+        if fresh:
+            raise Unreachable(f"central refuses the first positions of {len(fresh)} flows: {self._refused.why}")
+
+    def _write_entry(self, flow: Flow) -> None:
+        self._writer.produce(
+            self._plan.names.ledger,
+            flow_key(flow.plan.source, flow.plan.backfill),
+            flow.cursor.entry.encode(),
+            partition=self._plan.slot,
+        )
+        first = [flow.plan.decision] if flow.plan.decision and not flow.persisted else []
+        for decision in (*first, *flow.cursor.decisions):
+            self._writer.produce(self._plan.names.requests, *encode(decision), partition=0)
+
+    def _loop(self) -> SlotOutcome | None:
+        while True:
+            try:
+                ended = self._step(self._world.now())
+            except TransactionAborted as error:
+                if self._abort(error):
+                    return None
+            else:
+                if ended:
+                    return self._outcome(ended)
+
+    def _step(self, now: float) -> SlotResult | None:
+        """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
+        if now - self._last_look >= _LOOK_EVERY_S:
+            state = self._world.look()
+            if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
+                self._commit_if_moved()
+                return SlotResult.STOPPED
+            if state.pace is not None and state.pace.epoch == self._plan.epoch:
+                self._traffic.pace(state.pace.rate)
+            self._last_look = now
+        busy = self._round(now)
+        self._commit_when_due(busy=busy)
+        if self._unwritten and self._open_since is None:
+            self._persist_first_positions()
+        self._readers.wake(now)
+        self._tell(now)
+        if self._plan.drain and self._all_drained(now):
+            self._commit_if_moved()
+            return SlotResult.DRAINED
+        if self._gate.stuck():
+            self._commit_if_moved()
+            return SlotResult.STOPPED
+        return None
+
+    def _round(self, now: float) -> bool:
+        """Poll every edge once; whether anything came."""
+        waiting = _WAIT_ALONE_S if len(self._readers) == 1 else _WAIT_SHARED_S
+        if self._open_since is not None:
+            waiting = 0.0
+            if not self._behind:  # a round for every few records would cost more than they do
+                rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
+                self._world.sleep(min(_REST_MOST_S, rest_s))
+        busy = self._behind = False
+        if not len(self._readers):
+            self._world.sleep(waiting)
+        for edge, reader in self._readers:
+            most = self._traffic.most(edge, POLL_RECORDS)
+            if not most:
+                self._readers.ask(edge, now)  # it is we who do not
+                self._world.sleep(waiting / len(self._readers))
+                continue
+            polled = reader.poll(most, waiting / len(self._readers))
+            count = self._traffic.took(edge, polled.chunks)
+            self._behind = self._behind or (count >= most and not self._traffic.is_limited(edge))
+            if count >= most:
+                self._readers.ask(edge, now)
+            busy = busy or bool(polled.chunks)
+            self._take(edge, polled)
+        return busy
+
+    def _take(self, edge: str, polled: Polled) -> None:
+        self._readers.polled(edge, polled, self._world.now())
+        flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
+        self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
+        for flow, chunk in zip(flows, polled.chunks, strict=True):
+            if self._readers.is_foreign(flow, chunk):
+                continue
+            for piece in flow.pieces(chunk):
+                self._deliver(flow, piece)
+                # Many new schemas in one poll take longer to compile than a transaction may stay open.
+                self._commit_when_due(busy=True)
+            self._readers.reach(flow, chunk.offsets[-1] + 1, chunk.leader_epoch)
+        for (topic, partition), position in polled.ends.items():
+            self._readers.end(self._flows[EdgePartition(edge, topic, partition)], position)
+        for fault in polled.faults:
+            self._readers.fault(edge, fault)
+
+    def _deliver(self, flow: Flow, chunk: Chunk) -> None:
+        """Deliver a chunk, or what lies before the first record that can not go on."""
+        if closed := self._gate.closed([flow.plan]):
+            self._stand_before(flow, closed)
+            return
+        try:
+            now_ms = self._world.clock_ms()
+            written = self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
+            self._traffic.wrote(flow.plan.source.edge, written)
+            self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
+        except HoldError as error:
+            if len(chunk) > 1:
+                for half in chunk.halves():
+                    if flow.reading:
+                        self._deliver(flow, half)
+                return
+            self._readers.hold(flow, HoldReason.REFUSED, str(error))
+        except Unreachable as error:
+            self._readers.wait(flow, str(error))
+
+    def _stand_before(self, flow: Flow, closed: str) -> None:
+        """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
+        refused = self._refused.of(flow.plan.central, self._world.now())
+        if refused is None:
+            self._readers.wait(flow, closed)
+        else:
+            self._readers.hold_until(flow, HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
+
+    def _begin(self) -> None:
+        if self._open_since is None:
+            self._writer.begin()
+            self._open_since = self._world.now()
+
+    def _commit_when_due(self, *, busy: bool) -> None:
+        now = self._world.now()
+        cadence = self._plan.cadence
+        if self._open_since is None:
+            if cadence.idle_due(since_commit_s=now - self._last_commit):
+                self._commit_if_moved()
+        elif cadence.due(
+            pending_bytes=self._traffic.pending_bytes,
+            open_s=now - self._open_since,
+            drained=not busy,
+            behind=self._behind,
+            commit_s=self._commit_s,
+        ):
+            self._commit_if_moved()
+
+    def _commit_if_moved(self) -> None:
+        moved = [flow for flow in self._flows.values() if flow.moved]
+        if moved and (self._open_since is not None or not self._gate.closed([])):
+            self._begin()
+            for flow in moved:
+                self._write_entry(flow)
+            self._commit()
+            for flow in moved:
+                flow.commit()
+            self._transactions += 1
+            self._refused.took(flow.plan.central for flow in moved)
+            self._open_since = None
+            self._traffic.commit()
+        self._last_commit = self._world.now()
+
+    def _commit(self) -> None:
+        began = self._world.now()
+        self._writer.commit()
+        self._gate.over(self._writer.touched)
+        took = self._world.now() - began
+        self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
+
+    def _abort(self, error: TransactionAborted) -> bool:
+        """Rule F: abort, rewind the readers to the last committed positions, go on with backoff.
+
+        Returns:
+            Whether central refused something for good. A client keeps what it heard of a topic: the next try is for
+            another one.
+        """
+        refused = self._note(error)
+        self._writer.abort()
+        if refused:
+            return True
+        self._gate.over(self._writer.touched)
+        self._open_since = None
+        self._traffic.abort()
+        for flow in self._flows.values():
+            flow.rewind()
+        self._world.sleep(self._refused.pause_s)
+        self._readers.assign()
+        return False
+
+    def _note(self, error: TransactionAborted) -> bool:
+        """Keep why a transaction failed, and say it at once: the next one may not last until it is due."""
+        refusals = self._writer.refusals()
+        self._refused.note(error.message, refusals, self._world.now())
+        self._say()
+        return bool(refusals)
+
+    def _all_drained(self, now: float) -> bool:
+        return all(
+            self._readers.drained(flow) or (flow.reading and self._readers.silent(source, now))
+            for source, flow in self._flows.items()
+        )
+
+    def _outcome(self, result: SlotResult) -> SlotOutcome:
+        self._tell(math.inf, last=True)
+        return SlotOutcome(
+            self._plan.slot,
+            result,
+            tuple(s for s, f in self._flows.items() if self._plan.drain and not f.drained and not f.cursor.hold),
+            tuple(flow.cursor.hold for flow in self._flows.values() if flow.cursor.hold),
+            closed=self._gate.left(),
+        )
+
+    def _tell(self, now: float, *, last: bool = False) -> None:
+        if now - self._last_told >= _TELL_EVERY_S:
+            self._last_told, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
+            for body in self._delivery.field_reports(self._world.now(), last=last):
+                self._world.telemetry(head | body)
+            self._say()
+
+    def _say(self) -> None:
+        cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
+        waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading}
+        held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
+        self._world.telemetry(
+            {
+                "epoch": self._plan.epoch,
+                "slot": self._plan.slot,
+                "transactions": self._transactions,
+                "aborts": self._refused.aborts,
+                "aborted": self._refused.why,
+                "ages_ms": self._ages_ms,
+                "delivered": sum(flow.committed.entry.delivered for flow in self._flows.values()),
+                "held": held,
+                "waiting": {at: why for at, why in waiting.items() if at not in held},
+            }
+            | self._traffic.told()
+        )

@@ -1,0 +1,191 @@
+"""The Spark side of a slot: ships plans to executors, runs each in a task, brings the outcomes back.
+
+Invariant: what travels holds references to secrets, never secrets; a slot that ends by the protocol ends as a
+*successful* task, so that Spark retries only what crashed.
+"""
+
+import functools
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from aggregator.config.match import rule_for
+from aggregator.config.model import HubConfig
+from aggregator.config.secrets import KeyRing, SecretRef
+from aggregator.config.subkeys import Purpose, subkey
+from aggregator.coordinates import HEARTBEATS, EdgePartition
+from aggregator.edges.heartbeats import HeartbeatStrip
+from aggregator.engine.archives import forget_archives
+from aggregator.engine.collector import settle
+from aggregator.engine.worker_log import show_warnings
+from aggregator.errors import ExitError, Failed, HoldError
+from aggregator.privacy.factory import topic_strip
+from aggregator.privacy.policy.file import Policy
+from aggregator.privacy.strip import Strip
+from aggregator.replicate.discovery.central_topics import target
+from aggregator.replicate.identity.chains import Chains, begins, chain_keys
+from aggregator.replicate.identity.clusters import ClusterIds
+from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
+from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
+from aggregator.replicate.slot.key_checks import checked_rings
+from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
+from aggregator.replicate.slot.slot import Slot
+from aggregator.schema.registry import Registry, open_registry
+
+_BATCH_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EpochWork:
+    """Everything that the slots of one epoch need; pickled into the Spark job.
+
+    Attributes:
+        config: The hub.
+        policies: Of its rules, by path.
+        plans: One for each slot.
+        written: Central topics of this hub.
+        checks: Check values of all keys.
+        clusters: Which clusters it stands between.
+    """
+
+    config: HubConfig
+    policies: Mapping[Path, Policy]
+    plans: tuple[SlotPlan, ...]
+    written: frozenset[str]
+    checks: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    clusters: ClusterIds = field(default_factory=ClusterIds)
+
+
+def run_slots(spark: SparkSession, work: EpochWork) -> list[SlotOutcome]:
+    """Run one task per slot and wait until the last one ends.
+
+    Raises:
+        Exception: whatever Spark raises after a task failed for the last time.
+    """
+    count = len(work.plans)
+    # A task opens its own plan only: those of all slots may be half a gigabyte.
+    sealed = [pickle.dumps(plan) for plan in work.plans]
+    run = functools.partial(_slots, replace(work, plans=()), sealed)
+    tasks = spark.range(0, count, 1, count).mapInArrow(run, "outcome binary")
+    return [pickle.loads(row.outcome) for row in tasks.collect()]  # noqa: S301 - written by our own tasks
+
+
+def _slots(work: EpochWork, sealed: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    settle()
+    show_warnings()
+    for batch in batches:
+        for slot in batch.column(0).to_pylist():
+            outcome = _guarded(work, pickle.loads(sealed[slot]))  # noqa: S301 - written by our own driver
+            yield pa.RecordBatch.from_pydict({"outcome": [pickle.dumps(outcome)]})
+    forget_archives()
+
+
+def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
+    try:
+        return _run(work, plan)
+    except Exception as error:  # noqa: BLE001 - see below
+        # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise Failed(f"slot {plan.slot}: {type(error).__name__} at {place}") from None
+
+
+def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
+    plan = replace(plan, flows=tuple(plan.flows))  # they are made as they are looked at: once
+    limits = [flow.limits.record_bytes for flow in plan.flows]
+    terms = plan.terms or Terms("", plan.names.dead_letters)
+    batch_bytes = min([_BATCH_BYTES, *limits])
+    keys = checked_rings(work.config.keys, work.checks)
+    world = KafkaSlotPorts(
+        work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill, rates=plan.rates
+    )
+    try:
+        delivery = Delivery(
+            DeliveryPlan(
+                work.config.hub,
+                terms.dead_letters,
+                cycles_of(work, keys),
+                digest_key(keys),
+                terms.backfill,
+                chains_of(work, keys),
+            ),
+            strips(work, keys),
+        )
+        return Slot(plan, world, delivery).run()
+    except ExitError as error:
+        return SlotOutcome(plan.slot, SlotResult.FAILED, detail=str(error))
+    finally:
+        world.close()
+
+
+def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:
+    """How the hub knows its own records."""
+    sealed = returning(work.config.topics, work.written)
+    return Cycles(work.config.hub, work.written, sealed, seal_keys(keys))
+
+
+def chains_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Chains:
+    """How the hub knows records that other hubs bring back."""
+    config, clusters = work.config, work.clusters
+    returns = returning(config.topics, work.written)
+    sealing = chain_keys(keys, config.chain_key)
+    return Chains(clusters.central, clusters.edges, sealing, begins(returns, config.chain_key))
+
+
+def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartition], Strip]:
+    """The strip of each edge topic under its rule's policy."""
+    from aggregator.privacy.kernel.memory import Budget  # noqa: PLC0415 - loads numba, which a driver does without
+
+    budget, refreshed = Budget(), set[int]()
+
+    def edge_registry(reference: str, client: Mapping[str, str | SecretRef]) -> Registry:
+        """Asked anew about what is known, once an epoch: ids may mean something else since."""
+        registry = _registry(reference, frozenset(client.items()))
+        if id(registry) not in refreshed:
+            refreshed.add(id(registry))
+            registry.refresh()
+        return registry
+
+    def strip_for(source: EdgePartition) -> Strip:
+        if source.topic == HEARTBEATS:
+            return HeartbeatStrip()
+        config, edge = work.config, work.config.edges[source.edge]
+        rule = rule_for(config, source.edge, source.topic)
+        if rule is None or edge.schemas is None or config.schemas is None:
+            raise HoldError(f"{source}: no rule or no registry", hint="run `aggregator config lint`")
+        return topic_strip(
+            policy=work.policies[rule.policy],
+            edge_topic=source.topic,
+            central_topic=target(config, source.edge, source.topic),
+            edge_registry=edge_registry(edge.schemas, edge.schemas_client),
+            central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
+            keys=keys,
+            edge=source.edge,
+            budget=budget,
+            patience_s=config.replication.schema_patience.total_seconds(),
+        )
+
+    return strip_for
+
+
+@cache
+def _registry(reference: str, client: frozenset[tuple[str, str | SecretRef]]) -> Registry:
+    """Kept for the life of the worker: what a registry said must outlive an epoch in which it is down."""
+    return open_registry(reference, dict(client))
+
+
+def digest_key(keys: Mapping[str, KeyRing]) -> bytes | None:
+    """Key of the dead letters' hash: a sub-key of the first key ring's current version, if there is one.
+
+    Whoever writes to an edge chooses what is hashed; under the key itself the hash would be the token of any value.
+    """
+    for name in sorted(keys):
+        return subkey(keys[name].material(name), Purpose.DEAD_LETTER)
+    return None

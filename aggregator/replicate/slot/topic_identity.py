@@ -1,0 +1,166 @@
+"""A reader that knows whose records it hands over: those of the topic that was planned, and not of another one that was
+created under its name since.
+
+librdkafka fetches by topic id, and when a topic was created again it goes on in the new one at the old offset, without
+a word. So the broker that served a poll is asked for the topic's id after it, and the poll is handed over with the
+answer. That broker is a witness: it shows a new topic before it serves the first record of it, and the ids that one
+broker shows never go back. Another broker may lag behind it.
+
+Invariant: what no broker has vouched for is not taken, and is read again later; nobody waits for an edge that does not
+answer.
+"""
+
+from collections.abc import Callable, Container, Mapping
+
+from aggregator.coordinates import OffsetRange, Partition
+from aggregator.kafka.native.topic_ids import Answer, Shown
+from aggregator.kafka.readers.codes import text_of
+from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.replicate.slot.ports import Reader, TopicIds
+
+# Brokers that answer within this are waited for in the same poll. A late answer may be of a far edge, where waiting is
+# time lost for the slot's others, or a single one: for a while nobody waits, so at most a fiftieth of the time is lost.
+_NEAR_S = 0.02
+_FAR_S = 1.0
+# A poll is given up some time after its questions.
+_PATIENCE_S = 3.0
+
+
+class CheckedReader:
+    """A reader of one edge that hands over what its brokers have vouched for.
+
+    Args:
+        reader: Reads.
+        ids: Asks the same edge.
+        planned: Topic ids by partition; what a topic that was created again has lost belongs to the former one.
+        now: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(
+        self, reader: Reader, ids: TopicIds, planned: Mapping[Partition, str], *, now: Callable[[], float]
+    ) -> None:
+        self._reader = reader
+        self._ids = ids
+        self._planned = planned
+        self._now = now
+        self._polled: Polled | None = None  # not handed over yet
+        self._asked: dict[int, tuple[int, frozenset[str]]] = {}  # not answered yet: broker and topics
+        self._asked_at = 0.0
+        self._last = 0
+        self._waited = True  # for the last answers
+        self._far_until_s = 0.0
+        self._doubted: dict[Partition, str] = {}
+
+    def assign(self, starts: Mapping[Partition, Start]) -> None:
+        """Read these partitions from there on, and no others; what was not handed over is read again."""
+        self._polled, self._asked = None, {}
+        self._reader.assign(starts)
+
+    def start(self, at: Partition, start: Start) -> None:
+        """Read a released partition, too."""
+        self._reader.start(at, start)
+
+    def release(self, at: Partition) -> None:
+        """Stop reading one partition."""
+        if self._polled is not None:
+            self._polled = _without(self._polled, {at})
+        self._reader.release(at)
+
+    def poll(self, most: int, wait_s: float) -> Polled:
+        """What was polled and is vouched for by now; nothing new is polled before that."""
+        if self._polled is None:
+            polled = self._reader.poll(most, wait_s)
+            if not polled.served:
+                return polled
+            self._ask(polled)
+            self._waited = self._now() >= self._far_until_s
+            wait_s = _NEAR_S if self._waited else 0.0
+        self._hear(wait_s)
+        overdue = self._now() - self._asked_at > _PATIENCE_S
+        return self._handed_over() if overdue or not self._asked else Polled()
+
+    def _ask(self, polled: Polled) -> None:
+        self._polled, self._asked_at, self._doubted = polled, self._now(), {}
+        for broker, topics in polled.served.items():
+            self._last += 1
+            self._asked[self._last] = broker, frozenset(topics)
+            self._ids.ask(self._last, topics, broker)
+
+    def _hear(self, wait_s: float) -> None:
+        """Take the answers that come within this time."""
+        until = self._now() + wait_s
+        while self._asked:
+            answer = self._ids.answer(max(0.0, until - self._now()))
+            if answer is None:
+                return
+            if answer.number in self._asked:
+                self._judge(answer, *self._asked.pop(answer.number))
+                if self._waited and self._now() - self._asked_at > _NEAR_S:
+                    self._far_until_s = self._now() + _FAR_S
+
+    def _judge(self, answer: Answer, broker: int, topics: frozenset[str]) -> None:
+        for at in self._polled_of(topics):
+            why = self._doubt(answer, broker, at)
+            if why:
+                self._doubted[at] = why
+
+    def _polled_of(self, topics: frozenset[str]) -> list[Partition]:
+        return [at for at in _places(self._polled) if at[0] in topics] if self._polled is not None else []
+
+    def _doubt(self, answer: Answer, broker: int, at: Partition) -> str:
+        """Why a broker's answer does not vouch for what came of a partition, if it does not."""
+        topic = at[0]
+        shown = answer.topics.get(topic) or Shown("", answer.code)
+        if shown.topic_id == self._planned.get(at):
+            return ""
+        if shown.topic_id:
+            return f"{topic} was created again; the new one begins with the next epoch"
+        return f"broker {broker} does not tell the id of {topic}: {text_of(shown.code)}"
+
+    def _handed_over(self) -> Polled:
+        assert self._polled is not None
+        for broker, topics in self._asked.values():
+            why = f"broker {broker} does not tell the ids of its topics"
+            self._doubted |= dict.fromkeys(self._polled_of(topics), why)
+        polled, self._polled, self._asked = self._polled, None, {}
+        if not self._doubted:
+            return polled
+        handed = _without(polled, self._doubted.keys())
+        handed.faults += [Fault(at, FaultKind.TOPIC_GONE, why) for at, why in sorted(self._doubted.items())]
+        return handed
+
+    def log_range(self, at: Partition) -> OffsetRange:
+        """As the reader."""
+        return self._reader.log_range(at)
+
+    def leader_epoch(self, at: Partition) -> int | None:
+        """As the reader."""
+        return self._reader.leader_epoch(at)
+
+    def readable_from(self, at: Partition, offset: int) -> int | None:
+        """As the reader."""
+        return self._reader.readable_from(at, offset)
+
+    def cut(self, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
+        """As the reader."""
+        return self._reader.cut(at, log, leader_epoch)
+
+    def close(self) -> None:
+        """Leave."""
+        self._ids.close()
+        self._reader.close()
+
+
+def _places(polled: Polled) -> set[Partition]:
+    chunks = {(chunk.topic, chunk.partition) for chunk in polled.chunks}
+    return chunks | polled.ends.keys() | {fault.at for fault in polled.faults}
+
+
+def _without(polled: Polled, left_out: Container[Partition]) -> Polled:
+    """What is left of a poll."""
+    return Polled(
+        [chunk for chunk in polled.chunks if (chunk.topic, chunk.partition) not in left_out],
+        {at: position for at, position in polled.ends.items() if at not in left_out},
+        [fault for fault in polled.faults if fault.at not in left_out],
+        polled.served,
+    )

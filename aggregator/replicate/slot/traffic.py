@@ -1,0 +1,83 @@
+"""What a slot takes of its edges and gives to central: bounds for the one, counts of both.
+
+Invariant: no edge is waited for: one that may give nothing now is passed over, and the others are not. What was written
+counts when its transaction has committed.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+
+from aggregator.kafka.native.chunk import Chunk
+from aggregator.replicate.slot.plan import SlotPlan
+from aggregator.replicate.slot.ports import SlotPorts
+from aggregator.replicate.slot.throttle import ByteThrottle, Throttle
+
+
+class SlotTraffic:
+    """The traffic of one slot in one epoch.
+
+    Args:
+        plan: The backfill's rate, and the share of each edge's limit.
+        world: Knows what its clients have received.
+    """
+
+    def __init__(self, plan: SlotPlan, world: SlotPorts) -> None:
+        now = world.now()
+        self._world = world
+        self._throttle = Throttle(plan.terms.rate if plan.terms else None, now)
+        self._limits = {edge: ByteThrottle(rate, now) for edge, rate in plan.rates.items()}
+        self._limited: set[str] = set()
+        self._open: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
+
+    def pace(self, rate: float | None) -> None:
+        """Another rate for the backfill."""
+        self._throttle.limit(rate, self._world.now())
+
+    def most(self, edge: str, records: int) -> int:
+        """Records that may be taken of an edge now."""
+        now = self._world.now()
+        most = self._throttle.most(now, records)
+        limit = self._limits.get(edge)
+        if limit is None or not most:
+            return most
+        limit.told(self._world.received(edge))
+        allowed = limit.most(now, most)
+        if not allowed:
+            self._limited.add(edge)
+        return allowed
+
+    def took(self, edge: str, chunks: Collection[Chunk]) -> int:
+        """Count what an edge gave; returns its records."""
+        records = sum(map(len, chunks))
+        self._throttle.spend(records)
+        if edge in self._limits:
+            self._limits[edge].spend(records, sum(chunk.size for chunk in chunks))
+        return records
+
+    def is_limited(self, edge: str) -> bool:
+        """Whether an edge has a limit: that more waits there is no reason to be quick."""
+        return edge in self._limits
+
+    @property
+    def pending_bytes(self) -> int:
+        """Written in the open transaction."""
+        return self._open.total()
+
+    def wrote(self, edge: str, size: int) -> None:
+        """Count bytes of an edge's records that went into the open transaction."""
+        self._open[edge] += size
+
+    def commit(self) -> None:
+        """The transaction has committed."""
+        self._written += self._open
+        self._open.clear()
+
+    def abort(self) -> None:
+        """It has not."""
+        self._open.clear()
+
+    def told(self) -> dict[str, object]:
+        """What telemetry is to say: bytes written by edge, and which edges' limits held something back since then."""
+        limited, self._limited = sorted(self._limited), set()
+        return {"written": dict(self._written), "limited": limited}
