@@ -5,10 +5,10 @@
     │   ├── Unreachable           a broker or a registry does not answer
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
     │   └── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
-    ├── DeadLetterError       this one record can not be delivered; the rest goes on
+    ├── DeadLetterError       this one record cannot be delivered; the rest goes on
     ├── HoldError             stop this flow or edge, keep the others, report it
     └── ExitError             the process ends; `exit_code` is the contract with supervisors
-        ├── ConfigError           78: the configuration can not be used
+        ├── ConfigError           78: the configuration cannot be used
         ├── AnotherHub            6: another hub runs or took over
         ├── Fenced                an id of ours was taken by a newer producer
         └── Failed                1: everything else
@@ -107,7 +107,7 @@ class OutcomeUnknown(RetryError):
 
 
 class DeadLetterError(AggregatorError):
-    """Family: this record can not be delivered.
+    """Family: this record cannot be delivered.
 
     Args:
         reason: The code written into the dead letter.
@@ -132,7 +132,7 @@ class ExitError(AggregatorError):
 
 
 class ConfigError(ExitError):
-    """The configuration can not be used; the message lists every fault with file and line."""
+    """The configuration cannot be used; the message lists every fault with file and line."""
 
     exit_code = ExitCode.CONFIG
 

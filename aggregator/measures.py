@@ -286,7 +286,7 @@ LAKE_HELD = Measure(
     "gauge",
     "partitions",
     ("table",),
-    "Partitions at which the table can not go on, for a reason that `aggregator lake status` names.",
+    "Partitions at which the table cannot go on, for a reason that `aggregator lake status` names.",
 )
 LAKE_STOOD = Measure(
     "aggregator_lake_standing_seconds",
@@ -343,9 +343,9 @@ LAKE_OUT_OF_RANGE = Measure(
     "gauge",
     "rows",
     ("table",),
-    "Rows with a number that their column can not hold: null there, and told in `_out_of_range`.",
+    "Rows with a number that their column cannot hold: null there, and told in `_out_of_range`.",
 )
-LAKE_PROBLEM = Measure("aggregator_lake_unreadable", "gauge", "", ("table",), "1 while the table can not be read.")
+LAKE_PROBLEM = Measure("aggregator_lake_unreadable", "gauge", "", ("table",), "1 while the table cannot be read.")
 DAMAGED = Measure(
     "aggregator_damaged_records_total",
     "counter",

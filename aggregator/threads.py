@@ -127,7 +127,7 @@ class Threads:
     """The threads of one hub in this process.
 
     Args:
-        stop: Set when a thread ends that the process can not live without.
+        stop: Set when a thread ends that the process cannot live without.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:
@@ -154,7 +154,7 @@ class Threads:
             body: Its work, which calls the pulse it gets at every turn; returning ends the thread.
             stop: Set: it does not begin again.
             bound_s: A turn never takes so many seconds; None where nobody can say.
-            vital: The process can not live without it: an `ExitError`, or five failures in a row, end the process.
+            vital: The process cannot live without it: an `ExitError`, or five failures in a row, end the process.
             dying: Takes its first error, instead of a restart: its owner decides what follows.
         """
         made = Supervised(name, bound_s)
@@ -221,7 +221,7 @@ class Threads:
         return self.start("threads", look, stop=stop, bound_s=60.0)
 
     def end(self, error: AggregatorError) -> None:
-        """The process can not live on: it stops, and ends with this error."""
+        """The process cannot live on: it stops, and ends with this error."""
         self.fatal = self.fatal or error
         self._stop.set()
 

@@ -1,4 +1,4 @@
-"""A broker with one listener for each thing that can be wrong with a listener, and settings that a hub can not use.
+"""A broker with one listener for each thing that can be wrong with a listener, and settings that a hub cannot use.
 
 Invariant: who plants and checks takes its plain listener, where everything is allowed.
 """

@@ -136,7 +136,7 @@ class Comparison:
         self._known: dict[int, dict[bytes, EdgePartition]] = {}
 
     def run(self, sources: Sequence[EdgePartition], selection: Selection) -> Iterator[FlowAudit]:
-        """Audit these flows; one that can not be asked says why."""
+        """Audit these flows; one that cannot be asked says why."""
         try:
             opened = self._open(sources, selection)
             for parts in self._passes(opened):

@@ -1,6 +1,6 @@
 """A lake table and its quarantine as an audit sees them: their rows' origins, and why they lack what central has.
 
-Invariant: reads only, one version of each, fixed when it is opened. What can not be read is a problem that is told; it
+Invariant: reads only, one version of each, fixed when it is opened. What cannot be read is a problem that is told; it
 is never an empty table.
 """
 
@@ -37,7 +37,7 @@ class LakeView:
     Attributes:
         table: Its name.
         positions: Next offset by central partition; one that was never committed is left out.
-        problem: Why the table can not be read; empty otherwise.
+        problem: Why the table cannot be read; empty otherwise.
         files: Live files, by the folder that they lie in.
     """
 
@@ -63,7 +63,7 @@ class LakeView:
             }
             found = view._handle.positions(partitions) if view._handle else {}
         except (HoldError, RetryError) as error:
-            view.problem, view.files = f"the table can not be read: {error.message}", {}
+            view.problem, view.files = f"the table cannot be read: {error.message}", {}
         else:
             view.positions = {(one.topic, one.partition): offset for one, offset in found.items()}
         return view
@@ -76,7 +76,7 @@ class LakeView:
         """The rows of one flow, file by file.
 
         Raises:
-            Unreachable: a file can not be read.
+            Unreachable: a file cannot be read.
         """
         folder: Folder = open_tables(self.config).folder
         parts = (row_origins(folder / name, files, source) for name, files in self.files.items())

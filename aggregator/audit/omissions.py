@@ -100,11 +100,11 @@ def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
     """
     expired = 0 if in_lake else sums.expired
     counts = (
-        ("expired", expired, "central's retention deleted them; whether they had arrived can not be told"),
+        ("expired", expired, "central's retention deleted them; whether they had arrived cannot be told"),
         (
             "compacted",
             sums.compacted,
-            "central's compaction may have removed them; whether they arrived can not be told",
+            "central's compaction may have removed them; whether they arrived cannot be told",
         ),
         ("suppressed", suppressed, "they are as many as were suppressed, which are known by their number only"),
         (

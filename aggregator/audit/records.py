@@ -31,7 +31,7 @@ def committed(cluster: ClusterConfig, wanted: Mapping[Partition, OffsetRange], w
     for piece in read_committed(cluster, wanted, max_bytes=_PIECE_BYTES):
         if piece.held is not None:
             raise HoldError(
-                f"{what}: partition {piece.partition} of {piece.topic} can not be read",
+                f"{what}: partition {piece.partition} of {piece.topic} cannot be read",
                 hint="were records deleted meanwhile, or is the right to read missing? run the audit again",
             )
         yield piece

@@ -35,7 +35,7 @@ class EpochPlan:
 
     Attributes:
         by_slot: Flows with something left to write.
-        lost: Offsets of the plan that can not be read any more, by flow.
+        lost: Offsets of the plan that cannot be read any more, by flow.
         holds: Flows that are refused, with the reason.
         silent: Edges of flows that have something left and that no slot got, because they did not answer or were paused
             when the epoch opened.

@@ -1,7 +1,7 @@
 """The live flows beside a backfill, as its driver sees them: how fast they go, and how much they have before them.
 
 Invariant: reads only. Edges are asked about flows that have moved a moment ago, so none that is away is waited for;
-what can not be known now is not known.
+what cannot be known now is not known.
 """
 
 from collections import defaultdict

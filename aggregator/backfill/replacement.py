@@ -156,7 +156,7 @@ class Replacement:
         """Files with affected rows.
 
         Raises:
-            TableUnavailable: a file can not be read.
+            TableUnavailable: a file cannot be read.
         """
         live = handle.live()
         for one in live:
@@ -305,6 +305,6 @@ def _told(folder: Folder) -> Iterator[None]:
         yield
     except OSError as error:
         raise TableUnavailable(
-            f"{folder} can not be read or written: {reason(error)}",
+            f"{folder} cannot be read or written: {reason(error)}",
             hint="was the table vacuumed meanwhile, or is the disk full? then resume",
         ) from None

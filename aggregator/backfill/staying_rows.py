@@ -85,7 +85,7 @@ class StayingRows:
             tombstones: The same of those tombstones among them that the table takes.
 
         Raises:
-            OSError: a file can not be read.
+            OSError: a file cannot be read.
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
@@ -108,7 +108,7 @@ class StayingRows:
         """Those of one file that is written anew, with their keys of now.
 
         Raises:
-            OSError: it can not be read.
+            OSError: it cannot be read.
         """
         start = 0
         for rows in batches(self._folder, path):
@@ -142,7 +142,7 @@ def batches(folder: Folder, path: str) -> Iterator[pa.Table]:
     """The rows of a file, some at a time.
 
     Raises:
-        OSError: it can not be read.
+        OSError: it cannot be read.
     """
     with folder.parquet(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS):

@@ -65,7 +65,7 @@ def print_(
         raise click.BadParameter("is a type and a name, as User:hub", param_hint="--principal")
     rights = _rights(hub, whom, group if group is not None else who.partition(":")[2], topics)
     for wide in dict.fromkeys(one.pattern for one in rights if one.pattern):
-        progress(f"`{wide}` matches names that can not be listed: the right is for all that begin so; see --topic")
+        progress(f"`{wide}` matches names that cannot be listed: the right is for all that begin so; see --topic")
     start = ["kafka-acls", "--bootstrap-server", cluster.bootstrap_servers]
     start += ["--command-config", command_config] if command_config else []
     commands = [_command(start, who, one) for one in rights]

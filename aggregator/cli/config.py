@@ -25,7 +25,7 @@ def config() -> None:
 def lint(config: Path) -> None:
     """Tell every fault at once, with file and line; exit 78 if there is one.
 
-    Policies that the configuration names are read too, and the client library is asked what it can not do.
+    Policies that the configuration names are read too, and the client library is asked what it cannot do.
     """
     from aggregator.kafka.client.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
 

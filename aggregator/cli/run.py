@@ -342,7 +342,7 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     """Policies of the rules, by path.
 
     Raises:
-        ConfigError: one can not be used.
+        ConfigError: one cannot be used.
     """
     from aggregator.privacy.policy.agreement import read_policies  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415

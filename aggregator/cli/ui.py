@@ -53,7 +53,7 @@ def with_ui(hub: HubConfig, *, listen: str | None, token: str | None, hosts: tup
     """The configuration with what the command line says of the page.
 
     Raises:
-        click.UsageError: what it says can not be used.
+        click.UsageError: what it says cannot be used.
     """
     said = {"listen": listen, "token": token, "hosts": (*hub.ui.hosts, *hosts)}
     told = dict(hub.ui) | {name: value for name, value in said.items() if value}
@@ -69,7 +69,7 @@ def policies_of(hub: HubConfig) -> "Mapping[Path, Policy]":
     """The policies of its rules, by path; a page needs none of the hub's keys.
 
     Raises:
-        ConfigError: one can not be used.
+        ConfigError: one cannot be used.
     """
     from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
 

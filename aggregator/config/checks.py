@@ -230,7 +230,7 @@ def _lake(parts: Parts) -> Iterator[Fault]:
 
 
 def _quality(parts: Parts, folder: Path) -> Iterator[Fault]:
-    """Suites that can not be used, and suites that would never be."""
+    """Suites that cannot be used, and suites that would never be."""
     for index, rule in parts.rules.items():
         if rule.lake is not None and rule.lake.endswith(_BESIDE):
             yield Fault(("topics", index, "lake"), f"ends in {' or '.join(_BESIDE)}: the quality gate writes those")

@@ -86,7 +86,7 @@ ClientOption = Annotated[str | SecretRef, BeforeValidator(client_option)]
 
 
 def refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why this property can not be set so; None when it can. The text never holds the value."""
+    """Why this property cannot be set so; None when it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in ALLOWED:
@@ -117,16 +117,16 @@ def role_refusal(role: str) -> Callable[[str, str | SecretRef], str | None]:
 
 def _name_refusal(name: str) -> str:
     if name in ADDRESSES:
-        return "can not be set here: `bootstrap_servers` of the cluster is its one home"
+        return "cannot be set here: `bootstrap_servers` of the cluster is its one home"
     if name in REFUSED:
-        return f"can not be set: {REFUSED[name]}"
+        return f"cannot be set: {REFUSED[name]}"
     close = difflib.get_close_matches(name, ALLOWED, n=1)
     return "is no property that can be set here" + (f"; did you mean `{close[0]}`?" if close else "")
 
 
 def _value_refusal(name: str, value: str) -> str | None:
     if name == "check.crcs" and value != "true":
-        return "can not be turned off: a batch that is damaged on disk would be delivered, or passed over in silence"
+        return "cannot be turned off: a batch that is damaged on disk would be delivered, or passed over in silence"
     if name == "security.protocol" and value.lower() not in PROTOCOLS:
         return "is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     if name in ("sasl.mechanism", "sasl.mechanisms") and value not in MECHANISMS:
@@ -137,7 +137,7 @@ def _value_refusal(name: str, value: str) -> str | None:
 
 
 def registry_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why a registry's property can not be set so; None when it can. The text never holds the value."""
+    """Why a registry's property cannot be set so; None when it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     if name not in REGISTRY_PROPERTIES:
@@ -161,7 +161,7 @@ def checked(
     """A validator of a block of options.
 
     Args:
-        why: Why an option can not be set so; None when it can. Its text never holds the value.
+        why: Why an option cannot be set so; None when it can. Its text never holds the value.
         open_by: What the options leave open together; they need a reason then, and no reason otherwise. None: nothing
             can be said of the block alone.
 

@@ -1,7 +1,7 @@
 """Central topics that two different sources could fill, found before any record flows.
 
 Invariant: where one of two patterns is a list of names the answer is exact; where both are open the answer errs
-towards a refusal, because two topics mixed into one can not be separated afterwards.
+towards a refusal, because two topics mixed into one cannot be separated afterwards.
 """
 
 from collections.abc import Iterator, Sequence

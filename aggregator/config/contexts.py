@@ -30,7 +30,7 @@ def context_refusal(value: object) -> str | None:
 
 
 def context_fault(address: str, options: Mapping[str, object]) -> str | None:
-    """Why the context beside an address, or those in several, can not be; None where they can.
+    """Why the context beside an address, or those in several, cannot be; None where they can.
 
     Args:
         address: Or several, with commas.

@@ -69,7 +69,7 @@ def read_document(text: str) -> Document:
 
 def _problem(error: MarkedYAMLError) -> str:
     """What the parser says, without the piece of text that it quotes."""
-    problem = str(error.problem or error.context or "can not be parsed")
+    problem = str(error.problem or error.context or "cannot be parsed")
     quoted = ("alias", "anchor", "tag", "escape", "key")
     if "'" in problem and any(word in problem for word in quoted):
         problem = problem.partition("'")[0].rstrip()

@@ -108,7 +108,7 @@ _NO_TEXT = re.compile(r"[\"'\\\x00-\x1f\x7f]")
 
 
 def faults(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Why an expectation can not be used, a sentence each; none holds a value.
+    """Why an expectation cannot be used, a sentence each; none holds a value.
 
     Args:
         kind: Its type.

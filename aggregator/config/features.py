@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aggregator.config.secrets import SecretRef
 
 Options = Mapping[str, str | SecretRef]
-# What judges a block: settings, each with why it can not be carried out.
+# What judges a block: settings, each with why it cannot be carried out.
 Judge = Callable[[Options], Iterator[tuple[str, str]]]
 
 
@@ -66,7 +66,7 @@ def token_fault(options: Options, *, msk_iam: bool) -> str | None:
 
 
 def lacking(options: Options, library: Library) -> Iterator[tuple[str, str]]:
-    """Settings that this librdkafka can not carry out, each with why and what to do.
+    """Settings that this librdkafka cannot carry out, each with why and what to do.
 
     Args:
         options: A cluster's `client:` block.

@@ -174,7 +174,7 @@ def _spark_refusal(name: str) -> str | None:
     if is_secret_property(name):
         return "looks like a secret, and Spark shows its settings; secrets are `env:` or `file:` references elsewhere"
     if name == "spark.master":
-        return "can not be set here: `spark.master` of the configuration, outside `conf`, is its one home"
+        return "cannot be set here: `spark.master` of the configuration, outside `conf`, is its one home"
     if name == "spark.speculation":
-        return "can not be set: a second copy of a slot would only fence the first"
+        return "cannot be set: a second copy of a slot would only fence the first"
     return None

@@ -86,6 +86,6 @@ def _file(name: str, folder: Path) -> str:
     try:
         return (folder / name).read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:
-        raise _NotFilled(f"the file {name} can not be read: {error.strerror}") from None
+        raise _NotFilled(f"the file {name} cannot be read: {error.strerror}") from None
     except ValueError:
         raise _NotFilled(f"the file {name} is not UTF-8 text") from None

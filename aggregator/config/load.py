@@ -46,10 +46,10 @@ def load_config(path: Path, environ: Mapping[str, str], judge: Judge | None = No
     Args:
         path: The YAML file; relative paths in it are relative to its folder.
         environ: Where `${NAME}` is looked up, and what a store's client would ask.
-        judge: Says what the library at hand can not carry out of a cluster's `client:` block.
+        judge: Says what the library at hand cannot carry out of a cluster's `client:` block.
 
     Raises:
-        ConfigError: the file can not be read, or the list of all its faults.
+        ConfigError: the file cannot be read, or the list of all its faults.
     """
     folder = path.absolute().parent
     document = read_document(_text(path))
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         hint = "aggregator init writes a first one; --config names another"
-        raise ConfigError(f"{path}: can not be read: {error.strerror}", hint=hint) from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
 

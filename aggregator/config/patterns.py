@@ -108,7 +108,7 @@ def _literal(text: str) -> Branch:
 def names(pattern: str) -> list[Branch]:
     r"""The names that a pattern matches, as far as they can be listed: whole ones, and beginnings of all others.
 
-    `orders|payments-(eu|us)|log\..*` has three names, and all that begin with `log.`. Never too few: what can not be
+    `orders|payments-(eu|us)|log\..*` has three names, and all that begin with `log.`. Never too few: what cannot be
     told ends a beginning.
     """
     found, index = _either(pattern, 0)

@@ -1,7 +1,7 @@
 """The effective configuration as plain data, to print; and its JSON Schema, for editors.
 
 Invariant: fail-closed. References are shown, because they are no secrets; any other value is shown only where its
-field can not hold a secret.
+field cannot hold a secret.
 """
 
 import re

@@ -20,10 +20,10 @@ _NO = ("false", "f", "no", "n", "off", "0", "none", "never")
 _YES = ("true", "t", "yes", "y", "on", "1")
 _CLEAR = "sends tables, and what the store lets the hub in by, in clear"
 _HTTPS = "write an https:// address"
-_ANYBODY = "can not be set so: whoever is between would take the store's place, and keys and tables with it"
-_TWICE = "can not be set so: two writers could both commit the same version"
-_PART = "can not be set so: a part of an address is letters, digits and . _ -; more would be another address"
-_CODE = "can not be set: it loads foreign code into the hub and its workers"
+_ANYBODY = "cannot be set so: whoever is between would take the store's place, and keys and tables with it"
+_TWICE = "cannot be set so: two writers could both commit the same version"
+_PART = "cannot be set so: a part of an address is letters, digits and . _ -; more would be another address"
+_CODE = "cannot be set: it loads foreign code into the hub and its workers"
 _DECIDES = "is no secret, and decides how safe the connection is: write the value itself"
 _IN_ADDRESS = "holds a user or a password in clear: write the whole address as a reference, `env:NAME` or `file:path`"
 # What stores call their keys, beside the words that every client has.
@@ -65,7 +65,7 @@ class _Kind(NamedTuple):
     Attributes:
         names: Of a name without its separators, in lower case.
         opens: Whether a value, in lower case, opens something.
-        what: What that does, or why it can not be set so.
+        what: What that does, or why it cannot be set so.
         instead: What closes it; empty where no reason excuses it.
         stands: Whether it stands in the file itself.
     """
@@ -157,7 +157,7 @@ _SOURCES = re.compile(r"metadata|identity|msi|imds|containercredentials")
 
 
 def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why an option of a table catalogue can not be set so; None when it can. The text never holds the value."""
+    """Why an option of a table catalogue cannot be set so; None when it can. The text never holds the value."""
     if name == INSECURE:
         return reason_refusal(value)
     kind = _kind(name)
@@ -171,7 +171,7 @@ def catalog_refusal(name: str, value: str | SecretRef) -> str | None:
 
 
 def storage_refusal(name: str, value: str | SecretRef) -> str | None:
-    """Why an option of an object store can not be set so; None when it can. The text never holds the value."""
+    """Why an option of an object store cannot be set so; None when it can. The text never holds the value."""
     if name == "uri" and not isinstance(value, str):
         return _DECIDES
     return catalog_refusal(name, value)

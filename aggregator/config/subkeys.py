@@ -61,7 +61,7 @@ class CheckedRing(KeyRing):
         """See `KeyRing.material`.
 
         Raises:
-            ConfigError: it can not be read, or is another key.
+            ConfigError: it cannot be read, or is another key.
         """
         number = self.current if version is None else version
         if number not in self._read:
@@ -82,7 +82,7 @@ def another_key(found: list[tuple[str, int]]) -> ConfigError:
 
 
 def check_value(material: bytes) -> str:
-    """What tells a key from any other; the key can not be had from it, and no sub-key."""
+    """What tells a key from any other; the key cannot be had from it, and no sub-key."""
     return subkey(material, Purpose.CHECK).hex()
 
 
@@ -90,6 +90,6 @@ def check_values(name: str, ring: KeyRing) -> dict[int, str]:
     """The check value of each version of a key.
 
     Raises:
-        ConfigError: a version can not be read.
+        ConfigError: a version cannot be read.
     """
     return {version: check_value(ring.material(name, version)) for version, _ in ring.versions}

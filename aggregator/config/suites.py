@@ -101,7 +101,7 @@ def load_suite(path: Path, on_failure: Action) -> Suite:
             ever warn.
 
     Raises:
-        SuiteFaults: it can not be used.
+        SuiteFaults: it cannot be used.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -193,11 +193,11 @@ def _rule_faults(rule: Rule, views: Mapping[str, str]) -> Iterator[str]:
         return
     if rule.type not in DIVERTIBLE:
         yield (
-            f"{rule.name} can not divert: a result of {rule.type} names no records, and this condition is not one that "
+            f"{rule.name} cannot divert: a result of {rule.type} names no records, and this condition is not one that "
             f"the hub evaluates again; say on_failure hold or warn for it, or take one of {_listed(DIVERTIBLE)}"
         )
     elif rule.kwargs.get("row_condition"):
-        yield f"{rule.name} can not divert: the hub does not evaluate its row_condition again; say hold or warn for it"
+        yield f"{rule.name} cannot divert: the hub does not evaluate its row_condition again; say hold or warn for it"
 
 
 def _listed(names: Iterator[str] | frozenset[str] | Sequence[str]) -> str:

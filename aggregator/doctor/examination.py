@@ -101,7 +101,7 @@ def examine(
 
 
 def _told(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
-    """What central says of what the edges show; nothing where it can not be asked."""
+    """What central says of what the edges show; nothing where it cannot be asked."""
     told, view = CentralView(), central.view
     if view is not None:
 

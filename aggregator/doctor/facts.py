@@ -135,7 +135,7 @@ def _registry(reference: str, asked: Registry, ids: Mapping[int, tuple[str, ...]
             refused[schema_id] = error.message
     folder = Path(reference.removeprefix("directory:"))
     if written and reference.startswith("directory:") and not _is_writable(folder):
-        return RegistryView(reference, f"{reference} can not be written by this user", f"chown {folder}")
+        return RegistryView(reference, f"{reference} cannot be written by this user", f"chown {folder}")
     return RegistryView(reference, subjects=len(subjects), unknown=unknown, refused=refused, ids=len(ids))
 
 

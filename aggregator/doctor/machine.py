@@ -71,7 +71,7 @@ def findings(seen: Machine) -> Iterator[Finding]:
 def _disk(folder: str, disk: Disk) -> Finding:
     told = f"{disk.purpose} ({folder})"
     if not disk.is_writable:
-        return failed(MACHINE, "disk", f"{told} can not be written by this user", f"chown it, or set {disk.setting}")
+        return failed(MACHINE, "disk", f"{told} cannot be written by this user", f"chown it, or set {disk.setting}")
     free = f"{disk.free // _MIB:,} MB are free for {told}"
     if disk.free >= _LITTLE:
         return ok(MACHINE, "disk", free)

@@ -35,7 +35,7 @@ class Reach:
         bootstrap: Every address of `bootstrap_servers`.
         sign_ins: How signing in ended, by the address that it began at.
         advertised: The brokers' own addresses beside those, by broker.
-        settings: Why the `client:` block can not be used at all; empty: it can.
+        settings: Why the `client:` block cannot be used at all; empty: it can.
         settings_next: What mends that.
         own: The certificate that the client shows.
     """

@@ -42,7 +42,7 @@ def read_records(config: HubConfig, policies: Mapping[Path, Policy], edge: str, 
     """Look at the newest records of topics whose values have schemas.
 
     Raises:
-        Unreachable: the edge's client can not be used.
+        Unreachable: the edge's client cannot be used.
     """
     positions = dict(list(_positions(config, policies, edge, shown))[:_PARTITIONS])
     ids, bad, seen = defaultdict[int, set[str]](set), defaultdict[str, int](int), defaultdict[str, int](int)

@@ -23,11 +23,11 @@ class RegistryView:
 
     Attributes:
         name: As the configuration has it.
-        trouble: Why it can not be used; empty: it can.
+        trouble: Why it cannot be used; empty: it can.
         trouble_next: What mends that.
         subjects: How many it has.
         unknown: Schema ids that it does not have, each with the topics of the records that name it.
-        refused: Schema ids that it has and that can not be used, each with why.
+        refused: Schema ids that it has and that cannot be used, each with why.
         ids: How many ids were asked for.
     """
 
@@ -68,7 +68,7 @@ def findings(cluster: str, seen: RegistryView | None, unframed: Mapping[str, Unf
         yield failed(
             cluster,
             "registry",
-            f"schema id {schema_id} of {seen.name} can not be used: {why}",
+            f"schema id {schema_id} of {seen.name} cannot be used: {why}",
             "register an Avro schema",
         )
     if not seen.unknown and not seen.refused:

@@ -44,7 +44,7 @@ def port_secret(spark: SparkConfig, url: str) -> str | None:
     """What Spark's processes know each other by, where Spark does not draw it itself (as on YARN and Kubernetes).
 
     Raises:
-        ConfigError: it is missing, or can not be read.
+        ConfigError: it is missing, or cannot be read.
     """
     if is_alone(url) or not _is_closed(spark):
         return None

@@ -49,7 +49,7 @@ def open_session(config: HubConfig, app: str) -> SparkSession:
     """Start (or join, under spark-submit) the Spark session.
 
     Args:
-        config: The hub; `spark.conf` is applied first and can not loosen what correctness needs.
+        config: The hub; `spark.conf` is applied first and cannot loosen what correctness needs.
         app: Application name.
 
     Raises:

@@ -217,5 +217,5 @@ def _leaf(node: Node, place: str) -> Leaf:
 
 def _refused(place: str, reason: str) -> HoldError:
     return HoldError(
-        f"the lake can not hold {place}: {reason}", hint="drop the field in the policy, or leave `lake:` off this topic"
+        f"the lake cannot hold {place}: {reason}", hint="drop the field in the policy, or leave `lake:` off this topic"
     )

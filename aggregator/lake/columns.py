@@ -62,7 +62,7 @@ def columns_of(record: Record) -> tuple[Column, ...]:
         folded = column.name.casefold()
         if folded in seen:
             raise HoldError(
-                f"the lake can not hold columns {seen[folded]} and {column.name} side by side: tables ignore case",
+                f"the lake cannot hold columns {seen[folded]} and {column.name} side by side: tables ignore case",
                 hint="drop one of the two fields in the policy",
             )
         seen[folded] = column.name
@@ -104,7 +104,7 @@ def merged(table: pa.Schema, other: pa.Schema, promotes: Promotes = never) -> pa
         promotes: Whether a column of one type can become one of another; all others keep their types.
 
     Raises:
-        HoldError: a column changed its type in a way that the table can not hold; the message is the difference.
+        HoldError: a column changed its type in a way that the table cannot hold; the message is the difference.
     """
     conflicts: list[str] = []
     fields = _Merge(promotes, conflicts).fields(list(table), list(other), "")

@@ -59,7 +59,7 @@ class Commit:
 
         Raises:
             RetryError: too many conflicts, or the storage does not answer; files that were sent stay for the sweep.
-            HoldError: the table can not take them.
+            HoldError: the table cannot take them.
         """
         first = [handle]
         try:

@@ -105,7 +105,7 @@ class CurrentState:
         except OSError as error:
             stage.abandon()
             raise TableUnavailable(
-                f"table {self.table}: {folder} can not be read, or the state not written ({type(error).__name__})",
+                f"table {self.table}: {folder} cannot be read, or the state not written ({type(error).__name__})",
                 hint="was the table vacuumed meanwhile, or is the disk full? the next cycle tries again",
             ) from None
         except BaseException:
@@ -151,7 +151,7 @@ def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:
         live: Its files.
 
     Raises:
-        OSError: a file can not be read.
+        OSError: a file cannot be read.
     """
     paths = [file.path for file in live]
     latest: pl.DataFrame | None = None

@@ -3,7 +3,7 @@
 Records of one schema share their five frame bytes (magic, schema id). A group is decoded as one Avro block in which
 each body is followed by the *next* record's frame, read as a last field of the record: where a body is too long or too
 short for its schema, the frame is not where it must be, and the group is refused instead of shifted.
-Invariant: both decoders give the same table, and a number that its column can not hold costs its own value only (see
+Invariant: both decoders give the same table, and a number that its column cannot hold costs its own value only (see
 `out_of_range`). Refuses a record that does not decode, by its coordinates alone.
 """
 
@@ -71,16 +71,16 @@ class Decoder:
             values: Framed values; at least one.
 
         Raises:
-            Undecodable: one of them is not of this schema, or holds what its column can not.
+            Undecodable: one of them is not of this schema, or holds what its column cannot.
 
         Returns:
-            Its columns, and `_out_of_range` where one of the values has a number that its column can not hold.
+            Its columns, and `_out_of_range` where one of the values has a number that its column cannot hold.
         """
         tables = list(self._read(values, values[0][:HEADER_BYTES]))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default").combine_chunks()
 
     def _read(self, values: Sequence[bytes], frame: bytes) -> Iterator[pa.Table]:
-        """Their tables: what polars can not read in halves, so that the slow decoder has few of those beside it."""
+        """Their tables: what polars cannot read in halves, so that the slow decoder has few of those beside it."""
         if values[0][:HEADER_BYTES] != frame:
             raise Undecodable
         data = b"".join([values[0][HEADER_BYTES:], *values[1:], frame])
@@ -131,7 +131,7 @@ class Decoder:
         return fastavro.parse_schema(plain_schema(self.record, bare=True))
 
     def _by_polars(self, data: bytes, count: int, frame: bytes) -> dict[str, Any] | None:
-        """None where it can not read them, and another decoder perhaps can."""
+        """None where it cannot read them, and another decoder perhaps can."""
         block = b"".join((self._header, _long(count), _long(len(data)), data, _SYNC))
         try:
             read = pl.read_avro(io.BytesIO(block)).to_arrow()
@@ -272,7 +272,7 @@ class Decoding:
 
 
 class RecordHeld(HoldError):
-    """The table can not go past one record.
+    """The table cannot go past one record.
 
     Args:
         offset: Its central offset; everything before it can be committed.
@@ -301,7 +301,7 @@ def newest_schema(batch: Committed) -> int:
 
 
 def record_held(batch: Committed, index: int, what: str, hint: str = "") -> RecordHeld:
-    """Why a table can not go past a record of a batch: its place, and what is wrong with it."""
+    """Why a table cannot go past a record of a batch: its place, and what is wrong with it."""
     offset = batch.offsets[index]
     return RecordHeld(
         offset,

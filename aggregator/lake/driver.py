@@ -196,7 +196,7 @@ class LakeDriver:
         except RetryError as error:
             return TableReport(name, failed=error)
         except OSError as error:
-            told = f"table {name}: its files can not be read or written: {reason(error)}"
+            told = f"table {name}: its files cannot be read or written: {reason(error)}"
             return TableReport(name, failed=TableUnavailable(told, hint="is the storage up, and is there space?"))
 
     def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:

@@ -94,7 +94,7 @@ class Stage:
 
         Raises:
             HoldError: the rows do not fit the table's columns.
-            OSError: the folder can not be written.
+            OSError: the folder cannot be written.
         """
         if DAY_COLUMN in self._divided_by:
             rows = with_day(rows)
@@ -142,13 +142,13 @@ class Stage:
         """Finish the open file and tell what was staged.
 
         Raises:
-            OSError: the folder can not be written.
+            OSError: the folder cannot be written.
         """
         self._finish()
         return tuple(self._staged)
 
     def abandon(self) -> None:
-        """Remove everything that was staged; what can not be removed now is cleaned up by age later."""
+        """Remove everything that was staged; what cannot be removed now is cleaned up by age later."""
         for _, sink, writer, _ in self._open.values():
             for end in (writer.close, sink.close):
                 with contextlib.suppress(OSError):  # the disk is full, or gone
@@ -173,7 +173,7 @@ class Stage:
 
 
 def out_of_range(file: StagedFile) -> int:
-    """Its records with a number that their column can not hold, by its statistics."""
+    """Its records with a number that their column cannot hold, by its statistics."""
     nulls = json.loads(file.stats).get("nullCount", {}).get(COLUMN)
     return 0 if nulls is None else file.rows - int(nulls)
 

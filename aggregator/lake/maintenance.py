@@ -1,6 +1,6 @@
 """Upkeep of the lake's tables: compaction and vacuum of the named ones or of all, without Kafka and without Spark.
 
-Invariant: runs beside a hub that commits; a table that can not be kept up is reported and hides no other.
+Invariant: runs beside a hub that commits; a table that cannot be kept up is reported and hides no other.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -90,4 +90,4 @@ def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folde
         except AggregatorError as error:
             yield Upkeep(name, problem=str(error))
         except OSError as error:
-            yield Upkeep(name, problem=f"table {name}: its files can not be read or written: {reason(error)}")
+            yield Upkeep(name, problem=f"table {name}: its files cannot be read or written: {reason(error)}")

@@ -1,6 +1,6 @@
 """From the plain columns that a decoder delivers to the native columns that a table holds.
 
-Invariant: a value changes its type, never its meaning; one that the type can not hold is null and noted, or raises
+Invariant: a value changes its type, never its meaning; one that the type cannot hold is null and noted, or raises
 instead of wrapping round.
 """
 

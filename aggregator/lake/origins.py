@@ -46,7 +46,7 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
         source: Which edge partition.
 
     Raises:
-        Unreachable: a file can not be read.
+        Unreachable: a file cannot be read.
     """
     edge, topic, partition = source
     wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
@@ -55,7 +55,7 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
             rows = folder.rows(file, [*_ORIGIN, *_DELETED], wanted)
         except (OSError, pa.ArrowException) as error:
             raise Unreachable(
-                f"{folder}/{file} can not be read ({type(error).__name__})",
+                f"{folder}/{file} cannot be read ({type(error).__name__})",
                 hint="was the table compacted and vacuumed meanwhile? run the audit again",
             ) from None
         deleted = np.where(rows["_deleted"].to_numpy(), pl.Series(rows["_key"]).hash().to_numpy() | np.uint64(1), 0)

@@ -47,7 +47,7 @@ def sending(folder: Folder, paths: Iterable[str]) -> None:
 def discard(folder: Folder, paths: Iterable[str]) -> None:
     """Remove staged files that nobody wants, except those that a commit was sent with.
 
-    What can not be removed now is left to the sweep.
+    What cannot be removed now is left to the sweep.
 
     Args:
         folder: Where they were staged, by this process or for it.

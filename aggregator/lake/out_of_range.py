@@ -1,4 +1,4 @@
-"""Numbers that their column can not hold: a time beyond the years 1 to 9999, a decimal of more digits than it has.
+"""Numbers that their column cannot hold: a time beyond the years 1 to 9999, a decimal of more digits than it has.
 
 Invariant: such a number stops no table. Its column has null in that row, and the row's `_out_of_range` has the number
 as it came, under the name of its field; a table has that column from the first such row on.

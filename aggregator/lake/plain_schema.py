@@ -111,7 +111,7 @@ def _plain_branch(branch: Branch, names: Iterator[str]) -> Any:
 
 
 def holds_union(shape: Shape) -> bool:
-    """Whether a union of several branches lies anywhere in it: the one plain shape that polars can not decode."""
+    """Whether a union of several branches lies anywhere in it: the one plain shape that polars cannot decode."""
     match shape:
         case Union():
             return True

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Why a central partition can not go on; without a partition, why the whole table can not."""
+    """Why a central partition cannot go on; without a partition, why the whole table cannot."""
 
     partition: CentralPartition | None
     reason: str
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a table has not read yet, and the partitions that can not go on."""
+    """What a table has not read yet, and the partitions that cannot go on."""
 
     spans: tuple[Span, ...]
     held: tuple[Held, ...]

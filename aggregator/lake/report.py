@@ -22,7 +22,7 @@ class TableReport:
         version: The new version, None where nothing was committed.
         next_offsets: The table's position in each central partition after the cycle.
         end_offsets: Last stable offsets when the cycle began.
-        held: Why some of it can not go on.
+        held: Why some of it cannot go on.
         failed: What did not answer; the next cycle tries again.
         verdict: Of the quality gate; empty where nothing was audited.
         diverted: Records that went into the quarantine.
@@ -97,7 +97,7 @@ class CycleReport:
 
     @property
     def held(self) -> tuple[Held, ...]:
-        """Everything that can not go on, named."""
+        """Everything that cannot go on, named."""
         return tuple(one for table in self.tables for one in table.held)
 
     @property

@@ -1,7 +1,7 @@
 """The state of the lake's tables, read from the tables and from central without a Spark session: for `aggregator
 status`.
 
-Invariant: reads only; a table that can not be read is reported as such and hides no other.
+Invariant: reads only; a table that cannot be read is reported as such and hides no other.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class TableStatus:
         audited_ms: When that was.
         gate: Sums over the audits of that day (UTC).
         quarantined: Records in `<table>__quarantine`.
-        out_of_range: Records with a number that their column can not hold; see docs/lake.md.
+        out_of_range: Records with a number that their column cannot hold; see docs/lake.md.
         held: What keeps it from going on, as whoever runs the lake told.
         stood_ms: How long the partition that stands longest has had records and not moved; None where nobody watched.
     """
@@ -83,7 +83,7 @@ class TableStatus:
 
     @property
     def stands(self) -> str:
-        """Why it can not go on, in one line; empty where it can."""
+        """Why it cannot go on, in one line; empty where it can."""
         if self.problem or not self.held:
             return self.problem.partition("\n")[0]
         first, more = self.held[0], len(self.held) - 1

@@ -24,7 +24,7 @@ def opened(library: str, root: str, options: tuple[tuple[str, str], ...]) -> fs.
         options: The library's, with their secrets.
 
     Raises:
-        ConfigError: the library can not use the options, or not for this address.
+        ConfigError: the library cannot use the options, or not for this address.
     """
     try:
         if library == "iceberg":
@@ -32,7 +32,7 @@ def opened(library: str, root: str, options: tuple[tuple[str, str], ...]) -> fs.
         return fs.PyFileSystem(_DeltaStore(root, dict(options)))
     except Exception as error:  # noqa: BLE001 - each store's client raises its own family, and none of them connects yet
         raise ConfigError(
-            f"lake.storage: {root} can not be opened with these options ({type(error).__name__})",
+            f"lake.storage: {root} cannot be opened with these options ({type(error).__name__})",
             hint="see docs/lake.md, Storage: the names are those of the table library",
         ) from None
 

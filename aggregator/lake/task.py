@@ -1,7 +1,7 @@
 """The Spark task: read a few spans of central, decode them, stage Parquet files, and tell what was staged.
 
 Invariant: nothing but references travels to an executor and nothing but file names, counts and error texts of our own
-comes back; a span that can not go on is reported and keeps what came before it. A retried task stages again under new
+comes back; a span that cannot go on is reported and keeps what came before it. A retried task stages again under new
 names; what the first attempt left is in no commit.
 """
 
@@ -95,7 +95,7 @@ class _Running:
     stage: Stage
 
     def read(self, spans: tuple[Span, ...]) -> tuple[Reached, ...]:
-        """Stage the spans; where one can not go on, everything before that record is staged, and the others go on."""
+        """Stage the spans; where one cannot go on, everything before that record is staged, and the others go on."""
         ranges = {(span.partition.topic, span.partition.partition): span.offsets for span in spans}
         held: dict[tuple[str, int], RecordHeld] = {}
         next_offsets = {at: offsets.start for at, offsets in ranges.items()}
@@ -110,7 +110,7 @@ class _Running:
                     raise piece.held
             except RecordHeld as error:
                 held[at] = error
-            except HoldError as error:  # not of a record: the partition can not be read on
+            except HoldError as error:  # not of a record: the partition cannot be read on
                 held[at] = RecordHeld(next_offsets[at], error.message, hint=error.hint)
         return tuple(
             Reached(span, held[at].offset, str(held[at])) if at in held else Reached(span, span.offsets.end)
@@ -118,7 +118,7 @@ class _Running:
         )
 
     def _add(self, piece: Committed) -> None:
-        """Stage a piece, or what lies before the first record that the table can not take.
+        """Stage a piece, or what lies before the first record that the table cannot take.
 
         Raises:
             RecordHeld: there is such a record; it is the first of its schema where its schema is what does not fit.
@@ -134,7 +134,7 @@ class _Running:
         except HoldError as error:
             refused = newest_schema(piece)  # it, or one before it, which then is the newest of what is left
             self._add(piece.before(piece.offsets[refused]))
-            raise record_held(piece, refused, f"can not be written: {error.message}", error.hint) from None
+            raise record_held(piece, refused, f"cannot be written: {error.message}", error.hint) from None
 
 
 def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ class Stalls:
         """The tables with their `stood_ms`.
 
         Args:
-            tables: As they are now; one that can not be read stands since it was read last.
+            tables: As they are now; one that cannot be read stands since it was read last.
             now_s: On a clock that only goes forward.
         """
         seen: dict[tuple[str, CentralPartition], tuple[int, float]] = {}

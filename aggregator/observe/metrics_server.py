@@ -1,7 +1,7 @@
 """Metrics over HTTP, from a thread of the hub: who knows its names, and its token where it has one, gets a scrape.
 
 Invariant: a scraper costs the hub a descriptor for some seconds and never a thread; few of them are there at once.
-Refuses an address that can not be listened on before the hub begins.
+Refuses an address that cannot be listened on before the hub begins.
 """
 
 import socket
@@ -37,7 +37,7 @@ class MetricsServer:
         threads: Of this process.
 
     Raises:
-        ConfigError: the address can not be listened on, or its token is missing.
+        ConfigError: the address cannot be listened on, or its token is missing.
     """
 
     def __init__(self, served: MetricsConfig, threads: Threads) -> None:

@@ -1,6 +1,6 @@
 """Observation beside a running hub: its monitor and the servers of what it finds, from the lease until the end.
 
-Invariants: an error in here leads to a restart and never ends the hub, except for an address that can not be listened
+Invariants: an error in here leads to a restart and never ends the hub, except for an address that cannot be listened
 on; that one is reported before the hub leads. A monitor that an error ended is replaced by a new one, which reads its
 state from central. Until it has a snapshot, the last one of its predecessor is shown.
 """
@@ -48,7 +48,7 @@ class Watching:
         tellers: Those who listen already.
 
     Raises:
-        ConfigError: the address for metrics can not be listened on.
+        ConfigError: the address for metrics cannot be listened on.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
     the page  ─ number of the snapshot that it has ─▶  the hub        eight bytes, several times a second
     the page  ◀─ a newer one, or nothing ───────────  the hub        its length, and the snapshot
 
-Invariant: the hub accepts only numbers from the page's process, so that whoever takes over that process can not reach
+Invariant: the hub accepts only numbers from the page's process, so that whoever takes over that process cannot reach
 the hub this way. Each wait is bounded: a page that hangs never stops the hub.
 """
 

@@ -1,7 +1,7 @@
 """The page, as the hub has it: a socket that listens, and a process of its own that answers there.
 
 Invariants: whatever goes wrong in that process, the hub goes on and starts it again; it has none of the hub's
-descriptors and none of its keys. An address that can not be listened on, or a missing token, is refused before it
+descriptors and none of its keys. An address that cannot be listened on, or a missing token, is refused before it
 starts.
 """
 
@@ -43,7 +43,7 @@ class PageServer:
         threads: Of this process.
 
     Raises:
-        ConfigError: the address can not be listened on, or its token is missing.
+        ConfigError: the address cannot be listened on, or its token is missing.
     """
 
     def __init__(self, config: HubConfig, policies: Mapping[Path, Policy], threads: Threads) -> None:

@@ -72,7 +72,7 @@ class Writer(NamedTuple):
 
         Raises:
             DeadLetterError: the schema is refused.
-            HoldError: an earlier version can not be read.
+            HoldError: an earlier version cannot be read.
         """
         schema = with_heritage(self.version.text, self.version.tags, self.earlier)
         return compile_plan(schema, self.scope, today)

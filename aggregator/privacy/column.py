@@ -35,7 +35,7 @@ class SideValues:
     """What one path held in the records of a batch.
 
     Attributes:
-        codes: For each row the number of its value; `ABSENT` for null or a null around it, and where the record can not
+        codes: For each row the number of its value; `ABSENT` for null or a null around it, and where the record cannot
             be read; `NOWHERE` where its schema has no such field.
         values: The values; text of a uuid in lower case.
     """

@@ -13,7 +13,7 @@ from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of
 from aggregator.schema.avro import Kind
 
 # About 10 MB of short identifiers per operator and slot; a longer value is worked out anew each time, so that free
-# text under an operator can not fill a slot's memory.
+# text under an operator cannot fill a slot's memory.
 CAPACITY = 65_536
 LONGEST_BYTES = 256
 # Remembering costs a fifth of working out; one in so many is enough to notice that values come again.

@@ -37,7 +37,7 @@ def topic_strip(
         central_registry: Gets the derived ones.
         keys: The hub's key rings; resolved here, in the process that strips.
         today: Decides which `keep` has expired.
-        edge: Where records come from; without it, conditions on the edge can not be decided.
+        edge: Where records come from; without it, conditions on the edge cannot be decided.
         budget: What operators may remember, where several topics share it.
         patience_s: How long a batch waits for a schema id that the edge's registry does not know; 0: not at all.
 

@@ -1,7 +1,7 @@
 """Records whose schema is named in a header, brought into the form in which the value names it.
 
-Invariant: whoever comes after meets wire format 0 only. What has a header that can not be read, or that names a GUID
-which the registry can not know, is replaced, so that it is refused and never taken for another schema's by its first
+Invariant: whoever comes after meets wire format 0 only. What has a header that cannot be read, or that names a GUID
+which the registry cannot know, is replaced, so that it is refused and never taken for another schema's by its first
 bytes.
 """
 

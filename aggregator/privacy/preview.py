@@ -17,7 +17,7 @@ from aggregator.schema.registry import Registry
 from aggregator.schema.wire import MAGIC, split
 
 KEPT = "(kept)"
-_UNREADABLE = "(can not be decoded)"
+_UNREADABLE = "(cannot be decoded)"
 Record = tuple[bytes | None, bytes | None, Headers | None]
 
 

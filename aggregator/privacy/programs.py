@@ -141,7 +141,7 @@ class Programs:
         Raises:
             RetryError: a registry does not answer.
             HoldError: central refuses the derived schema, or an id has two meanings or none for this topic.
-            ConfigError: a key can not be read.
+            ConfigError: a key cannot be read.
         """
         if len(groups.members) > 1:  # nearly every batch has one
             known = sum(not self._late.is_new(schema_id) for schema_id in groups.members)

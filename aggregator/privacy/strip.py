@@ -24,7 +24,7 @@ class Batch:
 
 
 class Rejection(NamedTuple):
-    """Why one record of a batch can not be delivered; never its content."""
+    """Why one record of a batch cannot be delivered; never its content."""
 
     reason: Reason
     schema_id: int | None = None
@@ -132,6 +132,6 @@ class Strip(Protocol):
 
         Raises:
             RetryError: the registry does not answer and a schema is not cached; nothing of the batch was decided.
-            HoldError: this topic can not go on (the derived schema is refused at central, for example).
+            HoldError: this topic cannot go on (the derived schema is refused at central, for example).
         """
         ...

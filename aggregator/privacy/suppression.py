@@ -1,12 +1,12 @@
 """Which records of a batch a policy's `drop_record` leaves out.
 
-A condition holds, does not hold, or can not be decided. With a value that is null or absent only `is_null` can be
+A condition holds, does not hold, or cannot be decided. With a value that is null or absent only `is_null` can be
 decided. Nothing can be decided by a field that the schema does not have, a value of another type than the constant's, a
 header that is not text, or an unknown edge. `all`, `any` and `not` are Kleene's: an undecided part matters only where
 it could change the answer.
 
 Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it. One for which no
-condition holds, and some can not be decided, is refused and not delivered. A tombstone has no fields. It passes where
+condition holds, and some cannot be decided, is refused and not delivered. A tombstone has no fields. It passes where
 only conditions about fields are undecided, because what it deletes has to go.
 """
 
@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,30}")
 
 
 class Verdicts(NamedTuple):
-    """Places of a batch: those to leave out, and those for which that can not be decided."""
+    """Places of a batch: those to leave out, and those for which that cannot be decided."""
 
     suppressed: frozenset[int]
     undecided: frozenset[int]

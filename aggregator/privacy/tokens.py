@@ -132,7 +132,7 @@ class Tokenizer:
     Args:
         material: Key bytes; not kept, and not in the repr.
         version: Number of the key, 1 to 255.
-        domain: Tokens of different domains can not be joined.
+        domain: Tokens of different domains cannot be joined.
         normalize: What makes two spellings one.
         encode: What a token looks like.
     """

@@ -57,7 +57,7 @@ class TopicStrip:
         now_s: Seconds on a clock that only goes forward.
 
     Raises:
-        ConfigError: the policy contradicts itself for this topic, or the record key's key can not be read.
+        ConfigError: the policy contradicts itself for this topic, or the record key's key cannot be read.
     """
 
     def __init__(

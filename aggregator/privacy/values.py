@@ -29,7 +29,7 @@ class Values(Protocol):
         Raises:
             RetryError: a registry does not answer.
             HoldError: central refuses the derived schema, or an id has two meanings or none for this topic.
-            ConfigError: a key can not be read.
+            ConfigError: a key cannot be read.
         """
 
     def report(self) -> Collection[ReportRow]:

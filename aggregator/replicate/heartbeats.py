@@ -1,6 +1,6 @@
 """Writes heartbeats to every edge, MirrorMaker 2's bytes, one thread per edge.
 
-Invariant: never waits for an edge; a beat that can not be delivered is simply missing, which is the signal. What ends
+Invariant: never waits for an edge; a beat that cannot be delivered is simply missing, which is the signal. What ends
 the beats of one edge ends no other's, and they begin again.
 """
 

@@ -87,7 +87,7 @@ def quality_report(config: HubConfig, wanted: Sequence[str], *, days: int, now: 
 
     Raises:
         ConfigError: the hub has no lake.
-        TableUnavailable: a file can not be read.
+        TableUnavailable: a file cannot be read.
     """
     lake, folder = lake_config(config), lake_folder(config)
     names = {name for name, table in lake.tables.items() if table.quality}

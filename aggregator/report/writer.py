@@ -32,7 +32,7 @@ class ReportWriter:
         folder: Where the files go; None: nowhere, and nothing is read either.
 
     Raises:
-        ConfigError: the folder can not be made.
+        ConfigError: the folder cannot be made.
     """
 
     def __init__(self, config: HubConfig, folder: Path | None) -> None:
@@ -80,14 +80,14 @@ class ReportWriter:
         except AggregatorError as error:
             log.warning("the report waits: %s", error.message)
         except OSError as error:
-            log.warning("the report can not be written into %s: %s", self._folder, error.strerror)
+            log.warning("the report cannot be written into %s: %s", self._folder, error.strerror)
 
 
 def write_report(report: Report, folder: Path) -> None:
     """Write both files.
 
     Raises:
-        OSError: the folder can not be written.
+        OSError: the folder cannot be written.
     """
     replace_file(folder / JSON_FILE, json.dumps(report.plain(), indent=2, ensure_ascii=False) + "\n")
     replace_file(folder / PAGE_FILE, report_page(report))
@@ -97,7 +97,7 @@ def replace_file(path: Path, text: str) -> None:
     """Write aside, then rename.
 
     Raises:
-        OSError: the folder can not be written.
+        OSError: the folder cannot be written.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_text(text, encoding="utf-8")

@@ -20,7 +20,7 @@ SCHEMAS = "schemas"
 POLICIES = "policies"
 CENTRAL_SCHEMAS = "central-schemas"
 LAKE = "lake"
-# Names that an edge can not have, because its folder would be one of these.
+# Names that an edge cannot have, because its folder would be one of these.
 RESERVED = frozenset({"central", SCHEMAS, POLICIES, CENTRAL_SCHEMAS, LAKE})
 WRITTEN = (HUB_FILE, KEY_FILE, SCHEMAS, POLICIES, CENTRAL_SCHEMAS, LAKE)
 

@@ -95,7 +95,7 @@ def ensure_jars(wanted: Distribution, say: Say = silent, environ: Mapping[str, s
                 _replace(folder, wanted, wrong, say, environ)
     except OSError as error:
         raise Failed(
-            f"the jar cache {folder} can not be written: {error.strerror}",
+            f"the jar cache {folder} cannot be written: {error.strerror}",
             hint="free some disk, or set XDG_CACHE_HOME to a folder that is yours",
         ) from None
     return folder

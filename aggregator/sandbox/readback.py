@@ -49,7 +49,7 @@ def _until(reader: EdgeReader, left: dict[Partition, int], what: str) -> Iterato
         empty = 0 if polled.chunks or polled.ends else empty + 1
         if polled.faults or empty > _EMPTY_POLLS:
             detail = polled.faults[0].detail if polled.faults else "no answer"
-            raise Unreachable(f"{what} can not be read to its end: {detail}", hint="check that the cluster runs")
+            raise Unreachable(f"{what} cannot be read to its end: {detail}", hint="check that the cluster runs")
         yield from polled.chunks
         reached = {(chunk.topic, chunk.partition): chunk.offsets[-1] + 1 for chunk in polled.chunks} | polled.ends
         for at, offset in reached.items():

@@ -185,7 +185,7 @@ def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
     for name in edges or ():
         if not _EDGE.fullmatch(name) or name in RESERVED:
             raise Failed(
-                f"an edge can not be named {name!r}",
+                f"an edge cannot be named {name!r}",
                 hint=f"lower-case letters, digits and dashes, at most 32, and none of {', '.join(sorted(RESERVED))}",
             )
     if edges is not None and (not edges or len(set(edges)) != len(edges)):
@@ -195,7 +195,7 @@ def _check_names(folder: Path, edges: Sequence[str] | None) -> None:
 def _check_sizes(brokers: int | Mapping[str, int] | None) -> None:
     for size in _values(brokers):
         if size not in SIZES:
-            raise Failed(f"a cluster can not have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
+            raise Failed(f"a cluster cannot have {size} brokers", hint=f"it has {' or '.join(map(str, SIZES))}")
 
 
 def _state(

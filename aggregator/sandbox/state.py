@@ -105,7 +105,7 @@ class SandboxState:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Failed(f"{path} can not be read", hint="remove the folder and start a new sandbox") from None
+            raise Failed(f"{path} cannot be read", hint="remove the folder and start a new sandbox") from None
 
     def write(self, path: Path) -> None:
         """Write the state, whole or not at all."""

@@ -69,5 +69,5 @@ def _check(response: httpx2.Response) -> None:
     if response.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN:
         raise httpx2.DecodingError("an answer that is compressed, which was not asked for")
     if not isinstance(response.stream, httpx2.SyncByteStream):
-        raise TypeError("an answer that can not be counted")
+        raise TypeError("an answer that cannot be counted")
     response.stream = _Bounded(response.stream, time.monotonic())

@@ -1,7 +1,7 @@
 """An Avro schema as a graph: numbered nodes, so that recursion, shared types and contexts need no names.
 
 Invariants: every reference is resolved, node numbers follow the order of the text, and free text (doc, unknown
-properties) is not taken in, so that it can not travel on. Refuses references to other subjects and names that Avro
+properties) is not taken in, so that it cannot travel on. Refuses references to other subjects and names that Avro
 does not allow.
 """
 

@@ -172,7 +172,7 @@ def same_type(text: str, other: str) -> bool:
 
 
 def refusal(subject: str, text: str, versions: Iterable[tuple[int, str]]) -> HoldError | None:
-    """Why a derived schema can not follow the newest version of its type, or None.
+    """Why a derived schema cannot follow the newest version of its type, or None.
 
     Args:
         subject: Central subject.
@@ -193,14 +193,14 @@ def breaking(subject: str, version: int, text: str, newest: str) -> HoldError:
 
     Args:
         subject: Central subject.
-        version: The version that the new schema can not follow.
+        version: The version that the new schema cannot follow.
         text: The derived schema.
         newest: The text of that version.
     """
     told = "; ".join(differences(_parsed(newest), _parsed(text)))
     policy = _policy(text) or "the policy"
     return HoldError(
-        f"subject {subject}: readers of the schema that {policy} derives can not read version {version}, "
+        f"subject {subject}: readers of the schema that {policy} derives cannot read version {version}, "
         f"which is in the topic: {told or 'the registry sees a difference that is none of names and types'}",
         hint="undo that part of the policy, or begin a new generation of the topic: drain it into the lake "
         '(aggregator run --drain), then say central: "{edge}.{topic}.v2"; the flow goes on there with this record',
@@ -212,7 +212,7 @@ def _parsed(text: str) -> Schema:
         return parse(text)
     except DeadLetterError as error:
         raise HoldError(
-            f"compatibility can not be judged: {error.message}", hint="see what is registered under the central subject"
+            f"compatibility cannot be judged: {error.message}", hint="see what is registered under the central subject"
         ) from None
 
 

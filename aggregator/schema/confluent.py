@@ -50,7 +50,7 @@ class ConfluentRegistry(RemoteRegistry):
         wait_s: Longest that a question holds up who asks.
 
     Raises:
-        ConfigError: a secret or a certificate can not be read.
+        ConfigError: a secret or a certificate cannot be read.
     """
 
     def __init__(self, address: str, options: Mapping[str, str | SecretRef], *, wait_s: float = WAIT_S) -> None:
@@ -258,7 +258,7 @@ class ConfluentRegistry(RemoteRegistry):
             self._refused(error)
         except Exception as error:  # noqa: BLE001 - the client lets its HTTP library's and parser's errors through
             raise Unreachable(
-                f"registry {self._where} can not be reached ({type(error).__name__})",
+                f"registry {self._where} cannot be reached ({type(error).__name__})",
                 hint="check the address, the network and the certificates",
             ) from None
 

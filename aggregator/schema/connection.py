@@ -1,7 +1,7 @@
 """A client of a registry's API, set up from the settings of a configuration: certificates, credentials, time-outs.
 
 Invariant: secrets are resolved here and are in no error; every answer, a token server's too, is held to its budget.
-Refuses what can not be read or does not fit together.
+Refuses what cannot be read or does not fit together.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) ->
         options: As configured.
 
     Raises:
-        ConfigError: a secret, a certificate or a setting can not be used.
+        ConfigError: a secret, a certificate or a setting cannot be used.
     """
     given = properties(options)
     resolved = {name: value.resolve() if isinstance(value, SecretRef) else value for name, value in given.items()}
@@ -55,7 +55,7 @@ def connect(address: str, where: str, options: Mapping[str, str | SecretRef]) ->
         return _connected(address, where, resolved)
     except Exception as error:  # noqa: BLE001 - files, certificates, the form of credentials: the text may quote them
         raise ConfigError(
-            f"registry {where}: its client can not be set up ({type(error).__name__})",
+            f"registry {where}: its client cannot be set up ({type(error).__name__})",
             hint="check the settings under `schemas_client`: files that can be read, credentials as user:password",
         ) from None
 

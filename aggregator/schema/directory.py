@@ -220,7 +220,7 @@ def _one_meaning(entries: list[_Entry]) -> str:
         if texts[entry.path] != texts[first.path] and _meaning(texts[entry.path]) != _meaning(texts[first.path]):
             raise HoldError(
                 f"schema id {first.schema_id} has two meanings: {first.path} and {entry.path}",
-                hint="give one of them a free id; which one the records mean can not be guessed",
+                hint="give one of them a free id; which one the records mean cannot be guessed",
             )
     return texts[first.path]
 

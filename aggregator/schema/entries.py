@@ -1,7 +1,7 @@
 """What Confluent's REST API says of one schema, read from its JSON.
 
 Invariant: only what is of the expected type is taken; anything else raises `ValueError`, which says nothing of it.
-Confluent-kafka's own reader can not take a schema with `metadata.tags`: it hashes lists.
+Confluent-kafka's own reader cannot take a schema with `metadata.tags`: it hashes lists.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
 

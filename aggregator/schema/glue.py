@@ -52,7 +52,7 @@ class GlueRegistry(RemoteRegistry):
         """Refused; central's records are in Confluent's wire format."""
         del text
         raise HoldError(
-            f"subject {subject} can not be registered at {self._where}, which is only read",
+            f"subject {subject} cannot be registered at {self._where}, which is only read",
             hint="name a registry with Confluent's REST API, or a directory, under `schemas`",
         )
 
@@ -155,7 +155,7 @@ def _client(reference: str, region: str, profile: object) -> Any:
         return session.client("glue", config=Config(ignore_configured_endpoint_urls=True, **bounds))
     except Exception as error:  # noqa: BLE001 - as above; a profile's text may be quoted
         raise ConfigError(
-            f"registry {reference}: its client can not be set up ({type(error).__name__})",
+            f"registry {reference}: its client cannot be set up ({type(error).__name__})",
             hint=f"check the region, and `{PROFILE}` under `schemas_client`",
         ) from None
 

@@ -1,7 +1,7 @@
 """Tags that a schema's text does not show: those that its registry keeps beside it, and those of earlier versions.
 
 Invariants: a tag once given to a field stays for later versions of the subject, wherever the field lies or whatever it
-is called there, as far as its place, its name, or an alias of either tells that it is the same. What can not be told
+is called there, as far as its place, its name, or an alias of either tells that it is the same. What cannot be told
 apart is tagged. Pure; what comes from a registry is matched in linear time and within a budget.
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/data-contracts.html
 """
@@ -36,7 +36,7 @@ def with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) -
 
     Raises:
         DeadLetterError: SCHEMA_REFUSED, the text is no Avro schema that is supported, or tags and places are too many.
-        HoldError: a version can not be read, or there are too many.
+        HoldError: a version cannot be read, or there are too many.
     """
     try:
         return _with_heritage(text, beside, versions)
@@ -58,7 +58,7 @@ def _with_heritage(text: str, beside: TagPaths, versions: Sequence[Registered]) 
             earlier = _tagged(parse(version.text), version.tags)
         except DeadLetterError as error:
             raise HoldError(
-                f"subject {version.subject} version {version.version}: its tags can not be read: {error.message}",
+                f"subject {version.subject} version {version.version}: its tags cannot be read: {error.message}",
                 hint="delete that version for good, if no record needs it",
             ) from None
         is_whole = not version.is_lent

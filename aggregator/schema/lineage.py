@@ -4,7 +4,7 @@ A field is known by its place and by the names of its record and itself, a type 
 both by what their aliases call them, in either version. Arrays, maps and unions around a type come and go: what was
 one customer may become a list of them.
 
-Invariants: what can not be told apart is tagged. A type that stood at its place in the version before is that one; a
+Invariants: what cannot be told apart is tagged. A type that stood at its place in the version before is that one; a
 new one may be any that stood there and does not now. Where a text is now, and a record was, is all that the record
 held. Pure, and within a budget.
 """

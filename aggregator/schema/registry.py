@@ -163,7 +163,7 @@ def open_registry(reference: str, client: Mapping[str, str | SecretRef] = Mappin
         client: How to connect to it (credentials, TLS); secrets are resolved here.
 
     Raises:
-        ConfigError: another kind of reference, a setting that can not be used, or an open connection without a reason.
+        ConfigError: another kind of reference, a setting that cannot be used, or an open connection without a reason.
     """
     from aggregator.schema.directory import DirectoryRegistry  # noqa: PLC0415 - the adapter imports this port
 

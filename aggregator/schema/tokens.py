@@ -124,7 +124,7 @@ class ClientCredentials:
             ) from None
         except Exception as error:  # noqa: BLE001 - the HTTP library's and the parser's: their text may hold a secret
             raise Unreachable(
-                f"{self._host} can not be reached, or answers as none ({type(error).__name__})",
+                f"{self._host} cannot be reached, or answers as none ({type(error).__name__})",
                 hint="check `bearer.auth.issuer.endpoint.url`, the network and `https.ca.location`",
             ) from None
 

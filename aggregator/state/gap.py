@@ -31,12 +31,12 @@ _ENDING = (GapKind.EXPIRED, GapKind.DAMAGED)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [start, end) that can not be read; `end` None: nobody knows how far it went.
+    """Offsets [start, end) that cannot be read; `end` None: nobody knows how far it went.
 
     Attributes:
         kind: `expired`: the log's start overtook the position, by retention or a deletion of records; `truncated`: the
             log was cut before the position, at `start`; `deleted`: the topic is gone; `recreated`: another topic of the
-            name took its place; `damaged`: a batch is there, and this client can not turn it into records.
+            name took its place; `damaged`: a batch is there, and this client cannot turn it into records.
         start: First offset of it.
         end: Offset behind it.
         since_ms: When it was first noticed, by the clock of whoever noticed it.

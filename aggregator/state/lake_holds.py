@@ -22,7 +22,7 @@ _MOST, _LONGEST = 500, 600
 
 @dataclass(frozen=True, slots=True)
 class LakeHold:
-    """One partition of a table that can not go on, or a whole table.
+    """One partition of a table that cannot go on, or a whole table.
 
     Attributes:
         table: Its name.

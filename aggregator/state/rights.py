@@ -1,6 +1,6 @@
 """The rights that a principal needs on an edge or at central, by the configuration alone: no more, and no fewer.
 
-Invariant: pure. Kafka knows names and beginnings of names, and no patterns: a rule whose names can not be listed asks
+Invariant: pure. Kafka knows names and beginnings of names, and no patterns: a rule whose names cannot be listed asks
 for their beginning, and says so. What another right implies is left out (Read and Write imply Describe). Which
 operations there are is proved on brokers with an authorizer: with these a hub runs, and with one less it does not.
 """
@@ -17,7 +17,7 @@ from aggregator.state.names import HubNames, central_heartbeats, central_topic
 TOPIC, TRANSACTIONAL_ID, GROUP = "topic", "transactional-id", "group"
 READ, WRITE, CREATE, ALTER, CONFIGS = "Read", "Write", "Create", "Alter", "DescribeConfigs"
 ALTER_CONFIGS = "AlterConfigs"
-# Why: without the topics that it keeps, a hub can not begin.
+# Why: without the topics that it keeps, a hub cannot begin.
 OWN = "what the hub keeps"
 # What a hub does with a topic that it owns, or fills.
 _OWN = (READ, WRITE, CREATE)

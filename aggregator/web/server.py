@@ -1,6 +1,6 @@
 """A server on one address of this machine, with bounded connections: uvicorn, set up once for all that the hub serves.
 
-Invariant: the address is listened on before anything else begins, so that one that can not be had is told at once; what
+Invariant: the address is listened on before anything else begins, so that one that cannot be had is told at once; what
 is served later may end and begin again on the same socket.
 """
 
@@ -27,7 +27,7 @@ def listening(listen: str, what: str, hint: str) -> socket.socket:
         hint: Where another address is chosen.
 
     Raises:
-        ConfigError: the address can not be listened on.
+        ConfigError: the address cannot be listened on.
     """
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
@@ -35,7 +35,7 @@ def listening(listen: str, what: str, hint: str) -> socket.socket:
     try:
         return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"{what} can not be served on {listen}: {error.strerror}", hint=hint) from None
+        raise ConfigError(f"{what} cannot be served on {listen}: {error.strerror}", hint=hint) from None
 
 
 class WebServer:

@@ -87,7 +87,7 @@ def test_it_is_cancelled_and_resumed(late):
 
 
 def test_retention_and_a_recreated_topic_are_met_on_the_way(late):
-    """What a frozen plan can not have any more is named, with 5; the rest comes, and the new topic's own records."""
+    """What a frozen plan cannot have any more is named, with 5; the rest comes, and the new topic's own records."""
     plans = {}
     for partition in (0, 1):
         plans[partition] = late.folder / f"plan-{partition}.json"

@@ -58,7 +58,7 @@ def test_a_registry_that_fails_holds_new_ids_only(trial, arrivals, registry):
             known += 20
             arrivals["eu"].reach(known + new, timeout=20)
             print(fault, keeps_flowing(arrivals["us"], produced, "us", for_s=4))
-            assert arrivals["eu"].count() == known + new, "a record passed one that can not be decoded yet"
+            assert arrivals["eu"].count() == known + new, "a record passed one that cannot be decoded yet"
             registry.fault = None
             new += 2
             print(f"{fault}: recovered in {arrivals['eu'].reach(known + new, timeout=RECOVERY_S)} s")

@@ -131,7 +131,7 @@ def test_a_damaged_batch_is_a_gap_that_somebody_accepts(epochs):
         outcome = epochs.run(plan)
         (hold,) = outcome.holds
         assert (hold.reason, hold.source.partition, str(hold.gap)) == ("gap", 0, f"[{BATCH}, {2 * BATCH})")
-        assert "can not be read" in hold.detail
+        assert "cannot be read" in hold.detail
     trial.check_exactly_once("us", 30, lake=False)
     recorded = trial.ledger()["eu", 0]
     assert (recorded["next_offset"], recorded["gap"]["kind"]) == (BATCH, "damaged")

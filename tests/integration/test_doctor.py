@@ -72,7 +72,7 @@ def test_nothing_is_reported_of_a_healthy_pair(trial, examined):
 
 
 def planted_ways(broken, closed):
-    """Edges that can not be reached, each for another reason: check, a word of the cause, a word of the remedy."""
+    """Edges that cannot be reached, each for another reason: check, a word of the cause, a word of the remedy."""
     wrong = broken.client(sasl_password="env:WRONG_PASSWORD")
     return {
         "name": ({"bootstrap_servers": "broker.invalid:9092"}, "name", "broker.invalid", "getent hosts"),
@@ -276,7 +276,7 @@ def test_what_keeps_records_away_is_told_by_its_name(trial, broken, examined, we
         ("guarded", "rights"): ("User:hub has no right to Read", "kafka-acls --bootstrap-server"),
         ("guarded", "registry"): ("registry http://127.0.0.1", ""),
         ("clock", "clock"): ("s ahead of that of its heartbeats' writer", "chronyc"),
-        ("clock", "registry"): (f"registry http://{closed} can not be reached", "address"),
+        ("clock", "registry"): (f"registry http://{closed} cannot be reached", "address"),
         ("soon", "tls"): ("expires on", "renew"),
         ("soon", "registry"): ("no-such-folder", ""),
         ("twin", "id"): ("is the same cluster as us", "bootstrap_servers"),

@@ -408,7 +408,7 @@ def test_what_comes_before_a_refused_schema_is_delivered(hub, spark, together):
     assert at.keys() == {0, 1}
     for partition, reason in at.items():
         first = next(n for n in range(22, 30) if n % 2 == partition)
-        assert f"offset {central_offset(hub, partition, first)} can not be written" in reason
+        assert f"offset {central_offset(hub, partition, first)} cannot be written" in reason
         assert "order_id is int64 in the table and string in the schema" in reason
 
 

@@ -188,7 +188,7 @@ def test_rule_b_an_epoch_opens_in_order(epochs):
 
 
 def test_rule_b_ids_of_a_wider_earlier_epoch_are_fenced(trial):
-    """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have can not commit."""
+    """Rule B: `ids` is carried, so a zombie of a slot that later epochs do not have cannot commit."""
     epochs = Epochs(trial, slots=3)
     open_epoch(epochs.central, slots=3, driver="d", places=(), whose=Whose.live(epochs.names))
     zombies = [epochs.producer(epochs.names.slot_id(slot)) for slot in (1, 2)]

@@ -56,8 +56,8 @@ SIGNED = "which sends the catalogue's credential in clear"
         ({"overrides": {"rest.sigv4-enabled": "true"}}, f"uri, {SIGNED}"),
         ({"overrides": {"ssl": {"cabundle": False}}}, "ssl, which is more than a text"),
         ({"defaults": {"auth": {"type": "custom", "impl": "os.system"}}}, "auth, which is more than a text"),
-        ({"overrides": {"py-io-impl": "tests.x"}}, "py-io-impl, which can not be set: it loads foreign code"),
-        ({"overrides": {"s3.verify-ssl": False}}, "s3.verify-ssl, which can not be set so"),
+        ({"overrides": {"py-io-impl": "tests.x"}}, "py-io-impl, which cannot be set: it loads foreign code"),
+        ({"overrides": {"s3.verify-ssl": False}}, "s3.verify-ssl, which cannot be set so"),
         ({"defaults": {"s3.endpoint": "http://h"}}, "s3.endpoint, which sends tables"),
     ],
 )

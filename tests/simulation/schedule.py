@@ -50,12 +50,12 @@ SETTLED = 10_000
 
 
 def is_bad(value: bytes) -> bool:
-    """Whether a record can not be delivered: every seventh that is appended."""
+    """Whether a record cannot be delivered: every seventh that is appended."""
     return _serial(value) % 7 == 3
 
 
 class KeepMost:
-    """Keeps values whole or rejects them, or says that it can not; the strip is not the simulation's question."""
+    """Keeps values whole or rejects them, or says that it cannot; the strip is not the simulation's question."""
 
     policy = PolicyId("all", 1, "")
 

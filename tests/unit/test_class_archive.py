@@ -1,4 +1,4 @@
-"""Class archives: for the start's sake only; a JVM that can not use one starts as ever, and says nothing."""
+"""Class archives: for the start's sake only; a JVM that cannot use one starts as ever, and says nothing."""
 
 import subprocess
 from pathlib import Path

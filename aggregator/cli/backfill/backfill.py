@@ -271,7 +271,7 @@ def plan_of(file: Path) -> "Plan":
     """Read a plan file, JSON or YAML.
 
     Raises:
-        ConfigError: it can not be read.
+        ConfigError: it cannot be read.
         Failed: it is none, or was changed.
     """
     from aggregator.backfill.plan import Plan  # noqa: PLC0415 - as above
@@ -289,7 +289,7 @@ def _document(file: Path) -> Any:
     try:
         return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ConfigError(f"{file}: can not be read ({type(error).__name__})", hint="a YAML or JSON file") from None
+        raise ConfigError(f"{file}: cannot be read ({type(error).__name__})", hint="a YAML or JSON file") from None
 
 
 def _made(hub: HubConfig, ask: "Ask", rate: int | None) -> "Plan":

@@ -1,6 +1,6 @@
 """`backfill settle`, and the same before a backfill that could not begin without it.
 
-Invariant: what can not be settled is named, with what to do about it.
+Invariant: what cannot be settled is named, with what to do about it.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What the commands of `policy` work on: schema files, record files, and samples of an edge's topic.
 
-Invariant: a file that can not be read is reported with name and line, and without a value from it.
+Invariant: a file that cannot be read is reported with name and line, and without a value from it.
 """
 
 import json
@@ -37,13 +37,13 @@ def schema_text(path: Path) -> str:
     """The text of a schema file.
 
     Raises:
-        ConfigError: it can not be read, or is no Avro schema.
+        ConfigError: it cannot be read, or is no Avro schema.
     """
     try:
         text = path.read_text(encoding="utf-8")
         parse(text)
     except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"{path}: can not be read", hint="name a schema file in UTF-8") from None
+        raise ConfigError(f"{path}: cannot be read", hint="name a schema file in UTF-8") from None
     except DeadLetterError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
     return text
@@ -58,7 +58,7 @@ def file_sample(path: Path, schema: Path | None, topic: str) -> Sample:
         topic: Whose records these are.
 
     Raises:
-        ConfigError: a file, or a line of it, can not be used.
+        ConfigError: a file, or a line of it, cannot be used.
     """
     registry = MemoryRegistry()
     if schema is None:

@@ -1,6 +1,6 @@
 """Decisions: what a person asks for is recorded before it takes effect, with the name that the person claims.
 
-Invariant: a request goes to a hub only after its decision is in the decisions topic. If that can not be written,
+Invariant: a request goes to a hub only after its decision is in the decisions topic. If that cannot be written,
 nothing is decided.
 """
 

@@ -85,7 +85,7 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
     yaml = YAML()
     yaml.Representer = Printable
     yaml.default_flow_style = False
-    yaml.width = 4096  # a folded regular expression can not be copied
+    yaml.width = 4096  # a folded regular expression cannot be copied
     yaml.dump(answer, text)
     return "\n".join(map(visible, text.getvalue().split("\n")))
 
@@ -94,7 +94,7 @@ def write_page(page: str, path: Path) -> None:
     """Write a page to a file, whole or not at all, and say so.
 
     Raises:
-        Failed: the file can not be written.
+        Failed: the file cannot be written.
     """
     from aggregator.report.writer import replace_file  # noqa: PLC0415 - most commands write no file
 

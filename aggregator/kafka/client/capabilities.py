@@ -1,4 +1,4 @@
-"""What the librdkafka that runs was built with, and what it can not carry out of a `client:` block.
+"""What the librdkafka that runs was built with, and what it cannot carry out of a `client:` block.
 
 Invariant: the library itself is asked; no list of ours says what a build of it has.
 """
@@ -29,7 +29,7 @@ def library() -> Library:
 
 
 def unsupported(options: Options) -> Iterator[tuple[str, str]]:
-    """Settings of a `client:` block that this library can not carry out, each with why and what to do."""
+    """Settings of a `client:` block that this library cannot carry out, each with why and what to do."""
     yield from lacking(options, library())
     yield from _refused(options)
 

@@ -81,7 +81,7 @@ def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
     """Bootstrap servers and what the configuration says for clients of this role, secrets resolved, here and now.
 
     Raises:
-        ConfigError: a secret's reference can not be read, or this librdkafka can not do what is asked for.
+        ConfigError: a secret's reference cannot be read, or this librdkafka cannot do what is asked for.
     """
     given = _given(cluster, role)
     require(given, cluster.bootstrap_servers)

@@ -78,7 +78,7 @@ class Connection(Generic[C]):
         try:
             fresh = self._connect(self._cluster, **self.statistics.options)
         except (KafkaException, ConfigError) as error:
-            log.warning("%s: what was renewed can not be used: %s", self._cluster.bootstrap_servers, error)
+            log.warning("%s: what was renewed cannot be used: %s", self._cluster.bootstrap_servers, error)
             return False
         self._credentials.take()
         self._leave(self.client)

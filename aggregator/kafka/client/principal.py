@@ -2,7 +2,7 @@
 
 Invariant: a claim of this side and no proof. No client API of Kafka tells the principal that a broker authenticated
 (KIP-1329, which would, is a draft), and one that maps names (`ssl.principal.mapping.rules`) has another.
-Empty where only the token, or a file that can not be read, would tell it.
+Empty where only the token, or a file that cannot be read, would tell it.
 """
 
 from collections.abc import Mapping

@@ -215,7 +215,7 @@ def _all_settled(futures: dict[str, "Future[Any]"], cluster: ClusterConfig, done
             denied = error is not None and error.code() in _DENIED
             lacks = f"the hub's principal lacks {right} on it; " if denied else ""
             raise Unreachable(
-                f"topic {name} can not be {done} at {cluster.bootstrap_servers}: "
+                f"topic {name} cannot be {done} at {cluster.bootstrap_servers}: "
                 f"{lacks}{error.str() if error else 'no answer'}",
                 hint="aggregator acls print names every right; or let somebody else do it"
                 if denied

@@ -42,7 +42,7 @@ def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
     """Connect as the hub does, and ask for nothing but the brokers.
 
     Raises:
-        ConfigError: a secret can not be read, or the client takes no such settings.
+        ConfigError: a secret cannot be read, or the client takes no such settings.
     """
     heard, told = list[KafkaError](), list[str]()
     client = _client(
@@ -71,7 +71,7 @@ def _addresses(brokers: Mapping[int, Any]) -> dict[int, Address]:
 
 
 def _learned(told: Sequence[str]) -> dict[int, Address]:
-    """Brokers that a client was told of and can not reach: it leaves the address that it began at for theirs."""
+    """Brokers that a client was told of and cannot reach: it leaves the address that it began at for theirs."""
     brokers = json.loads(told[-1]).get("brokers", {}) if told else {}
     learned = [one for one in brokers.values() if one.get("source") == "learned" and one.get("nodeid", -1) >= 0]
     return {one["nodeid"]: Address.parse(one["nodename"]) for one in learned}
@@ -81,7 +81,7 @@ def check_settings(cluster: ClusterConfig) -> None:
     """Refuse settings of which no client can be made, without connecting to anything.
 
     Raises:
-        ConfigError: a secret can not be read, or the client takes no such settings.
+        ConfigError: a secret cannot be read, or the client takes no such settings.
     """
     _client(cluster, {})
 

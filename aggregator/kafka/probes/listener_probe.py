@@ -132,7 +132,7 @@ def _connected(places: list[Any], patience_s: float) -> socket.socket:
             refusals.append(_Refusal(obstacle, os.strerror(code) if code else ""))
         else:
             return line
-    # A host with several addresses may have a family that this machine can not reach at all.
+    # A host with several addresses may have a family that this machine cannot reach at all.
     order = (Obstacle.REFUSED, Obstacle.SILENT_ROUTE, Obstacle.NO_ROUTE)
     told = min(refusals, key=lambda one: order.index(one.obstacle), default=_Refusal(Obstacle.UNKNOWN_NAME, ""))
     raise _Stopped(told.obstacle, told.detail)

@@ -35,7 +35,7 @@ def context(client: Options) -> ssl.SSLContext:
     """What a handshake by this block needs.
 
     Raises:
-        ConfigError: a file can not be read, or does not hold what its setting says.
+        ConfigError: a file cannot be read, or does not hold what its setting says.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = _text(client, "ssl.endpoint.identification.algorithm", "https").lower() == "https"
@@ -61,7 +61,7 @@ def own_certificate(client: Options) -> Certificate | None:
     """The certificate that the client shows; None where it shows none.
 
     Raises:
-        ConfigError: it can not be read.
+        ConfigError: it cannot be read.
     """
     if not has_certificate(client):
         return None
@@ -87,7 +87,7 @@ def told(certificate: x509.Certificate) -> Certificate:
 
 
 def certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
-    """A chain in DER; what can not be read is left out."""
+    """A chain in DER; what cannot be read is left out."""
     found = []
     for one in encoded:
         try:
@@ -158,7 +158,7 @@ def _refused_as_setting(name: str) -> Iterator[None]:
         )
         raise ConfigError(f"{name}: {why}", hint=f"correct `{name}`") from None
     except (ValueError, TypeError):
-        raise ConfigError(f"{name}: can not be read, or its password is wrong", hint=f"correct `{name}`") from None
+        raise ConfigError(f"{name}: cannot be read, or its password is wrong", hint=f"correct `{name}`") from None
 
 
 def _text(client: Options, name: str, default: str = "") -> str:

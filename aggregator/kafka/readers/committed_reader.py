@@ -121,7 +121,7 @@ class CommittedReader:
             ranges: Range [start, end) by topic and partition; `end` is at most the last stable offset.
 
         Yields:
-            Pieces; one with `held` is the last of its partition, which can not be read on.
+            Pieces; one with `held` is the last of its partition, which cannot be read on.
 
         Raises:
             Unreachable: the cluster does not answer.
@@ -207,7 +207,7 @@ def _runs(messages: list[Message], sole: Partition | None) -> Iterator[tuple[Par
 def _take(piece: Committed, messages: list[Message], end: int) -> _Taken:
     """Take over what lies before `end`."""
     errors = [message.error() for message in messages]
-    # By truth: a KafkaError can not be compared with None. An error of the client itself has no offset.
+    # By truth: a KafkaError cannot be compared with None. An error of the client itself has no offset.
     if not any(errors) and messages[-1].offset() < end:
         return _Taken(_extend(piece, messages))
     size, trouble = 0, ""

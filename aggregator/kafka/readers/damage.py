@@ -1,4 +1,4 @@
-"""Where a log is readable again, after a batch that can not be read.
+"""Where a log is readable again, after a batch that cannot be read.
 
 Invariant: nothing is skipped here. A broker returns the whole batch in which an offset lies. So every offset of a
 damaged batch fails in the same way, and the first offset with another answer lies behind it.
@@ -73,9 +73,9 @@ def _behind(damaged_at: Callable[[int], int | None], batch: int, offset: int, en
 
 
 def _damaged_at(reader: Consumer, at: Partition, offset: int, deadline: float) -> int | None:
-    """Where the batch begins that can not be read, in which `offset` lies; None where it can be read.
+    """Where the batch begins that cannot be read, in which `offset` lies; None where it can be read.
 
-    The client tells where its batch begins, a broker that can not read its own log does not.
+    The client tells where its batch begins, a broker that cannot read its own log does not.
     """
     reader.assign([TopicPartition(*at, offset)])
     while time.monotonic() < deadline:

@@ -88,10 +88,10 @@ def _listed(
                 if error.code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
                     again = True
                 elif refused is not None:
-                    refused[at] = f"offsets of partition {at[1]} can not be listed: {error}"
+                    refused[at] = f"offsets of partition {at[1]} cannot be listed: {error}"
                 else:
                     raise Unreachable(
-                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} can not be listed: {error}",
+                        f"offsets of {len(asked)} partitions at {cluster.bootstrap_servers} cannot be listed: {error}",
                         hint="check that the broker runs and that the principal may describe these topics",
                     ) from None
         if outdated:
@@ -255,7 +255,7 @@ def log_end_offsets(cluster: ClusterConfig, partitions: Collection[Partition]) -
 
 
 def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> int | None:
-    """Epoch of a partition's present leader, where the cluster tells; for callers who can not wait for an election.
+    """Epoch of a partition's present leader, where the cluster tells; for callers who cannot wait for an election.
 
     Raises:
         Unreachable: no answer within `timeout_s` seconds, or none from the leader.

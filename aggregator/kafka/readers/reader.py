@@ -1,7 +1,7 @@
 """The edge reader: polls whole chunks of one edge's partitions, with positions, end-of-partition moves and faults.
 
 Invariant: a position moves past markers and aborted records only by end-of-partition; a position that the edge no
-longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time; a client that can not
+longer has is a fault with its coordinates, never a reset. A silent edge costs its caller no time; a client that cannot
 connect any more is replaced by one at the same positions.
 """
 

@@ -12,7 +12,7 @@ from aggregator.kafka.native.chunk import Chunk
 
 
 class FaultKind(StrEnum):
-    """Why a partition can not be read on: what its flow does about it."""
+    """Why a partition cannot be read on: what its flow does about it."""
 
     POSITION_LOST = "position_lost"
     TOPIC_GONE = "topic_gone"
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Why a partition can not be read on.
+    """Why a partition cannot be read on.
 
     Attributes:
         at: The partition.
@@ -53,7 +53,7 @@ class Polled:
     Attributes:
         chunks: Records, one chunk per partition.
         ends: Partitions whose end was reached, with the position behind markers.
-        faults: Partitions that can not be read on.
+        faults: Partitions that cannot be read on.
         served: Brokers (-1: nobody knows which) by which a position was moved or found to be lost, and in which topics.
     """
 

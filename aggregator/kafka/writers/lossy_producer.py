@@ -1,6 +1,6 @@
 """A producer for records that may be lost: telemetry and heartbeats, without a transaction and without waiting.
 
-Invariant: never blocks and never raises for a cluster that does not answer; what it can not deliver is dropped.
+Invariant: never blocks and never raises for a cluster that does not answer; what it cannot deliver is dropped.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from aggregator.kafka.client.connection import Connection, drop
 
 
 class Outlet:
-    """An idempotent producer that drops what it can not queue or deliver within ten seconds."""
+    """An idempotent producer that drops what it cannot queue or deliver within ten seconds."""
 
     def __init__(self, cluster: ClusterConfig) -> None:
         self._connection = Connection(cluster, clients.plain_producer, drop)

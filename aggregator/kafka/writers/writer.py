@@ -77,7 +77,7 @@ class TransactionalWriter:
                     raise Fenced(f"{self._id}: {error.str()}") from None
                 if not error.retriable() or time.monotonic() > deadline:
                     raise Unreachable(
-                        f"{self._id} can not start transactions at {self._cluster.bootstrap_servers}: {_why(error)}",
+                        f"{self._id} cannot start transactions at {self._cluster.bootstrap_servers}: {_why(error)}",
                         hint=_hint(error) or "check central's brokers",
                     ) from None
                 if error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's public code has this name
@@ -111,7 +111,7 @@ class TransactionalWriter:
             if user and password:
                 self._producer.sign_in_as(user, password)
         except (ConfigError, KafkaException) as error:
-            log.warning("%s: what was renewed can not be used: %s", self._id, error)
+            log.warning("%s: what was renewed cannot be used: %s", self._id, error)
         else:
             self._credentials.take()
 

@@ -62,7 +62,7 @@ def divert(
         split: How a file is cut.
 
     Raises:
-        RetryError: Spark could not run it, or a folder can not be written; nothing of it is in any table.
+        RetryError: Spark could not run it, or a folder cannot be written; nothing of it is in any table.
         HoldError: the records do not fit the quarantine.
     """
     by_name = {Path(file.path).name: file for file in files}

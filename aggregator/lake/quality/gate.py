@@ -1,6 +1,6 @@
 """The gate between staging and commit: audits what was staged, and publishes, diverts or holds it.
 
-Invariant: nothing is committed that was not audited; what can not be evaluated is held; a range that is held is named
+Invariant: nothing is committed that was not audited; what cannot be evaluated is held; a range that is held is named
 with its rules. While it is held, and nobody has changed its suites, it is not audited again and again.
 """
 
@@ -123,7 +123,7 @@ class Gate:
             positions: Its next offsets.
 
         Raises:
-            TableUnavailable: the folder of verdicts can not be read or written.
+            TableUnavailable: the folder of verdicts cannot be read or written.
         """
         if self._settled:
             return
@@ -158,7 +158,7 @@ class Gate:
 
         Raises:
             RetryError: Spark or the storage does not answer.
-            HoldError: the quarantine can not take the table's columns.
+            HoldError: the quarantine cannot take the table's columns.
         """
         self._hold = None
         vetted = self._vet(handle, outcomes, release)
@@ -215,7 +215,7 @@ class Gate:
         """Keep with the verdict that what was admitted is in the table.
 
         Raises:
-            TableUnavailable: the folder of verdicts can not be written.
+            TableUnavailable: the folder of verdicts cannot be written.
         """
         ranges = [range_of(one.span) for outcome in outcomes for one in outcome.reached]
         append_completion(self._lake, self._name, version, ranges, now_s=self._clock())
@@ -315,7 +315,7 @@ def open_gates(
     """The gates of every table that has suites.
 
     Raises:
-        ConfigError: a suite can not be used.
+        ConfigError: a suite cannot be used.
     """
     assert config.lake is not None
     gates = {}

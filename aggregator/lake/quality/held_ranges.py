@@ -63,7 +63,7 @@ def held_ranges(config: HubConfig, table: str) -> list[HeldRange]:
     Raises:
         Failed: no flow feeds such a table.
         Unreachable: central does not answer.
-        TableUnavailable: the table or its history can not be read.
+        TableUnavailable: the table or its history cannot be read.
     """
     names = HubNames(config.hub)
     sources = lake_sources(config, read_ledger(config.central, names))

@@ -90,7 +90,7 @@ class Quarantine:
 
         Raises:
             RetryError: too many conflicts, or the storage does not answer; what is decided by then stays decided.
-            HoldError: one of the two tables can not hold the columns.
+            HoldError: one of the two tables cannot hold the columns.
         """
         partitions = {one.span.partition for half in halves for one in half.stays.reached}
         positions = handle.positions(partitions) if handle else {}
@@ -111,7 +111,7 @@ class Quarantine:
 
         Raises:
             RetryError: too many conflicts, or the storage does not answer.
-            HoldError: the quarantine can not hold the columns.
+            HoldError: the quarantine cannot hold the columns.
         """
         decided = self._decide(halves)
         taken = _taken(decided)
@@ -126,7 +126,7 @@ class Quarantine:
             outcomes: Staged from the range that is pending, and from nothing else.
 
         Raises:
-            RetryError: a file can not be read or written, or as `publish`.
+            RetryError: a file cannot be read or written, or as `publish`.
         """
         return self._fill(handle, self.rest(outcomes))
 
@@ -134,7 +134,7 @@ class Quarantine:
         """Outcomes of a range that is decided, staged again without what the quarantine holds of it.
 
         Raises:
-            RetryError: a file can not be read or written.
+            RetryError: a file cannot be read or written.
         """
         held = self._held([one.span for outcome in outcomes for one in outcome.reached])
         return [self._without(outcome, held) for outcome in outcomes]
@@ -160,7 +160,7 @@ class Quarantine:
                 rows = self.folder.rows(file, [*_PLACE, TOPIC_ID], wanted).select(_PLACE)
             except (OSError, pa.ArrowException) as error:
                 raise Unreachable(
-                    f"{self.folder}/{file} can not be read ({type(error).__name__})", hint="the next cycle tries again"
+                    f"{self.folder}/{file} cannot be read ({type(error).__name__})", hint="the next cycle tries again"
                 ) from None
             found |= set(zip(*rows.to_pydict().values(), strict=True))
         return found

@@ -49,7 +49,7 @@ class Split:
 
         Raises:
             HoldError: the rows do not fit the quarantine's columns.
-            OSError: a folder can not be written.
+            OSError: a folder cannot be written.
         """
         with _again(self.folder, file) as stays, _stage(self.quarantine, self.columns) as goes:
             for first, rows in _groups(self.folder, file.path):
@@ -71,7 +71,7 @@ def without(folder: Folder, file: StagedFile, rows: Collection[int]) -> Files:
     """Stage a file again without some of its rows.
 
     Raises:
-        OSError: the folder can not be written.
+        OSError: the folder cannot be written.
     """
     with _again(folder, file) as stays:
         for first, group in _groups(folder, file.path):
@@ -95,7 +95,7 @@ def rows_at(folder: Folder, name: str, places: Collection[tuple[str, int, int]])
     """Rows of a staged file that lie at these places of central: topic, partition, offset.
 
     Raises:
-        OSError: the file can not be read.
+        OSError: the file cannot be read.
     """
     columns = folder.rows(name, _PLACE).to_pydict()
     return [at for at, place in enumerate(zip(*(columns[name] for name in _PLACE), strict=True)) if place in places]

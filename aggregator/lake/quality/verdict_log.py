@@ -131,7 +131,7 @@ def append_audit(lake: Folder, audit: Audit) -> None:
     """Write a verdict, to the disk.
 
     Raises:
-        TableUnavailable: the folder can not be written.
+        TableUnavailable: the folder cannot be written.
     """
     _append(lake, audit.table, audit.at_ms, {"event": _AUDITED, **audit.plain()})
 
@@ -140,7 +140,7 @@ def append_commit(lake: Folder, audit: Audit) -> None:
     """Write what became of an audited commit, whose `version` and `commit_s` are known now.
 
     Raises:
-        TableUnavailable: the folder can not be written.
+        TableUnavailable: the folder cannot be written.
     """
     told = {"event": _COMMITTED, "id": audit.id, "table": audit.table, "version": audit.version}
     _append(lake, audit.table, audit.at_ms, told | {"commit_s": audit.commit_s})
@@ -150,7 +150,7 @@ def append_completion(lake: Folder, table: str, version: int, ranges: Sequence[R
     """Write that a range which an earlier audit decided is in the table by now.
 
     Raises:
-        TableUnavailable: the folder can not be written.
+        TableUnavailable: the folder cannot be written.
     """
     _append(lake, table, int(now_s * 1000), {"event": _COMPLETED, "table": table, "version": version, "ranges": ranges})
 
@@ -164,7 +164,7 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
         days: So many of the newest days that have any; None for all.
 
     Raises:
-        TableUnavailable: a file can not be read.
+        TableUnavailable: a file cannot be read.
     """
     folder = lake / f"{table}{SUFFIX}"
     try:

@@ -1,7 +1,7 @@
 """Delta Lake tables through delta-rs: positions are `txn` actions in the commit that adds the files.
 
 Invariant (protocol, rule G): a commit is tried once, at the version after the one whose positions were read, so two
-writers that read the same positions can not both commit; positions only grow. delta-rs would otherwise rebase, accept a
+writers that read the same positions cannot both commit; positions only grow. delta-rs would otherwise rebase, accept a
 smaller position, and let two concurrent creations both succeed. Every commit carries an id of its own: one that was
 applied and refused is known again by it.
 """
@@ -72,7 +72,7 @@ class DeltaTables:
         """The newest version of a table; None where there is none yet.
 
         Raises:
-            TableUnavailable: its log can not be read.
+            TableUnavailable: its log cannot be read.
             HoldError: the table was altered in a way that would lose or double rows.
         """
         place = self.folder / name
@@ -90,7 +90,7 @@ class DeltaTables:
 
         Raises:
             CommitConflict: another writer was first.
-            TableUnavailable: the folder can not be written.
+            TableUnavailable: the folder cannot be written.
             HoldError: a column to divide by is missing.
         """
         place, division = self.folder / name, self.partitions.get(name, ())
@@ -221,7 +221,7 @@ class DeltaHandle:
         return sum(count or 0 for count in counts)
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column can not hold, by the files' statistics."""
+        """Its records with a number that their column cannot hold, by the files' statistics."""
         adds = self._adds()
         name = f"null_count.{COLUMN}"
         if name not in adds.column_names:
@@ -239,7 +239,7 @@ class DeltaHandle:
 
         Raises:
             CommitConflict: another writer was first.
-            HoldError: Delta can not merge the types.
+            HoldError: Delta cannot merge the types.
         """
         have = self.schema()
         wider = [one for one in merged(have, schema) if one.name not in have.names or one != have.field(one.name)]
@@ -250,7 +250,7 @@ class DeltaHandle:
         except SchemaMismatchError:
             names = ", ".join(one.name for one in wider)
             raise HoldError(
-                f"table {self.table.table_uri} can not take the new columns {names}",
+                f"table {self.table.table_uri} cannot take the new columns {names}",
                 hint="was the table altered by hand? send the topic to another table (`lake:`)",
             ) from None
         except (DeltaError, OSError) as error:

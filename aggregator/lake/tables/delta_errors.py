@@ -24,7 +24,7 @@ def told(place: Folder) -> Iterator[None]:
         place: The table's folder.
 
     Raises:
-        TableUnavailable: the storage does not answer, or the log can not be read.
+        TableUnavailable: the storage does not answer, or the log cannot be read.
     """
     try:
         yield

@@ -89,7 +89,7 @@ class IcebergTables:
 
         Raises:
             CommitConflict: another writer was first.
-            TableUnavailable: the catalogue or the folder can not be written.
+            TableUnavailable: the catalogue or the folder cannot be written.
             HoldError: the folder holds a table that the catalogue does not know, or a column to divide by is missing.
         """
         place, division = self.folder / name, self.partitions.get(name, ())

@@ -126,7 +126,7 @@ class IcebergHandle:
         return 0 if head is None else int(_summary(head).get("total-records", 0))
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column can not hold, by the files' statistics."""
+        """Its records with a number that their column cannot hold, by the files' statistics."""
         columns = {one.name: one.field_id for one in self.table.schema().fields}
         if COLUMN not in columns:
             return 0
@@ -145,7 +145,7 @@ class IcebergHandle:
 
         Raises:
             CommitConflict: another writer was first.
-            HoldError: Iceberg can not merge the types.
+            HoldError: Iceberg cannot merge the types.
         """
         with told(self.table.location()):
             transaction = self.table.transaction()
@@ -265,7 +265,7 @@ def _named(table: Table) -> set[str]:
 
 
 def _without_bounds(io: FileIO, paths: Iterable[str]) -> dict[str, str]:
-    """Metrics settings for the columns whose bounds Python can not hold."""
+    """Metrics settings for the columns whose bounds Python cannot hold."""
     found: dict[str, str] = {}
     for path in paths:
         with io.new_input(path).open() as stream:

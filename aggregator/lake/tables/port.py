@@ -73,7 +73,7 @@ class TableHandle(Protocol):
         """Its records, by the files' statistics."""
 
     def out_of_range(self) -> int:
-        """Its records with a number that their column can not hold, by the files' statistics."""
+        """Its records with a number that their column cannot hold, by the files' statistics."""
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970."""
@@ -83,7 +83,7 @@ class TableHandle(Protocol):
 
         Raises:
             CommitConflict: another writer was first.
-            HoldError: the table can not hold them.
+            HoldError: the table cannot hold them.
         """
 
     def commit(

@@ -93,7 +93,7 @@ class JsonValues:
         """Strip the values of the batch that was begun, so many bytes of them at once as their budget says.
 
         Raises:
-            ConfigError: a key can not be read.
+            ConfigError: a key cannot be read.
             HoldError: too much would be made of all of them; of one alone it is a rejection.
         """
         work = _Work(made_most(sum(len(value or b"") for value in values)))

@@ -80,7 +80,7 @@ def build(rule: Parameters, leaf: Leaf, keys: Keys, around: str = "") -> Operato
         around: From `context`.
 
     Raises:
-        ConfigError: a key is missing or can not be read, or a custom operator can not be loaded.
+        ConfigError: a key is missing or cannot be read, or a custom operator cannot be loaded.
         ValueError: the rule has no code; the plan never asks for it.
     """
     made = descriptor(rule).build

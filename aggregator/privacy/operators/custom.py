@@ -62,7 +62,7 @@ def build(rule: Custom, leaf: Leaf, *_: object) -> Operator:
     """The function, with its answers checked.
 
     Raises:
-        ConfigError: no such entry point, or it can not be loaded.
+        ConfigError: no such entry point, or it cannot be loaded.
     """
     function, made, parameters = _loaded(rule.name), Leaf(Kind(rule.type)), dict(rule.parameters)
 
@@ -87,7 +87,7 @@ def _loaded(name: str) -> Callable[..., Any]:
         function = next(iter(found)).load()
     except Exception as error:  # noqa: BLE001 - importing foreign code can raise anything
         raise ConfigError(
-            f"custom operator {name} can not be loaded: {type(error).__name__}", hint="import its module by hand"
+            f"custom operator {name} cannot be loaded: {type(error).__name__}", hint="import its module by hand"
         ) from None
     if not callable(function):
         raise ConfigError(f"custom operator {name} is no function", hint="point its entry point at a function")

@@ -71,7 +71,7 @@ def build(rule: DateShift, leaf: Leaf, keys: Keys, *_: object) -> Operator:
     """Dates, each moved by the shift of the entity beside it.
 
     Raises:
-        ConfigError: the key is not configured, or its reference can not be read.
+        ConfigError: the key is not configured, or its reference cannot be read.
     """
     material = ring_of(rule.key, keys).material(rule.key)
     keyed = hmac.HMAC(subkey(material, Purpose.DATE_SHIFT), hashes.SHA256())

@@ -1,7 +1,7 @@
 """`date_truncate`: a date or timestamp becomes the beginning of its year, quarter, month, week, day, hour or minute.
 
 Invariant: the type stays, and what was truncated once stays as it is. Timestamps are cut at the wall clock of the
-rule's zone; local timestamps have no zone and take none. A timestamp that the zone's clock can not show fails.
+rule's zone; local timestamps have no zone and take none. A timestamp that the zone's clock cannot show fails.
 """
 
 import zoneinfo

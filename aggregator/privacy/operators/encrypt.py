@@ -30,7 +30,7 @@ def build(rule: Encrypt, leaf: Leaf, keys: Keys, context: str, nonces: Callable[
         nonces: Makes so many random bytes.
 
     Raises:
-        ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
+        ConfigError: the key is not configured, cannot be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
     head, key = encryption.head_and_key(rule, keys, envelope.GCM, Purpose.GCM, envelope.GCM_KEY_BYTES)

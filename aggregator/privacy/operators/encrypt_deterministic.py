@@ -21,7 +21,7 @@ def build(rule: EncryptDeterministic, leaf: Leaf, keys: Keys, context: str) -> O
     """Envelopes for values of one place.
 
     Raises:
-        ConfigError: the key is not configured, can not be read, or has another length than its cipher's.
+        ConfigError: the key is not configured, cannot be read, or has another length than its cipher's.
     """
     place = bytes.fromhex(context)
     head, key = encryption.head_and_key(rule, keys, envelope.SIV, Purpose.SIV, envelope.SIV_KEY_BYTES)

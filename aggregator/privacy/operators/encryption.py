@@ -63,7 +63,7 @@ def head_and_key(rule: Sealing, keys: Keys, cipher: int, purpose: Purpose, wante
         wanted: Bytes that the key must have.
 
     Raises:
-        ConfigError: the key is not configured, can not be read, or has another length.
+        ConfigError: the key is not configured, cannot be read, or has another length.
     """
     ring = ring_of(rule.key, keys)
     key = ring.material(rule.key)

@@ -1,6 +1,6 @@
 """`geo`: a coordinate with fewer decimals, or `lat,lon` as a geohash.
 
-Invariant: a number keeps its type; a text that is no `lat,lon` within the globe is redacted. A single number can not
+Invariant: a number keeps its type; a text that is no `lat,lon` within the globe is redacted. A single number cannot
 become a geohash and is not taken.
 """
 

@@ -1,6 +1,6 @@
 """`mask_email`: the local part of an address, its domain, or both become three signs.
 
-Invariant: an address is put together from its parts anew, so that nothing passes that was not understood; what can not
+Invariant: an address is put together from its parts anew, so that nothing passes that was not understood; what cannot
 be taken apart has no answer and is redacted as a whole. Masking twice with `*` changes nothing more.
 """
 

@@ -1,6 +1,6 @@
 """`mask_url`: parts of a URL become three signs where they are there; user and password always do.
 
-Invariant: a URL is put together from its parts anew, so that nothing passes that was not understood; what can not be
+Invariant: a URL is put together from its parts anew, so that nothing passes that was not understood; what cannot be
 taken apart has no answer and is redacted as a whole. Masking twice with `*` changes nothing more.
 """
 

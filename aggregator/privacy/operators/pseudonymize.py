@@ -46,7 +46,7 @@ def tokenizer(rule: Pseudonymize, keys: Keys) -> Tokenizer:
     """The rule's tokenizer under the current version of its key.
 
     Raises:
-        ConfigError: the key is not configured, or its reference can not be read.
+        ConfigError: the key is not configured, or its reference cannot be read.
     """
     ring = ring_of(rule.key, keys)
     try:

@@ -1,6 +1,6 @@
 """`round`: a number with fewer digits; the type stays.
 
-Invariant: a type that the operator can not change (whole numbers with decimals asked for) is not taken. Doing it twice
+Invariant: a type that the operator cannot change (whole numbers with decimals asked for) is not taken. Doing it twice
 changes nothing more.
 """
 

@@ -30,7 +30,7 @@ def text_type(_rule: Parameters, leaf: Leaf) -> Leaf | None:
 
 
 def over(change: Callable[[str], str | None]) -> Operator:
-    """An operator from what happens to one text; None stands for a text that can not be read, and is redacted."""
+    """An operator from what happens to one text; None stands for a text that cannot be read, and is redacted."""
 
     def changed(values: Sequence[Value]) -> list[Value | None]:
         made = map(change, map(str, values))

@@ -22,7 +22,7 @@ def read_policies(config: HubConfig, today: date) -> Mapping[Path, Policy]:
     """The policies that a configuration names.
 
     Raises:
-        ConfigError: one of them can not be read, or does not go with the configuration; every fault.
+        ConfigError: one of them cannot be read, or does not go with the configuration; every fault.
     """
     policies: dict[Path, Policy] = {}
     faults: list[str] = []

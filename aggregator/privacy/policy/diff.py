@@ -2,7 +2,7 @@
 
 Invariants: a policy compared with itself changes nothing, and swapping the two mirrors every verdict. Every day on
 which a `keep` of either ends is looked at, so that a later end is a loosening of the days between. A pattern that no
-given schema speaks of is compared as it is written; what can not be proved counts as a loosening.
+given schema speaks of is compared as it is written; what cannot be proved counts as a loosening.
 """
 
 from collections import defaultdict

@@ -107,7 +107,7 @@ class Fixtures:
         """Strip one case's record and compare.
 
         Raises:
-            ConfigError: its schema can not be read, its record does not fit, or a key is missing.
+            ConfigError: its schema cannot be read, its record does not fit, or a key is missing.
         """
         case = self.cases[number]
         missing = sorted(self.policy.keys() - self._file.keys.keys())
@@ -141,7 +141,7 @@ class Fixtures:
             schema = (self.path.parent / case.schema_file).read_text(encoding="utf-8")
             return frame(edge.register(f"{case.topic}-value", schema), encoded(schema, case.record))
         except (OSError, UnicodeDecodeError):
-            raise self._fault((*place[:2], "schema"), "can not be read") from None
+            raise self._fault((*place[:2], "schema"), "cannot be read") from None
         except DeadLetterError as error:
             raise self._fault((*place[:2], "schema"), error.message) from None
         except Misfit as misfit:

@@ -197,7 +197,7 @@ class EdgeWatch:
             topics.ensure(self._cluster, [BEATS_AT_AN_EDGE])
         except AggregatorError as error:
             topics.topic_names(self._cluster)  # an edge that does not answer is trouble; a missing right is not
-            log.warning("edge %s: heartbeats can not be written: %s", self.edge, error.message)
+            log.warning("edge %s: heartbeats cannot be written: %s", self.edge, error.message)
 
 
 def _is_led(there: Mapping[str, tuple[bool, ...]], source: EdgePartition) -> bool:

@@ -73,7 +73,7 @@ def _had_upto(entry: LedgerRecord) -> int:
 
 
 def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
-    """The gap of a batch that can not be read, up to where the log can be read on."""
+    """The gap of a batch that cannot be read, up to where the log can be read on."""
     return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms)
 
 
@@ -176,7 +176,7 @@ def sentence(lost: Gap, next_offset: int) -> str:
         case GapKind.DAMAGED:
             end = lost.end or lost.start + 1
             return (
-                f"offsets {lost.start} to {end - 1} lie in a batch that can not be read (damaged on disk, compressed in"
+                f"offsets {lost.start} to {end - 1} lie in a batch that cannot be read (damaged on disk, compressed in"
                 " a way that this client does not know, or inflating beyond `receive.message.max.bytes`); it is tried"
                 " again every minute: mend the edge's replica, raise that limit in `client:`, or accept the gap"
             )

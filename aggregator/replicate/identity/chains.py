@@ -98,7 +98,7 @@ def chain_keys(keys: Mapping[str, KeyRing], name: str | None) -> tuple[bytes, ..
         name: Of the one that it shares with other hubs; None: there is none.
 
     Raises:
-        ConfigError: a key can not be read.
+        ConfigError: a key cannot be read.
     """
     if name is None:
         return ()

@@ -129,7 +129,7 @@ def stranger(edge: str, shown: str, known: KnownClusters, central: str, others: 
 
 
 def succession_fault(asked: Succession, known: KnownClusters, central: str, shown: Mapping[str, str | None]) -> str:
-    """Why a name can not stand for a cluster, whatever a person says; empty: it can.
+    """Why a name cannot stand for a cluster, whatever a person says; empty: it can.
 
     Args:
         asked: What the person says.

@@ -44,7 +44,7 @@ def seal_keys(keys: Mapping[str, KeyRing]) -> tuple[bytes, ...]:
     The first key by name seals, in its current version; another name may have been the first when a record was sealed.
 
     Raises:
-        ConfigError: a key can not be read.
+        ConfigError: a key cannot be read.
     """
     return tuple(
         subkey(ring.material(name, version), Purpose.ORIGIN)

@@ -57,7 +57,7 @@ class _Flow(NamedTuple):
 
 
 def settle_ledger(central: LedgerCentral, found: Leftovers, epoch: Epoch, whose: Whose) -> None:
-    """Settle what was undecided in the ledger and the requests; no epoch opens over what can not be settled now.
+    """Settle what was undecided in the ledger and the requests; no epoch opens over what cannot be settled now.
 
     Args:
         central: The cluster, all ids of the hub fenced.

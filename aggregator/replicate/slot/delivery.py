@@ -81,7 +81,7 @@ class Delivery:
 
         Raises:
             RetryError: the registry is away; nothing was produced.
-            HoldError: this flow can not go on; nothing was produced.
+            HoldError: this flow cannot go on; nothing was produced.
         """
         source = flow.plan.source
         cycles, forged = self._plan.cycles.found(source.topic, chunk.headers)

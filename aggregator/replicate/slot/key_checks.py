@@ -25,7 +25,7 @@ def unrecorded(keys: Mapping[str, KeyRing], recorded: Checks) -> list[KeyCheck]:
         What is not recorded yet.
 
     Raises:
-        ConfigError: a key is another one than before, or can not be read.
+        ConfigError: a key is another one than before, or cannot be read.
     """
     found = [
         KeyCheck(name, version, check)

@@ -1,4 +1,4 @@
-"""The readers of a slot: one per edge, and what becomes of a flow that its edge can not be read for.
+"""The readers of a slot: one per edge, and what becomes of a flow that its edge cannot be read for.
 
 Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
 offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors; but a doubt whether
@@ -192,7 +192,7 @@ class Readers:
                     self._start(flow)
 
     def fault(self, edge: str, fault: Fault) -> None:
-        """A partition can not be read on."""
+        """A partition cannot be read on."""
         flow = self._flows.get(EdgePartition(edge, *fault.at))
         if flow is None or not flow.reading or flow.plan.source in self._left:
             return
@@ -287,7 +287,7 @@ class Readers:
         return True
 
     def _damage(self, flow: Flow, fault: Fault) -> None:
-        """A batch that can not be read is a gap up to its end; it is tried again, because it may be mended there."""
+        """A batch that cannot be read is a gap up to its end; it is tried again, because it may be mended there."""
         entry, now = flow.cursor.entry, self._world.now()
         lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None
         if lost is None:

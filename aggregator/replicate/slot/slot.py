@@ -260,7 +260,7 @@ class _Turn:
             self._readers.fault(edge, fault)
 
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
-        """Deliver a chunk, or what lies before the first record that can not go on."""
+        """Deliver a chunk, or what lies before the first record that cannot go on."""
         if closed := self._gate.closed([flow.plan]):
             self._stand_before(flow, closed)
             return

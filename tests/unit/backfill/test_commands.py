@@ -53,10 +53,10 @@ def test_contradictions_are_usage_errors(aggregator, words, told):
     [
         (("r.yaml", "- {edge: eu, until: 5}"), ["backfill", "plan", "--ranges"], "not until"),
         (("r.yaml", "- {from: yesterday}"), ["backfill", "plan", "--ranges"], "ISO 8601"),
-        (("r.yaml", "{{"), ["backfill", "plan", "--ranges"], "can not be read"),
+        (("r.yaml", "{{"), ["backfill", "plan", "--ranges"], "cannot be read"),
         (("r.yaml", "5"), ["backfill", "plan", "--ranges"], "a window"),
         (("p.json", "[1]"), ["backfill", "run", "--plan"], "is no plan"),
-        (("none.json", None), ["backfill", "run", "--plan"], "can not be read"),
+        (("none.json", None), ["backfill", "run", "--plan"], "cannot be read"),
     ],
 )
 def test_files_that_are_none_are_configuration_errors(aggregator, tmp_path, file, words, told):

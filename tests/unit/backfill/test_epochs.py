@@ -102,7 +102,7 @@ def test_an_epoch_says_which_edges_it_left_out():
 
 
 def test_an_edge_of_which_everything_was_read_may_be_silent():
-    """Nothing waits for it; of what it can not bring any more, the names are told."""
+    """Nothing waits for it; of what it cannot bring any more, the names are told."""
     away = replace(SCENE, silent=frozenset({"eu"}), topics={})
     behind = structs.replace(flow().entry, next_offset=40)
     assert epoch(scene=away, entry=structs.replace(behind, next_offset=39)).silent == {"eu"}

@@ -65,7 +65,7 @@ def test_a_pattern_gets_its_beginning_and_that_is_said(printed):
     """Unless the topics are given; one that a rule excludes is none."""
     found = printed("--for", "edge:us")
     assert of("log.*", "READ DESCRIBE_CONFIGS") <= rights(found)
-    assert r"`log\..*` matches names that can not be listed" in found.stderr
+    assert r"`log\..*` matches names that cannot be listed" in found.stderr
     named = printed("--for", "edge:us", "--topic", "log.web", "--topic", "log.secret", "--topic", "other")
     names = of("orders payments-card payments-cash log.web", "READ DESCRIBE_CONFIGS")
     assert rights(named) == names | of("heartbeats", "READ WRITE CREATE DESCRIBE_CONFIGS")

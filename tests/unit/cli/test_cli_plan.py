@@ -1,4 +1,4 @@
-"""`plan`, `explain` and `report` without a cluster: what they say of a hub that can not be reached, and usage."""
+"""`plan`, `explain` and `report` without a cluster: what they say of a hub that cannot be reached, and usage."""
 
 import json
 
@@ -86,9 +86,9 @@ def test_a_topic_that_no_rule_wants_is_told_why(aggregator, hub, topic, why):
     [
         (("explain", "no topic"), 2, "no topic can have this name"),
         (("explain", "orders", "--edge", "xx"), 2, "there are eu, us"),
-        (("explain", "orders", "--config", "{}/no.yaml"), 78, "no.yaml: can not be read"),
-        (("plan", "--config", "{}/no.yaml"), 78, "no.yaml: can not be read"),
-        (("report", "--config", "{}/no.yaml"), 78, "no.yaml: can not be read"),
+        (("explain", "orders", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
+        (("plan", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
+        (("report", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
         (("run", "--only", "lake", "--report", "{}/r"), 2, "the lake strips nothing"),
         (("run", "--report", "{}/hub.yaml"), 2, "is a file"),
     ],

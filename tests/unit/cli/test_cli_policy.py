@@ -118,7 +118,7 @@ def test_values_without_a_schema_are_shown_too(aggregator, folder):
         (("suggest", "--topic", "orders"), 2, "--records, --schema is missing"),
         (("suggest", "--topic", "orders", "--edge", "eu"), 2, "--config is missing"),
         (("suggest", "--topic", "t", "--schema", "{}/s.avsc", "--records", "{}/no"), 78, "no: No such file"),
-        (("suggest", "--topic", "t", "--schema", "{}/no", "--records", "{}/r.jsonl"), 78, "no: can not be read"),
+        (("suggest", "--topic", "t", "--schema", "{}/no", "--records", "{}/r.jsonl"), 78, "no: cannot be read"),
         (("test", "{}/none.yaml"), 78, "there are no fixtures beside it"),
         (("test", "{}/retail.yaml", "--fixtures", "{}/no.yaml"), 78, "no.yaml: No such file"),
         (("diff", "{}/retail.yaml", "{}/no.yaml"), 78, "no.yaml: No such file"),
@@ -128,7 +128,7 @@ def test_values_without_a_schema_are_shown_too(aggregator, folder):
     ],
 )
 def test_what_is_missing_is_named(aggregator, folder, arguments, code, told):
-    """Usage ends with 2, a file that can not be used with 78; a sentence on stderr, nothing on stdout."""
+    """Usage ends with 2, a file that cannot be used with 78; a sentence on stderr, nothing on stdout."""
     (folder / "registry").mkdir()
     (folder / "hub.yaml").write_text(
         'hub: h\ncentral: {bootstrap_servers: "127.0.0.1:1"}\nedges: {eu: {bootstrap_servers: "127.0.0.1:2"}}\n'
@@ -237,7 +237,7 @@ def test_a_fixture_of_a_topic_without_schema_is_a_text(aggregator, folder):
         ("today: 2026-11-21", "today: soon", "retail.tests.yaml:1: today:"),
         ("name: an order", "title: an order", "retail.tests.yaml:4: tests[0]"),
         ("key: k\n", "kee: k\n", "retail.tests.yaml:7: tests[0].kee"),
-        ("schema: s.avsc", "schema: no.avsc", "retail.tests.yaml:6: tests[0].schema: can not be read"),
+        ("schema: s.avsc", "schema: no.avsc", "retail.tests.yaml:6: tests[0].schema: cannot be read"),
         ('order_id: "7", email', 'order: "7", email', "retail.tests.yaml:9: tests[0].record: the value: the schema"),
         ("{key: k, headers", "{suppressed: true, key: k, headers", "retail.tests.yaml:10: tests[0].expect: expect"),
         ("customer:", "other:", "retail.tests.yaml:2: keys: the policy uses key customer"),

@@ -27,7 +27,7 @@ lake: {path: lake, format: delta, commit_interval: 30s}
 keys: {customer: "env:CUSTOMER_KEY"}
 """
 
-# A fixture hands it out: two folders' conftest modules can not be imported side by side.
+# A fixture hands it out: two folders' conftest modules cannot be imported side by side.
 Load = Callable[..., HubConfig]
 Faults = Callable[..., list[str]]
 

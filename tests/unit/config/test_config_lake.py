@@ -41,7 +41,7 @@ REFUSED = [
     ),
     pytest.param(
         "lake: {path: 's3://b/l', storage: {AWS_S3_ALLOW_UNSAFE_RENAME: 'true'}}\n",
-        "lake.storage.AWS_S3_ALLOW_UNSAFE_RENAME: can not be set so: two writers",
+        "lake.storage.AWS_S3_ALLOW_UNSAFE_RENAME: cannot be set so: two writers",
         id="unsafe renames",
     ),
     pytest.param(
@@ -90,22 +90,22 @@ REFUSED = [
     ),
     pytest.param(
         "lake: {path: lake, format: iceberg, catalog: {options: {py-catalog-impl: os.system}}}\n",
-        "lake.catalog.options.py-catalog-impl: can not be set: it loads foreign code",
+        "lake.catalog.options.py-catalog-impl: cannot be set: it loads foreign code",
         id="a catalogue's class",
     ),
     pytest.param(
         "lake: {path: lake, format: iceberg, catalog: {options: {write.py-location-provider.impl: x.Y}}}\n",
-        "lake.catalog.options.write.py-location-provider.impl: can not be set",
+        "lake.catalog.options.write.py-location-provider.impl: cannot be set",
         id="a provider's class",
     ),
     pytest.param(
         "lake: {path: 's3://b/l', storage: {py-io-impl: x.Y}}\n",
-        "lake.storage.py-io-impl: can not be set",
+        "lake.storage.py-io-impl: cannot be set",
         id="a store's class",
     ),
     pytest.param(
         "lake: {path: 's3://b/l', storage: {AWS_ALLOW_INVALID_CERTIFICATES: 'true'}}\n",
-        "lake.storage.AWS_ALLOW_INVALID_CERTIFICATES: can not be set so: whoever is between",
+        "lake.storage.AWS_ALLOW_INVALID_CERTIFICATES: cannot be set so: whoever is between",
         id="any certificate of a store",
     ),
     *(

@@ -79,14 +79,14 @@ def test_variables_defaults_and_files_are_filled_in(load, tmp_path, good):
     [
         ("${NOWHERE}", "environment variable NOWHERE is not set"),
         ("${EMPTY}", "environment variable EMPTY is not set"),
-        ("${file:nowhere.txt}", "nowhere.txt can not be read: No such file"),
+        ("${file:nowhere.txt}", "nowhere.txt cannot be read: No such file"),
         ("${file:binary}", "binary is not UTF-8"),
         ("${1x}", "an expression is"),
         ("${HOST", "not closed"),
     ],
 )
 def test_an_expression_without_a_value_is_refused(changed, tmp_path, expression, reason):
-    """A variable that is not set, a file that can not be read and a slip of the pen are told, each once."""
+    """A variable that is not set, a file that cannot be read and a slip of the pen are told, each once."""
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     lines = changed("127.0.0.1:19292", expression, {"EMPTY": ""})
     assert len(lines) == 1

@@ -15,7 +15,7 @@ from aggregator.lake.tables.iceberg import IcebergTables
 
 LAKE = "lake: {path: lake, format: delta, commit_interval: 30s}\n"
 CLEAR = "sends tables, and what the store lets the hub in by, in clear"
-ANYBODY = "can not be set so: whoever is between"
+ANYBODY = "cannot be set so: whoever is between"
 ELSEWHERE = "says where tables or credentials go"
 
 # As object_store 0.13, delta-rs 1.6, pyiceberg 0.12 and Arrow 26 call them, and as the next ones may.
@@ -183,7 +183,7 @@ def test_no_reason_excuses_a_certificate_that_nobody_checks(changed, place, sett
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        *((one, "can not be set: it loads foreign code") for one in CODE),
+        *((one, "cannot be set: it loads foreign code") for one in CODE),
         *((f"{one}: abc", "is a secret") for one in IN_CLEAR),
     ],
 )
@@ -198,7 +198,7 @@ def test_no_class_and_no_key_stands_in_the_file(changed, place, setting, told):
 def test_a_part_of_an_address_is_no_address(changed, setting):
     """A client writes a region or an account into a host's name, and would send its token to another."""
     (line,) = changed(LAKE, with_storage(setting))
-    assert "can not be set so: a part of an address is letters" in line
+    assert "cannot be set so: a part of an address is letters" in line
 
 
 @pytest.mark.parametrize("row", range(len(stores._KINDS)))

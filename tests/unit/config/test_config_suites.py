@@ -50,7 +50,7 @@ REFUSALS = [
     pytest.param(
         suite({**KNOWN, "kwargs": {"column": "id", "row_condition": {**NULL, "is_null": False}}}),
         "divert",
-        "can not divert",
+        "cannot divert",
         id="condition",
     ),
     pytest.param(
@@ -137,7 +137,7 @@ def test_a_missing_file_and_a_table_that_nothing_feeds(changed, tmp_path):
 
 
 def test_names_beside_a_table_are_the_gates(changed):
-    """A topic can not be sent where the quarantine or the history lies."""
+    """A topic cannot be sent where the quarantine or the history lies."""
     (line,) = changed('lake: "{topic}"', 'lake: "{topic}__quarantine"')
     assert "the quality gate writes those" in line
 

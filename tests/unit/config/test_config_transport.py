@@ -58,7 +58,7 @@ def test_every_property_of_this_librdkafka_is_allowed_refused_by_name_or_ours(pr
 def test_a_property_that_is_not_the_users_is_refused_with_the_reason(changed, name):
     """What loads code, runs a command, writes payloads, or is the protocol's own; the line holds no value."""
     (line,) = changed(SERVER, f"{SERVER}  client: {{{name}: {CANARY}}}\n")
-    assert line.startswith(f"hub.yaml:4: central.client.{name}: can not be set")
+    assert line.startswith(f"hub.yaml:4: central.client.{name}: cannot be set")
     assert CANARY not in line
 
 

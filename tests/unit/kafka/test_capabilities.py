@@ -1,4 +1,4 @@
-"""What the librdkafka at hand can not do is refused by name, by `config lint` and by whoever makes a client."""
+"""What the librdkafka at hand cannot do is refused by name, by `config lint` and by whoever makes a client."""
 
 from functools import partial
 

@@ -121,6 +121,6 @@ def test_what_would_be_left_out_is_told_without_making_anything(old):
 
 def test_a_setting_that_is_needed_is_never_left_out(old):
     """A topic without it would not be what was asked for: it is refused, in the words of the cluster."""
-    with pytest.raises(Unreachable, match=r"topic needed can not be created .*Unknown: \['newer'\]"):
+    with pytest.raises(Unreachable, match=r"topic needed cannot be created .*Unknown: \['newer'\]"):
         topics.ensure(CENTRAL, [TopicSpec("needed", 1, COMPACT | NEWER)])
     assert len(old.asked) == 1

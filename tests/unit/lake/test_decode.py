@@ -161,7 +161,7 @@ def test_what_does_not_decode_is_named_without_its_content(bad):
 
 
 def test_a_value_outside_its_native_type_is_null_and_told():
-    """A timestamp that microseconds can not hold stops nothing: its record stays, and so does the number."""
+    """A timestamp that microseconds cannot hold stops nothing: its record stays, and so does the number."""
     text = json.dumps(
         {
             "type": "record",

@@ -62,7 +62,7 @@ def test_options_that_a_library_refuses_are_a_fault_of_the_configuration(library
 
 
 def test_a_file_that_delta_rs_rewrote_is_read_like_any_other(tmp_path):
-    """Its text comes as views, which pyarrow can not compare: the expression holds for the same rows."""
+    """Its text comes as views, which pyarrow cannot compare: the expression holds for the same rows."""
     table = pa.table({"_edge": ["eu", "us", "eu"], "_offset": [1, 2, 3]})
     write_deltalake(tmp_path, table)
     DeltaTable(tmp_path).delete("_offset = 3")

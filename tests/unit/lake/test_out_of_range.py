@@ -1,4 +1,4 @@
-"""A number that its column can not hold costs its own value, never a table: null there, told beside it, and counted."""
+"""A number that its column cannot hold costs its own value, never a table: null there, told beside it, and counted."""
 
 import io
 import itertools

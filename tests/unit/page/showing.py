@@ -95,7 +95,7 @@ def troubled() -> Snapshot:
     central = CentralPartition("eu.orders", "id", 0)
     tables = (
         TableStatus("orders", 4, 900, {central: 80}, {central: 90}, AT_MS - 9000, verdict="hold", quarantined=3),
-        TableStatus("payments", problem="the folder can not be read"),
+        TableStatus("payments", problem="the folder cannot be read"),
         TableStatus("flights", 9, 1200, committed_ms=AT_MS - 1000, verdict="publish"),
     )
     status = HubStatus("demo", AT_MS, True, edges, flows, (gaps[0],), tables, waivers=(OPEN,))

@@ -65,7 +65,7 @@ def read(path: str, seen=None) -> Words:
         "eu/orders/1",
         "the registry has no schema 9",
         "the quality gate holds its next commit",
-        "the folder can not be read",
+        "the folder cannot be read",
         "Last beat",
         "0.8s",
         "99.000%",

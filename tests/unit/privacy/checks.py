@@ -1,6 +1,6 @@
 """What must hold of the strip, as named checks: each returns what it finds, and nothing where all is well.
 
-The search for the canary over scenarios, corpus, keys and dead letters; and what the search can not see: that hostile
+The search for the canary over scenarios, corpus, keys and dead letters; and what the search cannot see: that hostile
 bytes are rejected, that a registry that is away decides nothing, that counts are right. Needs the package of
 `foreign` on the path.
 """

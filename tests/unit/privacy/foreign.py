@@ -5,12 +5,12 @@ from pathlib import Path
 MODULE = '''
 def explode(values):
     """Raises, with the values in its words."""
-    raise ValueError(f"can not do {values!r}")
+    raise ValueError(f"cannot do {values!r}")
 
 def picky(values):
     """Raises for some values only."""
     if any("canary" in value for value in values):
-        raise ValueError(f"can not do {values!r}")
+        raise ValueError(f"cannot do {values!r}")
     return [value.upper() for value in values]
 
 def mute(values):

@@ -388,7 +388,7 @@ CONDITIONS = [
         "np.flatnonzero(answers > YES)",
     ),
     _one(
-        "conditions: what can not be decided is refused",
+        "conditions: what cannot be decided is refused",
         SUPPRESSION,
         "(answers == UNDECIDED) & ~is_unread",
         "(answers > YES) & ~is_unread",

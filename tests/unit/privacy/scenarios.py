@@ -163,7 +163,7 @@ SCENARIOS = [
              value="", headers=((VALUE_ID_HEADER, _KEY),), rejected=True),
     Scenario("a condition leaves the record out",
              _orders("'**': keep", drop_record=f"[{{field: x, equals: {CANARY}}}]"), suppressed=True),
-    Scenario("a condition that can not be decided", _orders("'**': keep", drop_record="[{field: absent, equals: a}]"),
+    Scenario("a condition that cannot be decided", _orders("'**': keep", drop_record="[{field: absent, equals: a}]"),
              rejected=True),
     Scenario("a condition on a header that is not there", _orders("'**': keep", drop_record="[{header: h, equals: a}]"),
              rejected=True),

@@ -63,7 +63,7 @@ def test_faults(tmp_path, policy, rule, told):
 
 
 def test_all_faults_at_once(tmp_path):
-    """Of several policies, those that can not be read among them."""
+    """Of several policies, those that cannot be read among them."""
     config = _config(tmp_path, "topics: {orders: {value_format: json}}", lake="x", **COMPACT)
     bad = tmp_path / "bad.yaml"
     bad.write_text("policy: p\nversion: zero\n")

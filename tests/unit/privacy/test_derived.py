@@ -159,7 +159,7 @@ def test_unused_types_leave():
 
 
 def test_one_type_with_two_meanings_gets_two_names():
-    """Two places that are stripped differently can not share a definition; equal ones do."""
+    """Two places that are stripped differently cannot share a definition; equal ones do."""
     named = {"type": "record", "name": "n.S", "fields": [_field("x", "string"), _field("y", "int")]}
     taken = {"type": "fixed", "name": "n.S_2", "size": 1}
     derived = _derived(

@@ -306,7 +306,7 @@ def test_an_operator_without_an_answer_rejects_the_record():
      ("{field: ok, is_null: true}", ["passes", "passes", "left out", "left out", "passes", "passes"])],
 )  # fmt: skip
 def test_conditions_on_json(condition, became):
-    """A name that is not there is null; a container, or a text for a truth value, can not be compared."""
+    """A name that is not there is null; a container, or a text for a truth value, cannot be compared."""
     values = [b'{"ok":true}', b'{"ok":false}', b'{"ok":null}', b"{}", b'{"ok":{}}', b'{"ok":1.5}']
     out = _strip({"id": "keep"}, f"    drop_record: [{condition}]\n").strip(_batch(values))
     words = ["left out" if n in out.suppressed else "dead" if n in out.rejected else "passes" for n in range(6)]

@@ -95,7 +95,7 @@ def test_every_encoding_is_recognised(name):
 
 
 def test_rejected_records_leave_nothing():
-    """Key, value and headers of a record that can not be delivered are gone; the reason holds no byte of it."""
+    """Key, value and headers of a record that cannot be delivered are gone; the reason holds no byte of it."""
     source = framed()
     good = frame(source.registry.register("plain", json.dumps(PLAIN)), b"\x18" + CANARY.encode())
     raw = CANARY.encode()

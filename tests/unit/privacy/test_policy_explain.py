@@ -48,7 +48,7 @@ def test_faults_are_named(files, tmp_path):
     with pytest.raises(ConfigError, match=r"s\.avsc: writer schema refused"):
         CliRunner().invoke(policy, ["explain", *files], catch_exceptions=False)
     (tmp_path / "s.avsc").unlink()
-    with pytest.raises(ConfigError, match="can not be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         CliRunner().invoke(policy, ["explain", *files], catch_exceptions=False)
 
 

@@ -299,7 +299,7 @@ def test_a_keep_closes_on_its_day(both):
 
 
 def test_a_key_that_is_missing_is_named(both):
-    """A policy's key that the configuration lacks, or that can not be read: a ConfigError with the key's name."""
+    """A policy's key that the configuration lacks, or that cannot be read: a ConfigError with the key's name."""
     policy = KEEP_ALL.replace("default: keep", "fields: {x: {pseudonymize: {key: nobody, domain: d}}}")
     with pytest.raises(ConfigError, match="key nobody is not configured"):
         both.strip(policy, _record(("x", "string")), {"x": "a"})

@@ -91,7 +91,7 @@ def test_an_answer_that_is_near_is_waited_for(edge, reader):
 
 
 def test_nothing_of_another_topic_is_taken(edge, reader):
-    """The other topics of the poll are; the partitions of that one can not be read on, by name."""
+    """The other topics of the poll are; the partitions of that one cannot be read on, by name."""
     polled = Polled([chunk("orders"), chunk("beats")], {("orders", 1): 5}, served={4: {"orders", "beats"}})
     polled.faults.append(Fault(("orders", 2), FaultKind.POSITION_LOST, "lost"))
     edge.polls, edge.answers = [polled], [told(orders="id-9", beats="id-2")]

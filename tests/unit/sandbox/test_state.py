@@ -44,10 +44,10 @@ _UNKNOWN = '{"clusters": {"a": {"cluster_id": "x", "brokers": [], "version": "2.
     "content", ["", "{", "[]", "{}", '{"clusters": {"a": {"port": 1}}}', '{"clusters": 3}', _UNKNOWN]
 )
 def test_a_damaged_state_is_refused(tmp_path, content):
-    """A state that can not be read is told by name; it is not taken for a new sandbox."""
+    """A state that cannot be read is told by name; it is not taken for a new sandbox."""
     path = tmp_path / "sandbox.json"
     path.write_text(content)
-    with pytest.raises(Failed, match=r"sandbox\.json can not be read"):
+    with pytest.raises(Failed, match=r"sandbox\.json cannot be read"):
         SandboxState.read(path)
 
 
@@ -94,11 +94,11 @@ def test_a_disk_with_room_is_taken(tmp_path):
 @pytest.mark.parametrize(
     ("edges", "text"),
     [
-        (["central"], "can not be named 'central'"),
-        (["lake"], "can not be named 'lake'"),
-        (["EU"], "can not be named 'EU'"),
-        (["eu.west"], "can not be named"),
-        (["a" * 33], "can not be named"),
+        (["central"], "cannot be named 'central'"),
+        (["lake"], "cannot be named 'lake'"),
+        (["EU"], "cannot be named 'EU'"),
+        (["eu.west"], "cannot be named"),
+        (["a" * 33], "cannot be named"),
         (["eu", "eu"], "named once each"),
         ([], "at least one"),
     ],
@@ -113,7 +113,7 @@ def test_edge_names_that_would_collide_are_refused(tmp_path, edges, text):
 @pytest.mark.parametrize("brokers", [0, 2, 5, {"eu": 2}])
 def test_a_cluster_has_one_broker_or_three(tmp_path, brokers):
     """With two, none may be away; another number is refused before anything is written."""
-    with pytest.raises(Failed, match=r"can not have \d brokers"):
+    with pytest.raises(Failed, match=r"cannot have \d brokers"):
         Sandbox.up(tmp_path / "s", ["eu"], brokers=brokers)
     assert not (tmp_path / "s").exists()
 

@@ -78,7 +78,7 @@ def test_a_registry_that_is_down_is_no_answer(double, registry):
     double.close()
     started = time.monotonic()
     for ask in (lambda: registry.schema(1), lambda: registry.register("a", '"int"'), registry.subjects):
-        with pytest.raises(Unreachable, match="can not be reached"):
+        with pytest.raises(Unreachable, match="cannot be reached"):
             ask()
     assert time.monotonic() - started < 4
 
@@ -165,7 +165,7 @@ def test_credentials_come_from_their_reference_and_are_never_told(double, tmp_pa
         open_registry(double.address, credentials(secret)).schema(1)
     assert CANARY not in str(caught.value)
     secret.write_text(CANARY)
-    with pytest.raises(ConfigError, match="can not be set up") as caught:
+    with pytest.raises(ConfigError, match="cannot be set up") as caught:
         open_registry(double.address, credentials(secret))
     assert CANARY not in str(caught.value)
 
@@ -214,13 +214,13 @@ def test_tls_with_an_authority_of_ones_own(new_double, certificate):
     double = new_double(certificate)
     double.add("a", '"string"')
     assert open_registry(double.address, {"ssl.ca.location": certificate}).schema(1) == '"string"'
-    with pytest.raises(Unreachable, match="can not be reached"):
+    with pytest.raises(Unreachable, match="cannot be reached"):
         open_registry(double.address).schema(1)
 
 
 def test_a_certificate_that_is_not_there_is_told(tmp_path):
     """TLS settings are paths; a wrong one is a fault of the configuration."""
-    with pytest.raises(ConfigError, match="can not be set up") as caught:
+    with pytest.raises(ConfigError, match="cannot be set up") as caught:
         open_registry("https://127.0.0.1:1", {"ssl.ca.location": str(tmp_path / "none.pem")})
     assert "schemas_client" in caught.value.hint
 

@@ -64,7 +64,7 @@ def test_unknown_ids_do_not_list_the_folder_each_time(registry, tmp_path):
 
 
 def test_one_id_with_two_texts_is_refused_by_name(registry, tmp_path):
-    """Which of two texts a record means can not be guessed; white space alone is no second text; other ids go on."""
+    """Which of two texts a record means cannot be guessed; white space alone is no second text; other ids go on."""
     for subject, text in [("a", '{"type":"string"}'), ("b", '{"type": "string"}'), ("c", '"long"')]:
         (tmp_path / "registry" / subject).mkdir(parents=True, exist_ok=True)
         (tmp_path / "registry" / subject / "1-5.avsc").write_text(text)
@@ -144,7 +144,7 @@ def test_each_type_of_a_topic_follows_its_own(registry):
 def test_what_can_not_be_judged_is_held(registry):
     """A central subject that holds something else is told, not written over."""
     registry.register("a", "{")
-    with pytest.raises(HoldError, match="can not be judged"):
+    with pytest.raises(HoldError, match="cannot be judged"):
         registry.admit("a", V1)
 
 

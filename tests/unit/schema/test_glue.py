@@ -183,7 +183,7 @@ def test_tags_of_earlier_versions_are_inherited(glue, opened):
 def test_nothing_is_registered_there(opened):
     """Central's registry is another one."""
     for way in (opened.register, opened.admit):
-        with pytest.raises(HoldError, match=f"subject a can not be registered at {REFERENCE}, which is only read"):
+        with pytest.raises(HoldError, match=f"subject a cannot be registered at {REFERENCE}, which is only read"):
             way("a", '"string"')
 
 
@@ -227,7 +227,7 @@ def test_the_environment_does_not_say_where_glue_is(glue, monkeypatch):
         (REFERENCE, {"bearer.auth.token": "x"}, "is for a registry behind an http"),
         ("https://r", {"profile": "x"}, "is for a registry of AWS Glue"),
         ("glue:eu-central-1", {}, "glue:<region>/<registry>"),
-        (REFERENCE, {"profile": "nobody"}, "can not be set up"),
+        (REFERENCE, {"profile": "nobody"}, "cannot be set up"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(reference, client, why):

@@ -59,7 +59,7 @@ def test_versions_of_a_subject_with_references_are_whole(double, chain):
 
 
 def test_a_reference_that_is_not_there_holds_the_flow(double):
-    """The schema is known and can not be read: nothing becomes a dead letter, nothing passes."""
+    """The schema is known and cannot be read: nothing becomes a dead letter, nothing passes."""
     double.add("orders-value", ORDER, references=[reference("geo.Address", "address", 3)])
     with pytest.raises(Unreachable, match="address version 3"):
         open_registry(double.address).schema(1)

@@ -119,8 +119,8 @@ def test_a_token_that_is_refused_is_named_and_asked_for_anew(server, options, do
             "gives the hub no token \\(invalid_client\\)",
         ),
         ((400, {"error": CANARY}), "gives the hub no token \\(no code of the standard\\)"),
-        ((500, {"error": CANARY}), "can not be reached, or answers as none"),
-        ((200, CANARY.encode()), "can not be reached, or answers as none"),
+        ((500, {"error": CANARY}), "cannot be reached, or answers as none"),
+        ((200, CANARY.encode()), "cannot be reached, or answers as none"),
         ((200, {"token": CANARY}), "answers without a token"),
         ((200, {"access_token": f"{CANARY}\r\nX: y"}), "answers without a token"),
     ],
@@ -142,7 +142,7 @@ def test_a_token_server_that_gives_none_holds_the_flow(server, options, double, 
 
 def test_an_authority_that_is_not_there_is_told(options, double, tmp_path):
     """Of the token server's certificate."""
-    with pytest.raises(ConfigError, match="can not be set up"):
+    with pytest.raises(ConfigError, match="cannot be set up"):
         open_registry(double.address, {**options, "https.ca.location": str(tmp_path / "none.pem")})
 
 

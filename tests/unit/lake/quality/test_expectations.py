@@ -40,7 +40,7 @@ _HOSTILE = [" or ", "--", ";", "(", ")", "`", '"', "'", "\\", "col(", "1=1", "re
 @pytest.mark.usefixtures("library")
 @given(st.lists(st.sampled_from(_TOKENS + _HOSTILE), max_size=6).map(" ".join))
 def test_what_we_take_the_librarys_grammar_takes_to_the_end(text):
-    """No condition is read by it only in part, and none that it can not read is taken."""
+    """No condition is read by it only in part, and none that it cannot read is taken."""
     kwargs = {"column": "a", "row_condition": text, "condition_parser": "great_expectations"}
     if text.strip() and not list(faults("expect_column_values_to_not_be_null", kwargs)):
         module = importlib.import_module("great_expectations.expectations.legacy_row_conditions")

@@ -192,7 +192,7 @@ def test_groups_are_by_schema_id(values):
 
 
 def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
-    """The user's cache; the temporary folder when that can not be; none rather than one that others can write."""
+    """The user's cache; the temporary folder when that cannot be; none rather than one that others can write."""
     monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -99,8 +99,8 @@ def test_answers_of_another_type_fail(name, type_, error):
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nobody", "no custom operator is called nobody"), ("missing", "can not be loaded: AttributeError"),
-     ("broken", "can not be loaded: ModuleNotFoundError"), ("number", "is no function")],
+    [("nobody", "no custom operator is called nobody"), ("missing", "cannot be loaded: AttributeError"),
+     ("broken", "cannot be loaded: ModuleNotFoundError"), ("number", "is no function")],
 )  # fmt: skip
 def test_what_can_not_be_loaded_is_named(name, message):
     """One sentence, before any record is read."""

@@ -138,5 +138,5 @@ def test_no_age_is_above_the_cap(born, cap):
 
 @pytest.mark.parametrize("born", ["", "1 May 1984", "1984-13-01", "1984-05-06x", "05/06/1984", "84-05-06"])
 def test_what_is_no_date_is_redacted(born):
-    """A birth date that can not be read shows nothing."""
+    """A birth date that cannot be read shows nothing."""
     assert one(rule("age"), born) == "[REDACTED]"

@@ -48,7 +48,7 @@ def test_texts(parameters, value, coarse):
 
 
 def test_numbers():
-    """One coordinate keeps its decimals and its type; it can not become a hash."""
+    """One coordinate keeps its decimals and its type; it cannot become a hash."""
     assert one(rule("geo", decimals=2), struct.pack("<d", 13.40512), DOUBLE) == struct.pack("<d", 13.41)
     assert operators.result(rule("geo", geohash=5), DOUBLE) is None
 
