@@ -20,7 +20,7 @@ from tests.simulation.cluster import Central, Faults
 from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, Edge, EdgeFaults
 from tests.simulation.protocol import protocol
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.worlds import Logs, SimSlotWorld, SimWriter
+from tests.simulation.simulated_ports import Logs, SimSlotPorts, SimWriter
 from tests.trial import read_all, settle
 
 _STEPS = 100_000
@@ -36,7 +36,7 @@ class Simulated:
         self.names = HubNames("sim")
         self.edge, self.topic, self.central = EDGE, TOPIC, f"{EDGE}.{TOPIC}"
         logs = Logs(self._cluster, self.names, 1, protocol())
-        self.ports = SimSlotWorld(logs, self._edge, self._edge.log.topic_id, 0)
+        self.ports = SimSlotPorts(logs, self._edge, self._edge.log.topic_id, 0)
 
     def play(self, body: Callable[[], None]) -> None:
         """Run the body among the brokers' own steps."""

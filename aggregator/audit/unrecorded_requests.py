@@ -13,10 +13,10 @@ from aggregator.config.patterns import full_matches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.state.decisions import Kind, Link
 from aggregator.state.gap import Decision, GapKind
+from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.requests import Requests
-from aggregator.state.rule_words import SkipWord, skip_word
 
 
 class Requested(NamedTuple):
@@ -56,7 +56,7 @@ def unrecorded(links: Sequence[Link], requested: Requested) -> Iterator[str]:
 
 def _gaps(links: Sequence[Link], decisions: Iterable[Decision]) -> Iterator[str]:
     accepted = {link.about for link in links if link.kind is Kind.GAP}
-    rules = [word for link in links if (word := skip_word(link)) is not None and word.skips]
+    rules = [word for link in links if (word := skip_rule(link)) is not None and word.skips]
     for decision in decisions:
         if decision.key not in accepted and not _is_of_a_rule(decision, rules):
             yield f"{decision.key} is accepted by {decision.by} (claimed)"
@@ -85,7 +85,7 @@ def _backfills(links: Sequence[Link], backfills: Iterable[Backfill]) -> Iterator
             yield f"backfill {id_} was cancelled, and goes on"
 
 
-def _is_of_a_rule(decision: Decision, rules: Iterable[SkipWord]) -> bool:
+def _is_of_a_rule(decision: Decision, rules: Iterable[SkipRule]) -> bool:
     if not decision.automatic:
         return False
     source = decision.source
@@ -94,7 +94,7 @@ def _is_of_a_rule(decision: Decision, rules: Iterable[SkipWord]) -> bool:
     return any(_speaks_of(word, source.edge, source.topic) for word in rules)
 
 
-def _speaks_of(word: SkipWord, edge: str, topic: str) -> bool:
+def _speaks_of(word: SkipRule, edge: str, topic: str) -> bool:
     """A pattern that RE2 refuses speaks of nothing; anybody may have written it."""
     if word.edges is not None and edge not in word.edges:
         return False

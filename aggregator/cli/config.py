@@ -12,7 +12,7 @@ import click
 from aggregator.cli.terminal.output import config_option, emit, say
 from aggregator.config.load import load_config
 from aggregator.config.show import json_schema, shown
-from aggregator.privacy.policy.agreement import read_policies
+from aggregator.privacy.policy.cross_check import read_policies
 
 
 @click.group()

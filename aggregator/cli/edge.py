@@ -15,7 +15,7 @@ from aggregator.cli.terminal.decision import because, claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.errors import Failed
-from aggregator.observe.amounts import ago, share
+from aggregator.observe.formatting import ago, share
 
 if TYPE_CHECKING:
     from aggregator.observe.hub_status import EdgeStatus

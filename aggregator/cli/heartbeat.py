@@ -17,7 +17,7 @@ from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
 from aggregator.config.units import duration
 from aggregator.errors import Failed
-from aggregator.observe.amounts import ago
+from aggregator.observe.formatting import ago
 
 
 @click.group()

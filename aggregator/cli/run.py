@@ -344,7 +344,7 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one cannot be used.
     """
-    from aggregator.privacy.policy.agreement import read_policies  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.cross_check import read_policies  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
     return read_policies(config, utc_today())

@@ -21,7 +21,7 @@ from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.observe.amounts import ago, per_second, share, size
+from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:

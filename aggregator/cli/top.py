@@ -16,7 +16,7 @@ import click
 from aggregator.cli.status import monitoring
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.observe.amounts import ago, per_second
+from aggregator.observe.formatting import ago, per_second
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from aggregator.edges.heartbeats import Heartbeat
 from aggregator.edges.history import Span, bounded, kept, recorded
 from aggregator.edges.maintenance import in_maintenance
 from aggregator.edges.movement import Movement, Sample, Track
-from aggregator.observe.amounts import per_second
 from aggregator.observe.edge_snapshot import EdgeSnapshot
+from aggregator.observe.formatting import per_second
 from aggregator.state.edge_status import EdgeState
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause

@@ -10,7 +10,7 @@ from aggregator.backfill.monitor import Progress
 from aggregator.backfill.store import State as BackfillState
 from aggregator.edges.availability import State
 from aggregator.lake.status import TableStatus
-from aggregator.observe.amounts import ago
+from aggregator.observe.formatting import ago
 from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.attention import Need, needs, needs_somebody

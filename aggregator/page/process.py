@@ -20,7 +20,7 @@ from aggregator.observe.snapshot import Snapshot
 from aggregator.page.application import Application
 from aggregator.page.explanations import Explaining
 from aggregator.page.frames import Frames
-from aggregator.page.link import Link
+from aggregator.page.snapshot_channel import Link
 from aggregator.privacy.policy.file import Policy
 from aggregator.web.access import allowed_hosts, gate_of, own_addresses
 from aggregator.web.connection_limits import Limits

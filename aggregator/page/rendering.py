@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aggregator.moments import utc
-from aggregator.observe.amounts import ago, per_second, share, size
+from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.page.states import badge_of
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -19,8 +19,8 @@ from aggregator.config.secrets import HANDED_ON
 from aggregator.engine.environment import variables
 from aggregator.errors import Failed
 from aggregator.observe.exposition import Watcher
-from aggregator.page.link import Link
 from aggregator.page.process import Setup
+from aggregator.page.snapshot_channel import Link
 from aggregator.privacy.policy.file import Policy
 from aggregator.threads import Pulse, Threads
 from aggregator.web.access import gate_of

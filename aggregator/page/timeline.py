@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS, Span
-from aggregator.observe.amounts import ago
+from aggregator.observe.formatting import ago
 from aggregator.page.charts import Stretch, bar
 from aggregator.page.states import UNWATCHED, Badge, badge_of
 

@@ -14,7 +14,7 @@ from aggregator.config.model import EdgeConfig, HubConfig
 from aggregator.sandbox import bookings, flights
 from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
-from aggregator.sandbox.specimen import Place, Specimen, find_specimen
+from aggregator.sandbox.sample_record import Place, SampleRecord, find_sample_record
 from aggregator.sandbox.traffic import Produced, produce_traffic
 from aggregator.schema.registry import Registry, open_registry
 from aggregator.state.ledger_log import read_ledger
@@ -59,7 +59,7 @@ class Tour:
     """
 
     accounts: tuple[Account, ...]
-    specimen: Specimen
+    specimen: SampleRecord
 
     @property
     def balanced(self) -> bool:
@@ -120,9 +120,9 @@ def _accounts(config: HubConfig, produced: dict[str, Produced]) -> tuple[Account
     )
 
 
-def _specimen(config: HubConfig, edge: str) -> Specimen:
+def _specimen(config: HubConfig, edge: str) -> SampleRecord:
     source = config.edges[edge]
-    return find_specimen(
+    return find_sample_record(
         edge,
         Place(source, bookings.TOPIC, _registry(source)),
         Place(

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import CREDENTIALS, properties
 from aggregator.errors import ConfigError
-from aggregator.schema.answers import Exchange, hold
+from aggregator.schema.bounded_responses import Exchange, hold
 from aggregator.schema.tokens import ClientCredentials, bearer
 
 # Of one HTTP operation; the client tries twice.

@@ -16,7 +16,7 @@ from uuid import UUID
 from aggregator.errors import DeadLetterError, Reason, Unreachable
 from aggregator.schema.guids import Guids
 from aggregator.schema.histories import history, with_lenders
-from aggregator.schema.misses import Misses
+from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.patience import Patience, StillWaiting
 from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
 from aggregator.schema.wire import Framing
@@ -63,7 +63,7 @@ class RemoteRegistry(ABC):
         self._former: dict[int, Origin] = {}
         self._histories: dict[str, Mapping[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
-        self._misses = Misses()
+        self._misses = NegativeCache()
         self._guids = Guids()
 
     def schema(self, schema_id: int, *, look_again: bool = True) -> str:

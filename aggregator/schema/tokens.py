@@ -16,7 +16,7 @@ from authlib.common.errors import AuthlibBaseError
 from authlib.integrations.httpx_client import OAuth2Client
 
 from aggregator.errors import Unreachable
-from aggregator.schema.answers import Exchange, hold
+from aggregator.schema.bounded_responses import Exchange, hold
 
 # Of its life; the rest is left for a token server that is slow or away for a while.
 _USED = 0.8

@@ -32,7 +32,7 @@ from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames
 from tests.bench.lake import order
-from tests.bench.ways import ORDER, TOPIC
+from tests.bench.lake_peers import ORDER, TOPIC
 from tests.processes import environment, kill_all, members
 
 PARTITIONS, DISTINCT = 3, 20_000

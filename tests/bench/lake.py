@@ -44,8 +44,8 @@ from aggregator.sandbox.sandbox import Sandbox
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.names import HubNames
+from tests.bench.lake_peers import ORDER, TOPIC, Source, by_polars, by_rows
 from tests.bench.ratios import spread
-from tests.bench.ways import ORDER, TOPIC, Source, by_polars, by_rows
 
 PARTITIONS = 2
 WARM_CYCLES = 4

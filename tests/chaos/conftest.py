@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.sandbox.sandbox import Sandbox
-from tests.chaos.flowing import Arrivals
 from tests.chaos.lines import lined
+from tests.chaos.promptness import Arrivals
 from tests.trial import Trial
 
 

@@ -9,7 +9,7 @@ from tests.processes import environment
 def die(trial, step: str, *words: str, times: int = 1) -> None:
     """Run a command, by default the lake alone, until it is killed at a step."""
     words = words or ("run", "--only", "lake")
-    command = [sys.executable, "-m", "tests.chaos.dying", step, str(times), *words]
+    command = [sys.executable, "-m", "tests.chaos.killed_at_step", step, str(times), *words]
     done = subprocess.run(
         [*command, "--config", str(trial.config)],
         capture_output=True,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.chaos.steady import EDGES
+from tests.chaos.steady_load import EDGES
 from tests.chaos.truth import Truth
 
 START_S = 120.0

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from tests.chaos.mixed import Outcome
+from tests.chaos.mixed_trial import Outcome
 from tests.chaos.truth import Verdict
 
 _COLUMNS = ("seed", "brokers", "recovery after each fault", "records", "dead", "in gaps", "lost", "twice")

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.edges.heartbeats import Heartbeat
-from tests.chaos.flowing import keeps_flowing
+from tests.chaos.promptness import keeps_flowing
 from tests.trial import read_all, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]

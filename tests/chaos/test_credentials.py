@@ -5,8 +5,8 @@ import re
 import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation
 
-from tests.chaos.flowing import keeps_flowing, state_of
 from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, password_settings, right
+from tests.chaos.promptness import keeps_flowing, state_of
 from tests.trial import settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]

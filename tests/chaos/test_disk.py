@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.sandbox.sandbox import Sandbox
-from tests.chaos.flowing import Arrivals
 from tests.chaos.mounts import mounted
+from tests.chaos.promptness import Arrivals
 from tests.chaos.supervisor import supervised
 from tests.trial import Trial, wait_for
 

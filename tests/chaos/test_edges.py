@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.chaos.flowing import keeps_flowing, state_of
+from tests.chaos.promptness import keeps_flowing, state_of
 from tests.chaos.proxy import DOWN, flapping
 from tests.processes import signal_all
 from tests.trial import wait_for

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.chaos.rolls import RECOVERY_S, START_S, judged
-from tests.chaos.steady import EDGES, Steady
+from tests.chaos.steady_load import EDGES, Steady
 from tests.chaos.supervisor import supervised
-from tests.chaos.unclean import unclean_election
+from tests.chaos.unclean_election import unclean_election
 from tests.trial import Trial, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(900)]

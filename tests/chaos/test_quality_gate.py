@@ -8,7 +8,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from tests.gated import TABLE, GatedLake
+from tests.gated_lake import TABLE, GatedLake
 from tests.integration.gate_session import library_objects, rule, spark  # noqa: F401 - the session's fixture
 from tests.trial import wait_for
 

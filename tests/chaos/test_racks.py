@@ -17,9 +17,9 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.readers.reader_events import Start
 from aggregator.sandbox.sandbox import Sandbox
-from tests.chaos.lives import recreated
-from tests.chaos.rolled import rolled_under_load
-from tests.chaos.unclean import unclean_election
+from tests.chaos.recreations import recreated
+from tests.chaos.rolled_cluster import rolled_under_load
+from tests.chaos.unclean_election import unclean_election
 from tests.trial import Trial, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]

@@ -7,7 +7,7 @@ import fastavro
 import pytest
 from confluent_kafka import Producer
 
-from tests.chaos.flowing import keeps_flowing
+from tests.chaos.promptness import keeps_flowing
 from tests.trial import ORDER, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]

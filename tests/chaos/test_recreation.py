@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.lives import recreated
+from tests.chaos.recreations import recreated
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1800)]
 

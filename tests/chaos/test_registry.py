@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.chaos.flowing import keeps_flowing
+from tests.chaos.promptness import keeps_flowing
 from tests.epochs import Epochs
 from tests.trial import ORDER, wait_for
 from tests.unit.schema.double import RegistryDouble

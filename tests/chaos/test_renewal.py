@@ -12,7 +12,7 @@ from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.readers.reader_events import Start
 from aggregator.kafka.writers.writer import TransactionalWriter
 from tests.authority import Authority
-from tests.chaos.flowing import Arrivals, keeps_flowing
+from tests.chaos.promptness import Arrivals, keeps_flowing
 from tests.oauth import token_server
 from tests.secured import ALLOWED_URLS, PASSWORD, SECRET, secured
 from tests.trial import Trial, wait_for

@@ -7,9 +7,9 @@ import pytest
 
 from aggregator.errors import Unreachable
 from aggregator.kafka.readers.ends import log_end_offsets, stable_end_offsets
-from tests.chaos.rolled import Watched, rolled_under_load
+from tests.chaos.rolled_cluster import Watched, rolled_under_load
 from tests.chaos.rolls import RECOVERY_S, judged
-from tests.chaos.steady import EDGES, Steady
+from tests.chaos.steady_load import EDGES, Steady
 from tests.epochs import Epochs
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]

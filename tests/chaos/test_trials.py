@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.lines import lined
-from tests.chaos.mixed import EDGES, Ground, MixedTrial, Outcome, sizes
+from tests.chaos.mixed_trial import EDGES, Ground, MixedTrial, Outcome, sizes
 from tests.chaos.table import HEAD, keep, kept, recoveries, row
 
 PER_HUB = 10

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AclOperation
 
 from aggregator.edges.heartbeats import decode
 from aggregator.sandbox.ports import free_ports
-from tests.chaos.flowing import keeps_flowing, state_of
 from tests.chaos.lines import AUTHORIZER, FIRST_PASSWORD, right
+from tests.chaos.promptness import keeps_flowing, state_of
 from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]

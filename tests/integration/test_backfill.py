@@ -25,8 +25,8 @@ from aggregator.state.names import HubNames
 from aggregator.state.pauses import Pause
 from aggregator.state.request_log import submit
 from tests.epochs import Epochs
-from tests.late import Late
 from tests.local_spark import LocalSpark
+from tests.threaded_backfills import ThreadedBackfills
 from tests.trial import Trial, wait_for
 
 pytestmark = pytest.mark.brokers
@@ -79,7 +79,7 @@ def accept(trial, partition: int, start: int, end: int) -> None:
 
 def test_a_gap_that_came_back_and_a_letter_that_can_be_read_now(trial):
     """What the flow went on without, and what died of a missing schema, come once; audit is green."""
-    epochs, late = Epochs(trial), Late(trial)
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
     trial.produce("eu", 30)
     deliver(epochs)
     early = [(b"k", trial.value(1000 + number, schema_id=8), 0) for number in range(3)]
@@ -124,7 +124,7 @@ def late(clusters, tmp_path_factory):
         for edge in clusters.edges:
             trial.produce(edge, count)
         deliver(epochs)
-    yield Late(trial)
+    yield ThreadedBackfills(trial)
     epochs.close()
     trial.close()
 
@@ -154,7 +154,7 @@ def test_what_lies_before_the_start_comes_once(late):
 
 def test_a_generation_is_made_beside_the_original(trial):
     """`--into`: all that the hub has passed, once; more comes with the next run, and what died there by a replay."""
-    epochs, late, topic, seconds = Epochs(trial), Late(trial), f"eu.{trial.topic}.v2", itertools.count(1.0)
+    epochs, late, topic, seconds = Epochs(trial), ThreadedBackfills(trial), f"eu.{trial.topic}.v2", itertools.count(1.0)
     into = {"into": "v2", "mode": Mode.INTO}
     trial.create("central", topic=topic, max_message_bytes="500")
     trial.produce("eu", 30)
@@ -249,7 +249,7 @@ def test_a_backfill_is_held_to_its_rate_cancelled_and_resumed(late):
 def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial):
     """Paused when the epoch opened and resumed meanwhile: it is read. Paused meanwhile: its records wait, by name."""
     trial = new_trial(start="latest")
-    epochs, late = Epochs(trial), Late(trial)
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
     for count in (60, 6):
         for edge in ("eu", "us"):
             trial.produce(edge, count)
@@ -285,7 +285,7 @@ def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial)
 
 def test_a_restate_replaces_rows_in_one_commit(trial):
     """`--restate`: exactly those rows under the present policy, one commit that says so; the topic stays."""
-    epochs, late = Epochs(trial), Late(trial)
+    epochs, late = Epochs(trial), ThreadedBackfills(trial)
     trial.produce("eu", 60)
     trial.produce("us", 6)
     deliver(epochs)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.cli.main import main
 from aggregator.edges.heartbeats import Heartbeat
-from tests.faulty import PASSWORD, faulty
+from tests.faulty_listeners import PASSWORD, faulty
 
 pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000

@@ -19,7 +19,7 @@ from aggregator.report.quality import quality_report
 from aggregator.report.quality_page import quality_page
 from aggregator.state.releases import Release
 from tests.canary import recognised, text_traces
-from tests.gated import PARTITIONS, TABLE, GatedLake
+from tests.gated_lake import PARTITIONS, TABLE, GatedLake
 from tests.integration import gate_session
 from tests.integration.gate_session import library_objects, rule
 from tests.object_store import BUCKET, ObjectStore

@@ -26,9 +26,9 @@ from aggregator.replicate.slot.cadence import Cadence
 from aggregator.state.dead_letters import letter_key
 from aggregator.state.ledger import winners
 from tests.epochs import Epochs
-from tests.forged import leave_undecided, without_verification
-from tests.late import Late
+from tests.threaded_backfills import ThreadedBackfills
 from tests.trial import Trial, settle, wait_for
+from tests.undecided_transactions import leave_undecided, without_verification
 
 pytestmark = pytest.mark.brokers
 
@@ -184,7 +184,7 @@ def late(clusters, tmp_path):
         for edge in clusters.edges:
             trial.produce(edge, 30)
         drained(epochs)
-    yield Late(trial), epochs
+    yield ThreadedBackfills(trial), epochs
     epochs.close()
     trial.close()
 

@@ -371,8 +371,8 @@ MUTANTS += [
     Mutant(
         "B: nothing settled when an epoch opens",
         [
-            (EPOCH, "import Whose, end_leftovers, write_missing", "import Leftovers, Whose, write_missing"),
-            (EPOCH, "end_leftovers(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)", "Leftovers({}, {})"),  # noqa: E501 - one passage
+            (EPOCH, "import Whose, end_open, write_missing", "import OpenTransactions, Whose, write_missing"),
+            (EPOCH, "end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)", "OpenTransactions({}, {})"),  # noqa: E501 - one passage
         ],
         situation=DROPPED,
     ),
@@ -440,12 +440,12 @@ MUTANTS += [
         [
             (
                 EPOCH,
-                "    found = end_leftovers(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)\n    settle_ledger(central, found, epoch, whose)\n",  # noqa: E501 - one passage
+                "    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)\n    settle_ledger(central, found, epoch, whose)\n",  # noqa: E501 - one passage
                 """    inside = {at: noted for at, noted in state.undecided.items() if at in internal}
-    found = end_leftovers(central, epoch, internal, notes=inside, whose=whose)
+    found = end_open(central, epoch, internal, notes=inside, whose=whose)
     settle_ledger(central, found, epoch, whose)
     outside = {at: noted for at, noted in state.undecided.items() if at not in internal}
-    found = end_leftovers(central, epoch, asked, notes=outside, whose=whose)
+    found = end_open(central, epoch, asked, notes=outside, whose=whose)
 """,
             ),
             (LEDGER_SETTLEMENT, "    if evidence.hiding:\n", "    if False:\n"),

@@ -35,7 +35,7 @@ from tests.simulation.edge import EDGE, PARTITIONS, TOPIC, WIDEST, Edge, EdgeFau
 from tests.simulation.promise import Promise, Sighting
 from tests.simulation.protocol import Protocol
 from tests.simulation.scheduler import Actor, Scheduler
-from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
+from tests.simulation.simulated_ports import Logs, SimDriverCentral, SimSlotPorts
 
 NAMES = HubNames("sim")
 LEDGERS = 3
@@ -403,11 +403,11 @@ class Schedule:
         return not named.waits and all(task.result is not None and task.result.result == "drained" for task in tasks)
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
-        world = SimSlotWorld(self.logs, self.edge, life, plan.slot)
+        world = SimSlotPorts(self.logs, self.edge, life, plan.slot)
         delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY), self._strip)
         return self._spawn(driver, plan, world, delivery)
 
-    def _spawn(self, driver: str, plan: object, world: SimSlotWorld, delivery: Delivery) -> Actor:
+    def _spawn(self, driver: str, plan: object, world: SimSlotPorts, delivery: Delivery) -> Actor:
         slot = self.protocol.Slot(plan, world, delivery)
 
         def run() -> object:

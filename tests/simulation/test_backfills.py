@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.simulation.late import SITUATIONS, LateSchedule
+from tests.simulation.backfills import SITUATIONS, BackfillSchedule
 from tests.simulation.mutants import MUTANTS as ALL
 from tests.simulation.protocol import Mutant, protocol
 
@@ -82,7 +82,7 @@ MUTANTS = [
 def violation(seed: int, situation: str, under_test, **options) -> str:
     """What a schedule violates, or nothing."""
     try:
-        LateSchedule(seed, SITUATIONS[situation], under_test, **options).run()
+        BackfillSchedule(seed, SITUATIONS[situation], under_test, **options).run()
     except AssertionError as error:
         return str(error) or type(error).__name__
     return ""

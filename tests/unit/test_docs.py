@@ -11,7 +11,7 @@ from aggregator import errors
 from aggregator.cli.survey import leaves
 from aggregator.errors import AnotherHub, ConfigError, ExitCode
 from aggregator.schema.avro import parse
-from tests.shown import check_command, shown_commands
+from tests.documented_commands import check_command, shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -314,7 +314,7 @@ def _rekeyed(hub: HubConfig, *, rekey: str | None, **asked: Any) -> dict[str, An
     Raises:
         click.UsageError: something else is asked for, too; or nothing uses the key.
     """
-    from aggregator.privacy.policy.agreement import read_policies  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.cross_check import read_policies  # noqa: PLC0415 - as above
 
     if rekey is None:
         return asked

@@ -19,7 +19,7 @@ from aggregator.cli.terminal.output import config_option, emit, output_option, p
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
 from aggregator.errors import ExitCode, Failed
-from aggregator.observe.amounts import ago
+from aggregator.observe.formatting import ago
 
 if TYPE_CHECKING:
     from aggregator.lake.maintenance import Upkeep

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from aggregator.coordinates import EdgePartition, Partition
 from aggregator.errors import Fenced, Unreachable
 from aggregator.replicate.leadership.ledger_settlement import HINT, LedgerCentral, settle_ledger
-from aggregator.replicate.leadership.settlement import Whose, end_leftovers, write_missing
+from aggregator.replicate.leadership.settlement import Whose, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Target, former
 from aggregator.state.ledger import LedgerRecord
 
@@ -83,7 +83,7 @@ def open_epoch(
         asked = places
     went = {topic for topics in former(targets, state.targets).values() for topic in topics}
     ungated = set(asked).intersection(central.partitions(went)) if went else set()
-    found = end_leftovers(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)
+    found = end_open(central, epoch, {*internal, *asked}, notes=state.undecided, whose=whose, ungated=ungated)
     settle_ledger(central, found, epoch, whose)
     ledger = central.ledger()
     notes = {at: noted for at, noted in found.noted.items() if at not in internal}

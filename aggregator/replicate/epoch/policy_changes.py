@@ -14,8 +14,8 @@ from aggregator.config.model import HubConfig, TopicRule
 from aggregator.errors import Failed, Unreachable
 from aggregator.privacy.policy.file import Policy
 from aggregator.state.decisions import Decided, Kind, Link, decode, read_decisions, record
+from aggregator.state.gap_rules import SkipRule, skip_rule
 from aggregator.state.names import HubNames
-from aggregator.state.rule_words import SkipWord, skip_word
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +50,16 @@ def changed_terms(
         by: The process that begins.
         now_ms: When.
     """
-    strips, before = dict[str, str](), set[SkipWord]()
+    strips, before = dict[str, str](), set[SkipRule]()
     for link in known:
         if link.kind is Kind.POLICY:
             strips[link.about.partition(": ")[0]] = link.about
-        elif (word := skip_word(link)) is not None:
+        elif (word := skip_rule(link)) is not None:
             before = before | {word} if word.skips else before - {word._replace(skips=True)}
     now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
     abouts = [f"{file}: {told}" for file, told in sorted(now.items())]
     fresh = [Decided(Kind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
-    skipping = {SkipWord.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
+    skipping = {SkipRule.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
     turned = [
         *sorted(skipping - before, key=str),
         *(one._replace(skips=False) for one in sorted(before - skipping, key=str)),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.kafka.cluster.topic_spec import TopicSpec
-from aggregator.privacy.policy.agreement import COMPACT
+from aggregator.privacy.policy.cross_check import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.
 _RECORD_BYTES = 1_048_588

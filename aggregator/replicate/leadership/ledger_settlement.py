@@ -22,7 +22,13 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.kafka.readers.typed_decoder import key_text
 from aggregator.replicate.flow.gaps import after
-from aggregator.replicate.leadership.settlement import Leftovers, SettlingCentral, Whose, standing, undecided_again
+from aggregator.replicate.leadership.settlement import (
+    OpenTransactions,
+    SettlingCentral,
+    Whose,
+    standing,
+    undecided_again,
+)
 from aggregator.state.control import Epoch, Undecided
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, backfill_of, winners
@@ -56,7 +62,7 @@ class _Flow(NamedTuple):
     backfill: str
 
 
-def settle_ledger(central: LedgerCentral, found: Leftovers, epoch: Epoch, whose: Whose) -> None:
+def settle_ledger(central: LedgerCentral, found: OpenTransactions, epoch: Epoch, whose: Whose) -> None:
     """Settle what was undecided in the ledger and the requests; no epoch opens over what cannot be settled now.
 
     Args:
@@ -83,7 +89,7 @@ def settle_ledger(central: LedgerCentral, found: Leftovers, epoch: Epoch, whose:
 
 
 def _committed(
-    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: Leftovers, whose: Whose
+    central: LedgerCentral, at: Partition, offsets: OffsetRange, found: OpenTransactions, whose: Whose
 ) -> list[CentralRecord]:
     """Records of a range that nobody sees, the last of each key, if their transaction had committed."""
     seen = {(one.key, one.value) for one in central.records(at, offsets, committed=True)}
@@ -132,7 +138,7 @@ class _Evidence:
         whose: Whose transaction it is.
     """
 
-    def __init__(self, central: LedgerCentral, found: Leftovers, whose: Whose) -> None:
+    def __init__(self, central: LedgerCentral, found: OpenTransactions, whose: Whose) -> None:
         self._central = central
         self._found = found
         self._whose = whose

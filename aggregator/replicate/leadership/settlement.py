@@ -111,7 +111,7 @@ class Whose(NamedTuple):
         return copy if copy is not None and bool(copy.backfill) == self.backfills else None
 
 
-class Leftovers(NamedTuple):
+class OpenTransactions(NamedTuple):
     """What was open when an epoch was opened.
 
     Attributes:
@@ -123,7 +123,7 @@ class Leftovers(NamedTuple):
     left: Mapping[Partition, str]
 
 
-def end_leftovers(
+def end_open(
     central: SettlingCentral,
     epoch: Epoch,
     places: Collection[Partition],
@@ -131,7 +131,7 @@ def end_leftovers(
     notes: _Ranges,
     whose: Whose,
     ungated: Collection[Partition] = (),
-) -> Leftovers:
+) -> OpenTransactions:
     """Note what is open of the hub's own, and end it, all of it at once: what is open hides what lies behind it.
 
     Args:
@@ -162,7 +162,7 @@ def end_leftovers(
         else:
             first = central.records(at, OffsetRange(offsets.start, offsets.start + 1), committed=False)
         left[at] = _sentence(at, offsets, first[0] if first else None, whose, own=at in internal)
-    return Leftovers(noted, left)
+    return OpenTransactions(noted, left)
 
 
 def after_a_moment(central: SettlingCentral, ranges: _Ranges) -> dict[Partition, OffsetRange]:
@@ -216,7 +216,7 @@ def _ended(
 
 def write_missing(
     central: SettlingCentral,
-    found: Leftovers,
+    found: OpenTransactions,
     notes: _Ranges,
     *,
     ledger: Mapping[EdgePartition, LedgerRecord],

@@ -13,10 +13,10 @@ from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange,
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.state.decisions import Decided, Kind, links
 from aggregator.state.gap import Decision, Gap, GapKind
+from aggregator.state.gap_rules import SkipRule
 from aggregator.state.pauses import Pause
 from aggregator.state.releases import Release
 from aggregator.state.requests import Requests
-from aggregator.state.rule_words import SkipWord
 from aggregator.state.successions import Succession
 
 GAP = Gap(GapKind.TRUNCATED, 5, 9, 7)
@@ -47,7 +47,7 @@ ASKED, STOPPED = on(Kind.BACKFILL, PLAN.id), on(Kind.CANCEL, PLAN.id, "eve")
 
 def skip(match, edges=None, *, skips=True):
     """A rule's word, as a hub puts it on record."""
-    return on(Kind.GAP, SkipWord.of(match, edges, skips=skips).about, "hub")
+    return on(Kind.GAP, SkipRule.of(match, edges, skips=skips).about, "hub")
 
 
 def test_what_was_decided_is_on_record():

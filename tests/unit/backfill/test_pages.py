@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.errors import Reason
-from tests.shown import check_command, shown_commands
+from tests.documented_commands import check_command, shown_commands
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = [DOCS / "backfill.md", *sorted((DOCS / "runbooks").glob("*.md"))]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.terminal.decision import because, claimed
-from aggregator.observe.amounts import ago, share
+from aggregator.observe.formatting import ago, share
 
 SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
 

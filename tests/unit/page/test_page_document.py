@@ -7,7 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from aggregator.config.model import UiConfig
-from tests.shown import check_command, shown_commands
+from tests.documented_commands import check_command, shown_commands
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "page.md"
 PICTURE_BYTES = 150_000

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config.model import HubConfig
 from aggregator.errors import ConfigError
-from aggregator.privacy.policy.agreement import drops_key, read_policies
+from aggregator.privacy.policy.cross_check import drops_key, read_policies
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.discovery.compacted_keys import losing_keys
 from aggregator.replicate.discovery.edge_topic import EdgeTopic

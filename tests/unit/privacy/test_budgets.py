@@ -30,7 +30,7 @@ from aggregator.privacy.policy.precedence import value_scope
 from aggregator.privacy.policy.rules import operator_names
 from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind, Logical
-from aggregator.schema.misses import Misses
+from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import frame
 from tests.growth import cpu_s
@@ -315,7 +315,7 @@ class FarRegistry(MemoryRegistry):
 
     def __init__(self):
         super().__init__()
-        self.now_s, self.asked, self.misses = 0.0, 0, Misses()
+        self.now_s, self.asked, self.misses = 0.0, 0, NegativeCache()
 
     def schema(self, schema_id, *, look_again=True):
         if schema_id in self.by_id():

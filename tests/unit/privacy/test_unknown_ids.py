@@ -10,7 +10,7 @@ from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.misses import Misses
+from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.registry import Origin, UnknownSchema
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
@@ -35,7 +35,7 @@ class LateRegistry(MemoryRegistry):
 
     def __init__(self, far_s=0.0):
         super().__init__()
-        self.now_s, self.far_s, self.known, self.asked, self.misses = 0.0, far_s, {}, [], Misses()
+        self.now_s, self.far_s, self.known, self.asked, self.misses = 0.0, far_s, {}, [], NegativeCache()
 
     def schema(self, schema_id, *, look_again=True):
         if not look_again and self.misses.remembers(schema_id, self.now_s):

@@ -13,7 +13,7 @@ from aggregator.kafka.readers.open_range import CentralRecord
 from aggregator.replicate.epoch.opening import open_epoch
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.ledger_settlement import settle_ledger
-from aggregator.replicate.leadership.settlement import Leftovers, Whose, end_leftovers, write_missing
+from aggregator.replicate.leadership.settlement import OpenTransactions, Whose, end_open, write_missing
 from aggregator.state.control import ControlState, Epoch, Lease, Target, Undecided
 from aggregator.state.dead_letters import encode_resolution, letter_key
 from aggregator.state.gap import Decision, Gap, GapKind
@@ -105,7 +105,7 @@ def letter(offset, backfill=""):
 
 
 def settled(central, whose=WHOSE, places=()):
-    found = end_leftovers(central, EPOCH, {*whose.internal(EPOCH), *places}, notes={}, whose=whose)
+    found = end_open(central, EPOCH, {*whose.internal(EPOCH), *places}, notes={}, whose=whose)
     settle_ledger(central, found, EPOCH, whose)
     return {at: bool(records) for at, records in central.written.items()}
 
@@ -292,11 +292,11 @@ def test_nothing_is_written_again_behind_an_end_that_nobody_told():
     """What an attempt before this one wrote again may lie there: the note stays, and the partition is held."""
     note = {ORDERS: OffsetRange(5, 6)}
     silent = FallsSilent({ORDERS: (delivered(3), False)}, visible={ORDERS: []})
-    held = write_missing(silent, Leftovers(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE)
+    held = write_missing(silent, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE)
     assert "does not answer" in held[ORDERS]
     assert silent.written == {}
     told = Central({ORDERS: (delivered(3), False)})
-    assert write_missing(told, Leftovers(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE) == {}
+    assert write_missing(told, OpenTransactions(note, {}), note, ledger={FLOW: BEFORE}, whose=WHOSE) == {}
     assert told.written == {ORDERS: [delivered(3)]}
 
 
@@ -322,7 +322,7 @@ class Behind(Central):
 
 def test_the_sentence_is_about_the_transaction_that_holds_the_rest_back():
     """The hub's own is ended: what a person may do is to ask the other's owner, not to abort what is settled."""
-    found = end_leftovers(Behind({ORDERS: (delivered(12), True)}), EPOCH, [ORDERS], notes={}, whose=WHOSE)
+    found = end_open(Behind({ORDERS: (delivered(12), True)}), EPOCH, [ORDERS], notes={}, whose=WHOSE)
     assert found.noted == {ORDERS: OffsetRange(5, 8)}
     assert "undecided from offset 7 on, of another producer" in found.left[ORDERS]
 

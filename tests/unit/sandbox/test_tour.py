@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.cli.demo import REPORT_FILE, _make_room
 from aggregator.errors import Failed
+from aggregator.sandbox.sample_record import SampleRecord
 from aggregator.sandbox.sandbox import STATE_FILE
-from aggregator.sandbox.specimen import Specimen
 from aggregator.sandbox.state import SandboxState
 from aggregator.sandbox.tour import Account
 from aggregator.schema.plain_json import GONE
@@ -34,7 +34,7 @@ def test_a_specimen_shows_what_went_what_stayed_and_what_came():
     """Every leaf of either side has its line: unchanged, changed, gone, new."""
     before = {"key": "C-1", "value": {"name": "Ada", "bags": 2, "contacts": [{"phone": "1"}]}}
     after = {"key": "v1_ab", "value": {"bags": 2, "token": None}}
-    assert list(Specimen("demo/ewr/bookings/0/1/0", before, after).lines()) == [
+    assert list(SampleRecord("demo/ewr/bookings/0/1/0", before, after).lines()) == [
         ("key", '"C-1"', '"v1_ab"'),
         ("value.name", '"Ada"', GONE),
         ("value.bags", "2", "2"),

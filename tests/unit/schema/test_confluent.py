@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.confluent import ConfluentRegistry
-from aggregator.schema.misses import Misses
+from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.registry import Registered, UnknownSchema, open_registry
 
 CANARY = "jane@example.com"
@@ -124,7 +124,7 @@ def test_a_flood_of_senseless_ids_is_bounded(double, registry):
 
 def test_misses_are_forgotten_after_a_while():
     """The memory has an age and does not grow for ever; time that was spent long ago counts no more."""
-    misses = Misses()
+    misses = NegativeCache()
     for second in range(1000):
         misses.add(second, float(second), 0.1)
     assert misses.remembers(999, 1000.0)

@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, Unreachable
-from aggregator.schema.answers import Exchange
+from aggregator.schema.bounded_responses import Exchange
 from aggregator.schema.registry import open_registry
 from aggregator.schema.tokens import ClientCredentials, TokenRefused
 

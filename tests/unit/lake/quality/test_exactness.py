@@ -13,7 +13,7 @@ from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.quarantine import Half, Quarantine
 from aggregator.lake.quality.split import Split, marked
 from aggregator.lake.ranges import Outcome
-from tests.gated import TABLE, GatedLake
+from tests.gated_lake import TABLE, GatedLake
 
 pytestmark = pytest.mark.slow
 

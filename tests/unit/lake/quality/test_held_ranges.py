@@ -6,7 +6,7 @@ from aggregator.lake.quality.held_ranges import still_held
 from aggregator.lake.quality.publication import Published
 from aggregator.lake.quality.verdicts import Verdict
 from aggregator.state.releases import Release
-from tests.gated import PARTITIONS, TABLE, GatedLake
+from tests.gated_lake import PARTITIONS, TABLE, GatedLake
 from tests.unit.lake.quality.audits import audit
 
 PARTITION = CentralPartition("eu.t", "AAA", 0)

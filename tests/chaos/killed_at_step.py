@@ -1,6 +1,6 @@
 """`aggregator …` that is killed, whole, at a named step of the lake's cycle.
 
-    python -m tests.chaos.dying committed 1 run --only lake --config hub.yaml
+    python -m tests.chaos.killed_at_step committed 1 run --only lake --config hub.yaml
 
 The process and everything that it started get SIGKILL when the step is reached for the given time.
 """

@@ -14,7 +14,7 @@ _SPENT_S = 2.0
 _WITHIN_S = 5.0
 
 
-class Misses:
+class NegativeCache:
     """Ids by when they were missing."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from tests.chaos.flowing import Arrivals
+from tests.chaos.promptness import Arrivals
 from tests.chaos.replicas import REPLICATED, kill
 from tests.chaos.supervisor import Supervised
 from tests.chaos.truth import POISON, Truth, Verdict

@@ -15,7 +15,7 @@ from aggregator.state.names import HubNames
 from tests.local_spark import LocalSpark
 
 
-class Late:
+class ThreadedBackfills:
     """Backfills of one trial's hub."""
 
     def __init__(self, trial):

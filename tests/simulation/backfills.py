@@ -37,7 +37,7 @@ from tests.simulation.schedule import (
     _config,
     digest,
 )
-from tests.simulation.worlds import Logs, SimDriverCentral, SimSlotWorld
+from tests.simulation.simulated_ports import Logs, SimDriverCentral, SimSlotPorts
 
 CENTRAL = f"{EDGE}.{TOPIC}"
 SITUATIONS = {
@@ -63,7 +63,7 @@ SITUATIONS = {
 _NOBODY = "nobody"
 
 
-class LateLogs(Logs):
+class BackfillLogs(Logs):
     """The second instance's topics, as one backfill reads them."""
 
     def __init__(self, logs: Logs, backfill: str) -> None:
@@ -75,7 +75,7 @@ class LateLogs(Logs):
         return self.protocol.winners(records, self.names.ledger, backfill=self.backfill)
 
 
-class LateSchedule(Schedule):
+class BackfillSchedule(Schedule):
     """A schedule with backfills."""
 
     def __init__(self, seed: int, situation: Situation, protocol, *, forgets: str = "") -> None:
@@ -146,7 +146,7 @@ class LateSchedule(Schedule):
         self.plans[plan.id] = plan
         self.rejecting.setdefault(plan.id, not everything and draw.random() < 0.3)
         slots = draw.randint(1, LEDGERS)
-        central = SimDriverCentral(LateLogs(self.logs, plan.id), slots, name)
+        central = SimDriverCentral(BackfillLogs(self.logs, plan.id), slots, name)
         central.take_id()
         beat = 0
         while True:
@@ -167,7 +167,7 @@ class LateSchedule(Schedule):
 
     def _is_stuck(self) -> bool:
         """Whether something stays undecided where backfills say how far they are."""
-        central = SimDriverCentral(LateLogs(self.logs, _NOBODY), 1)
+        central = SimDriverCentral(BackfillLogs(self.logs, _NOBODY), 1)
         places = [
             *((self.whose.ledger, at) for at in range(LEDGERS)),
             (self.whose.requests, 0),
@@ -178,7 +178,7 @@ class LateSchedule(Schedule):
 
     def _settle(self, name: str) -> str:
         """What a person says where the hub asks for it: `backfill settle`."""
-        central = SimDriverCentral(LateLogs(self.logs, _NOBODY), 1, name)
+        central = SimDriverCentral(BackfillLogs(self.logs, _NOBODY), 1, name)
         central.take_id()
         try:
             opened = self.protocol.open_epoch(central, slots=1, driver=name, places=PLACES, whose=self.whose)
@@ -272,7 +272,7 @@ class LateSchedule(Schedule):
         return len(ended) == len(tasks) and all(one.result == "drained" and not one.closed for one in ended)
 
     def _late_task(self, driver: str, plan, life: str):
-        world = SimSlotWorld(LateLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
+        world = SimSlotPorts(BackfillLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
         terms = plan.terms
         delivery = Delivery(
             DeliveryPlan("sim", terms.dead_letters, Cycles("sim"), DIGEST_KEY, terms.backfill),

@@ -150,7 +150,7 @@ class Logs:
         return winners(records, self.names.ledger, backfill=backfill)
 
 
-class SimSlotWorld:
+class SimSlotPorts:
     """SlotPorts of one slot task."""
 
     def __init__(self, logs: Logs, edge: Edge, life: str, slot: int) -> None:

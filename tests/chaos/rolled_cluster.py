@@ -3,7 +3,7 @@
 import time
 
 from tests.chaos.rolls import RECOVERY_S, START_S, judged
-from tests.chaos.steady import EDGES, Steady
+from tests.chaos.steady_load import EDGES, Steady
 from tests.chaos.supervisor import supervised
 
 CALM_S = 8.0

@@ -13,7 +13,7 @@ _SKIP, _HOLD = "skip", "hold"
 _EVERY = "every edge"
 
 
-class SkipWord(NamedTuple):
+class SkipRule(NamedTuple):
     """One word.
 
     Attributes:
@@ -27,7 +27,7 @@ class SkipWord(NamedTuple):
     skips: bool
 
     @classmethod
-    def of(cls, match: str, edges: Collection[str] | None, *, skips: bool) -> "SkipWord":
+    def of(cls, match: str, edges: Collection[str] | None, *, skips: bool) -> "SkipRule":
         """The word of a rule."""
         return cls(match, None if edges is None else tuple(sorted(edges)), skips)
 
@@ -38,10 +38,10 @@ class SkipWord(NamedTuple):
         return f"{_TOPICS}{self.match}{_AT}{edges}{_ON_GAP}{_SKIP if self.skips else _HOLD}"
 
 
-def skip_word(link: Link) -> SkipWord | None:
+def skip_rule(link: Link) -> SkipRule | None:
     """The word of a rule, if a link is one."""
     head, on_gap, how = link.about.rpartition(_ON_GAP)
     match, at, edges = head.removeprefix(_TOPICS).rpartition(_AT)
     if link.kind is not Kind.GAP or not (on_gap and at and head.startswith(_TOPICS)) or how not in (_SKIP, _HOLD):
         return None
-    return SkipWord(match, None if edges == _EVERY else tuple(filter(None, edges.split(","))), how == _SKIP)
+    return SkipRule(match, None if edges == _EVERY else tuple(filter(None, edges.split(","))), how == _SKIP)

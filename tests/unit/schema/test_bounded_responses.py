@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.budgets import ANSWER_BYTES
 from aggregator.errors import Unreachable
-from aggregator.schema import answers
+from aggregator.schema import bounded_responses
 from aggregator.schema.confluent import ConfluentRegistry
 
 HUGE = b'{"schema": "' + b" " * (ANSWER_BYTES.limit + 1) + b'"}'
@@ -82,7 +82,7 @@ def test_an_answer_that_is_too_large_is_not_held(serve, how):
 
 def test_an_answer_in_drops_is_cut_off(serve, monkeypatch):
     """Each byte is in time, and all of them never are: the question ends."""
-    monkeypatch.setattr(answers, "ANSWER_SECONDS", answers.ANSWER_SECONDS._replace(limit=0.2))
+    monkeypatch.setattr(answers, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))
     server = serve(None, [b" "] * 600, pause_s=0.05)
     registry = ConfluentRegistry(server.address, {}, wait_s=20.0)
     began = time.monotonic()
@@ -128,7 +128,7 @@ class Dripping(threading.Thread):
 
 def test_a_head_in_drops_is_given_up(monkeypatch):
     """It ends in no time of its own; the registry is asked anew, and nothing of the old question is left running."""
-    monkeypatch.setattr(answers, "ANSWER_SECONDS", answers.ANSWER_SECONDS._replace(limit=0.2))
+    monkeypatch.setattr(answers, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))
     server = Dripping(2)
     registry = ConfluentRegistry(server.address, {}, wait_s=0.1)
     began, text = time.monotonic(), None

@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Specimen:
+class SampleRecord:
     """One record on both sides, as plain JSON values.
 
     Attributes:
@@ -49,7 +49,7 @@ class Specimen:
         yield from beside(self.before, self.after)
 
 
-def find_specimen(edge: str, source: Place, target: Place) -> Specimen:
+def find_sample_record(edge: str, source: Place, target: Place) -> SampleRecord:
     """A booking with something of everything in it, and what became of it.
 
     Raises:
@@ -64,7 +64,7 @@ def find_specimen(edge: str, source: Place, target: Place) -> Specimen:
         for index, headers in enumerate(chunk.headers):
             origin = _origin(headers)
             if origin is not None and origin[1:5] == (edge, source.topic, partition, offset):
-                return Specimen(origin.encode().decode(), before, _record(chunk, index, target.registry))
+                return SampleRecord(origin.encode().decode(), before, _record(chunk, index, target.registry))
     raise Failed(
         f"{target.topic} at central has no copy of {edge}/{source.topic}/{partition}/{offset}",
         hint="run the hub until it is drained",
