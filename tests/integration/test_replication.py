@@ -118,7 +118,7 @@ def _incarnations(trial, edge):
     return {body["incarnation"] for (where, _), body in trial.ledger().items() if where == edge}
 
 
-def test_what_can_not_flow_is_named_and_holds_up_nothing_else(trial, closed_port):
+def test_what_cannot_flow_is_named_and_holds_up_nothing_else(trial, closed_port):
     """Faults 5, 11, 12, 16 and old records: named with the next step, exit 4 or 5, the rest flows, nothing is reset."""
     old = f"old-{trial.mark}"
     (rule,) = trial.settings["topics"]

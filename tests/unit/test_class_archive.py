@@ -45,7 +45,7 @@ def test_each_program_and_each_java_has_its_own(java, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(200_000)])
-def test_one_that_can_not_be_used_changes_nothing(java, content):
+def test_one_that_cannot_be_used_changes_nothing(java, content):
     """Half written, of another JVM, damaged: the same output, and nothing on standard output."""
     archive_of("p 1", java).write_bytes(content)
     done = version(java, reading("p 1", java))

@@ -54,7 +54,7 @@ def test_what_central_forgot_is_told_unless_the_lake_tells():
     assert "expired" not in {one.kind for one in at_central(sums, 4, in_lake=True)}
 
 
-def test_what_a_table_can_not_be_told_of_is_named():
+def test_what_a_table_cannot_be_told_of_is_named():
     """What is explained by a number alone may hide others that are as many."""
     sums = Sums(compacted=2, restated=5)
     assert [(one.place, one.kind, one.records, one.final) for one in in_table(sums)] == [

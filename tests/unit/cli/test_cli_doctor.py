@@ -49,7 +49,7 @@ def test_yaml_and_words_hold_the_same_answer(aggregator, hub):
     assert sum(line.strip().startswith("next: ") for line in lines) == states.count("failed")
 
 
-def test_a_configuration_that_can_not_be_used_ends_with_78(aggregator, hub):
+def test_a_configuration_that_cannot_be_used_ends_with_78(aggregator, hub):
     """Before anything is asked."""
     hub.write_text("hub: [")
     assert aggregator("doctor", "--config", hub).exit_code == 78

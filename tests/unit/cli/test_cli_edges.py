@@ -31,7 +31,7 @@ SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_can_not_be_meant_is_refused_with_the_next_step(aggregator, words, code, told):
+def test_what_cannot_be_meant_is_refused_with_the_next_step(aggregator, words, code, told):
     """Unknown edges, reasons that say nothing, times without a unit, addresses that are none."""
     done = aggregator(*words, "--config", SMALLEST)
     assert done.exit_code == code

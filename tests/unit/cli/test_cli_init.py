@@ -218,7 +218,7 @@ def test_a_registry_with_credentials_is_written_as_it_was_reached(tmp_path):
         ("ssl.ca.location", "a setting is name=value"),
     ],
 )
-def test_settings_of_a_registry_that_can_not_be_used_are_usage_errors(setting, told):
+def test_settings_of_a_registry_that_cannot_be_used_are_usage_errors(setting, told):
     """Before anybody is asked, and without a secret in the answer."""
     result = CliRunner().invoke(init, [*CENTRAL, *EDGE, "--schemas", "https://r.example", "--schemas-client", setting])
     assert result.exit_code == 2

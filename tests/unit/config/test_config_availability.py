@@ -48,6 +48,6 @@ def test_a_window_that_says_nothing_is_refused(faults, good, window, told):
         ('metrics: {listen: "h:70000"}', "metrics.listen: is `host:port`"),
     ],
 )
-def test_objectives_and_addresses_that_can_not_be_are_refused(faults, good, section, told):
+def test_objectives_and_addresses_that_cannot_be_are_refused(faults, good, section, told):
     """An objective of all of the time has no burn; an address names a port."""
     assert any(told in line for line in faults(f"{good}{section}\n"))

@@ -166,7 +166,7 @@ SYNTAX = [
 
 
 @pytest.mark.parametrize(("text", "words"), SYNTAX)
-def test_yaml_that_can_not_be_read_is_refused(faults, text, words):
+def test_yaml_that_cannot_be_read_is_refused(faults, text, words):
     """Broken YAML, and YAML that would be read in several ways, is refused with a line."""
     lines = faults(text)
     assert any(words in line for line in lines), lines

@@ -43,7 +43,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "told"), REFUSED)
-def test_settings_that_can_not_be_used_are_told(changed, text, told):
+def test_settings_that_cannot_be_used_are_told(changed, text, told):
     """Secrets in clear, expressions in secrets, settings of no registry client; with the place, without the value."""
     (line,) = changed(LINE, client(text))
     assert line.startswith(f"hub.yaml:8: schemas_client.{told}")

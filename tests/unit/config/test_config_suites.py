@@ -98,7 +98,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "on_failure", "words"), REFUSALS)
-def test_what_can_not_be_is_refused_with_a_sentence(written, text, on_failure, words):
+def test_what_cannot_be_is_refused_with_a_sentence(written, text, on_failure, words):
     """Before anything runs, and by the name of the file."""
     with pytest.raises(SuiteFaults, match=words):
         written(text, on_failure)

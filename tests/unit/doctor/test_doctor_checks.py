@@ -208,7 +208,7 @@ def test_settings_that_are_not_told_are_no_finding():
         (3, -1, {"default.replication.factor": "1"}, ["warning"]),
     ],
 )
-def test_replicas_that_brokers_can_not_keep_are_told(brokers, configured, settings, expected):
+def test_replicas_that_brokers_cannot_keep_are_told(brokers, configured, settings, expected):
     """More than there are brokers, fewer than must be in sync, or one alone."""
     seen = ClusterView("id", {n: Address("b", n) for n in range(brokers)}, settings)
     assert [state for _, state in bad(cluster.replication(seen, configured, {}, "c:1"))] == expected

@@ -230,7 +230,7 @@ def test_a_listener_that_wants_a_certificate_is_told_so(authority, tmp_path):
         {"ssl.ca.pem": "no certificate"},
     ],
 )
-def test_a_file_that_tls_can_not_use_is_named(client):
+def test_a_file_that_tls_cannot_use_is_named(client):
     """The setting is named; nothing of what is in the file."""
     with pytest.raises(ConfigError) as refused:
         context({"security.protocol": "SSL"} | client)

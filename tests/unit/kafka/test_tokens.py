@@ -107,7 +107,7 @@ def test_every_client_asks_for_a_token_and_for_the_next_one(signed, make):
     clients._admins().clear()
 
 
-def test_a_token_that_can_not_be_signed_is_said_and_asked_for_again(monkeypatch, caplog):
+def test_a_token_that_cannot_be_signed_is_said_and_asked_for_again(monkeypatch, caplog):
     """The client lives on; the line has the region and no text of AWS's, which may hold anything."""
     asked = threading.Event()
 

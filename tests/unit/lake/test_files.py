@@ -96,7 +96,7 @@ def test_a_stage_without_rows_writes_nothing(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_folder_that_can_not_be_written_is_an_os_error(tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path):
     """The task translates it; nothing is half staged."""
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):

@@ -204,7 +204,7 @@ def test_files_that_are_divided_in_another_way_are_refused(kind, tmp_path):
 
 @FORMATS
 @pytest.mark.parametrize("column", ["nowhere", "_key", "_timestamp"])
-def test_a_table_is_not_divided_by_what_it_lacks_or_can_not_name(kind, tmp_path, column):
+def test_a_table_is_not_divided_by_what_it_lacks_or_cannot_name(kind, tmp_path, column):
     """A column that no record has, or whose values have no plain text, is refused by name."""
     tables = kind("hub", Folder(str(tmp_path)), {NAME: (column,)})
     with pytest.raises(HoldError, match=f"partition_by` names {column}"):

@@ -35,7 +35,7 @@ def test_files_and_positions_are_one_version(tables):
     assert read_ids(tables) == [1, 2, 3]
 
 
-def test_two_handles_of_one_version_can_not_both_commit(tables):
+def test_two_handles_of_one_version_cannot_both_commit(tables):
     """The one that comes second conflicts and has committed nothing, for the same range and for another one."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
     ours, same, other = (tables.open(NAME) for _ in range(3))

@@ -24,7 +24,7 @@ topics: {orders: {key: {keep: {reason: r, owner: o, expires: 2026-12-01}}, field
 TODAY, ENDED = date(2026, 11, 1), date(2026, 12, 1)
 
 
-def test_a_schema_that_can_not_follow_is_told_with_what_differs_and_what_to_do(tmp_path):
+def test_a_schema_that_cannot_follow_is_told_with_what_differs_and_what_to_do(tmp_path):
     """Before a run as in it: each field by path and type, and the way to a new generation of the topic."""
     (tmp_path / "hub.yaml").write_text(HUB)
     (tmp_path / "p.yaml").write_text("policy: p\nversion: 2\ntopics: {orders: {default: keep}}\n")

@@ -150,7 +150,7 @@ def test_an_edge_that_nobody_named_decides_nothing(both):
     assert _became(both, _policy({"edge": "eu"}), [_record()], edge=None) == [Reason.UNDECIDED]
 
 
-def test_records_that_can_not_be_read(both):
+def test_records_that_cannot_be_read(both):
     """They stay dead letters for their own reason, unless what can be read leaves them out."""
     schema_id = both.edge.register("orders-value", json.dumps(SCHEMA))
     bad = [b"", b"text", frame(schema_id, b""), frame(999, b"x")]

@@ -105,7 +105,7 @@ def test_a_copied_central_is_refused():
     refuse_central("X", KnownClusters({CENTRAL: "C"}, said(CENTRAL, "X")))
 
 
-def test_what_a_person_can_not_decide():
+def test_what_a_person_cannot_decide():
     """A name never stands for central, nor for a cluster that another name stands for."""
     known = KnownClusters({"eu": "A", "us": "B"}, {})
     asked = said("eu", "D")["eu"]

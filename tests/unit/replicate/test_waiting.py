@@ -236,7 +236,7 @@ class Refuses(Edge):
 
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("where", ["begin", "abort"])
-def test_a_transaction_that_can_not_even_begin_or_end_costs_its_producer(where, fresh):
+def test_a_transaction_that_cannot_even_begin_or_end_costs_its_producer(where, fresh):
     """The next one goes on from the ledger; the slot does not fail."""
     edge = Refuses(where)
     outcome = drained(edge, Taken(), fresh=fresh)

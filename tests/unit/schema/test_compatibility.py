@@ -8,7 +8,7 @@ import fastavro
 import pytest
 
 from aggregator.schema.avro import parse
-from aggregator.schema.compatibility import differences, may_follow, reads
+from aggregator.schema.compatibility import breaking, differences, may_follow, reads
 
 
 def record(*fields, name="R", **more):
@@ -160,3 +160,14 @@ def test_under_one_policy_the_order_of_versions_is_an_accident():
     assert may_follow(newer, older)
     assert may_follow(older, newer)
     assert not may_follow(older.replace("p/1", "p/2"), newer)
+
+
+def test_a_refusal_tells_whose_change_it_was():
+    """Under one policy the writers changed a type, so there is nothing in the policy to undo."""
+    old, new = (json.dumps(record(item("x", shape)) | {"hub.policy": "p/1"}) for shape in ("long", "string"))
+    writers = breaking("eu.orders-value", 1, new, old)
+    assert "~ x: long -> string" in writers.message
+    assert writers.hint.startswith("the writers changed this, not the policy: begin a new generation")
+    assert 'lake: "{topic}_v2"' in writers.hint
+    policy = breaking("eu.orders-value", 1, new.replace("p/1", "p/2"), old)
+    assert policy.hint.startswith("undo that part of the policy, or begin a new generation")

@@ -141,7 +141,7 @@ def test_each_type_of_a_topic_follows_its_own(registry):
         registry.admit("a", BREAKS.replace('"R"', '"S"'))
 
 
-def test_what_can_not_be_judged_is_held(registry):
+def test_what_cannot_be_judged_is_held(registry):
     """A central subject that holds something else is told, not written over."""
     registry.register("a", "{")
     with pytest.raises(HoldError, match="cannot be judged"):

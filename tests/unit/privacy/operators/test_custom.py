@@ -102,7 +102,7 @@ def test_answers_of_another_type_fail(name, type_, error):
     [("nobody", "no custom operator is called nobody"), ("missing", "cannot be loaded: AttributeError"),
      ("broken", "cannot be loaded: ModuleNotFoundError"), ("number", "is no function")],
 )  # fmt: skip
-def test_what_can_not_be_loaded_is_named(name, message):
+def test_what_cannot_be_loaded_is_named(name, message):
     """One sentence, before any record is read."""
     with pytest.raises(ConfigError, match=message):
         operator(rule("custom", name=name, type="string"))

@@ -98,7 +98,7 @@ def test_utc_has_no_end(value, unit):
     assert 0 <= value - once < 366 * 86_400_000
 
 
-def test_a_clock_that_can_not_show_it_fails():
+def test_a_clock_that_cannot_show_it_fails():
     """Beyond Python's years no zone is known: an error, and with it a rejected record."""
     with pytest.raises(OverflowError):
         one(rule("date_truncate", unit="day", tz="Europe/Berlin"), 2**62, timestamp("timestamp-millis"))
