@@ -5,8 +5,9 @@ import struct
 import pytest
 from confluent_kafka import Producer
 
+from aggregator.coordinates import OffsetRange
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.readers.reader_events import FaultKind, Start
+from aggregator.kafka.readers.reader_events import Cut, FaultKind, Start
 from tests.trial import wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -118,6 +119,26 @@ def test_a_batch_that_inflates_beyond_the_client_s_limit_is_a_fault(trial, topic
 def trial_config(trial):
     """The edge as our own clients take it."""
     return trial.sandbox.edges["eu"].config
+
+
+def test_a_cut_is_looked_for_behind_damaged_batches(trial, topic):
+    """Nobody can read to which side of it they belong; the edge says so, and the search does not wait for them."""
+    config, at = trial_config(trial), (topic, 0)
+    batches(trial, topic, 3)
+    damage(trial, topic, 1)
+    batches(trial, topic, 2)
+    reader = EdgeReader(config, buffer_bytes=1 << 20)
+    try:
+        newer = reader.leader_epoch(at)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
+        damage(trial, topic, 2)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
+        damage(trial, topic, 3)
+        assert reader.cut(at, OffsetRange(0, 50), newer - 1) == Cut(30, 30, newer)
+        assert reader.cut(at, OffsetRange(0, 50), newer) == Cut(50, None)
+        assert reader.cut(at, OffsetRange(0, 40), newer - 1) == Cut(30, 30, None)
+    finally:
+        reader.close()
 
 
 def test_a_damaged_batch_is_a_gap_that_somebody_accepts(epochs):

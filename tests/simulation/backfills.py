@@ -43,6 +43,7 @@ CENTRAL = f"{EDGE}.{TOPIC}"
 SITUATIONS = {
     "late": Situation(start="latest", crash=0.006, second=0.003),
     "late, cut": Situation(start="latest", crash=0.004, cut=0.008),
+    "late, damaged, cut": Situation(start="latest", crash=0.004, damage=0.02, cut=0.006),
     "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
     "late, registry away": Situation(start="latest", crash=0.004, edge=EdgeFaults(no_schema=0.5, unreachable=0.1)),
     "late, markers dropped": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}),
@@ -141,7 +142,7 @@ class BackfillSchedule(Schedule):
         draw = self.scheduler.random
         known = list(self.plans.values())
         plan = draw.choice(known) if known and draw.random() < 0.4 and not everything else self._plan(everything)
-        if not plan.writes or (everything and self.situation.cut and not self._is_there(plan)):
+        if not plan.writes or (everything and self.situation.has_gaps and not self._is_there(plan)):
             return "nothing"
         self.plans[plan.id] = plan
         self.rejecting.setdefault(plan.id, not everything and draw.random() < 0.3)
@@ -159,7 +160,7 @@ class BackfillSchedule(Schedule):
         """Whether a plan has a record; a letter's place may hold a marker since a cut that took nothing else."""
         logs = self.edge.log.partitions
         return any(
-            one.value is not None
+            one.value is not None and not one.damaged
             for part in plan.writes
             for _, (start, end) in part.segments
             for one in logs[part.source.partition][start:end]
@@ -283,14 +284,15 @@ class BackfillSchedule(Schedule):
     # --- the invariants
 
     def _check(self) -> None:
-        """Every record of the log once, but for those that the edge has lost; no letter speaks of what is there."""
+        """Every record of the log once, but for those that nobody can read; no letter speaks of what is there."""
         words, letters = self._last_words(), self._values_of_letters()
         for partition in range(PARTITIONS):
             values = [entry.value for _, entry in self.central.committed((CENTRAL, partition))]
             twice = [value for value, times in Counter(values).items() if times > 1]
             assert not twice, f"delivered twice: {twice[:5]}"
             there, log = set(values), self.edge.log
-            wanted = {one.value for one in log.partitions[partition][log.starts[partition] :] if one.value is not None}
+            whole = [one for one in log.partitions[partition][log.starts[partition] :] if not one.damaged]
+            wanted = {one.value for one in whole if one.value is not None}
             assert wanted <= there, f"lost from {partition}: {sorted(wanted - there)[:5]}"
             mine = [one for one in words if one.source.partition == partition]
             dead = {letters[one.key] for one in mine if not one.resolved_by}

@@ -1,15 +1,17 @@
-"""A simulated edge: one topic, whose logs are truncated, cut and grown again, widened and recreated; and its reader.
+"""A simulated edge: one topic, whose logs are truncated, damaged, cut and grown again, widened and recreated; a reader.
 
 What it keeps of Kafka: a leader epoch that never falls along a log and is counted up with every cut; an edge that is
 asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
 of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known; where a
-partition is read again whose leader the client knows already, it is not. A client fetches by topic id; once it hears
+partition is read again whose leader the client knows already, it is not. A damaged batch is one of one leader epoch: no
+record of it is read, a log is never cut within it, and an edge says where an epoch ends without reading it. A client
+fetches by topic id; once it hears
 that the topic was created again, it reads on in the new one at the old offset. It ignores leader epochs that fall.
 
 The edge has two brokers: one serves, and the other one hears of a new topic later.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
+from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
 
 EDGE, TOPIC = "eu", "orders"
@@ -36,6 +39,7 @@ class Appended(NamedTuple):
     leader_epoch: int
     serial: int
     at_s: float
+    damaged: bool = False
 
 
 @dataclass
@@ -83,6 +87,7 @@ class Edge:
         self.created_s: list[float] = []
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
+        self.damaged: set[bytes] = set()  # at some time; some of them could be read before, or can again
         self.ever: set[bytes] = set()
         self.grown_again: set[bytes] = set()  # at offsets that the log had had before it was cut
         self.recreate()
@@ -109,9 +114,26 @@ class Edge:
 
     def cut(self, partition: int, offset: int) -> None:
         """What a leader does that lacks what the last one had; nothing, where `offset` is the end."""
+        log = self.log.partitions[partition]
+        while self.log.starts[partition] < offset < len(log) and _is_one_batch(*log[offset - 1 : offset + 1]):
+            offset -= 1
         self.log.peaks[partition] = max(self.log.peaks[partition], len(self.log.partitions[partition]))
         del self.log.partitions[partition][offset:]
         self.log.leader_epochs[partition] += 1
+
+    def damage(self, partition: int, offset: int, count: int) -> None:
+        """A batch of at most `count` records cannot be read any more."""
+        log = self.log.partitions[partition]
+        for at in range(offset, min(offset + count, len(log))):
+            if log[at].leader_epoch != log[offset].leader_epoch:
+                return
+            log[at] = log[at]._replace(damaged=True)
+            self.damaged |= {log[at].value} - {None}
+
+    def mend(self, partition: int) -> None:
+        """Every batch can be read again."""
+        log = self.log.partitions[partition]
+        log[:] = [one._replace(damaged=False) for one in log]
 
     def recreate(self) -> None:
         self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
@@ -124,6 +146,21 @@ class Edge:
         until = self._scheduler.now - (0 if broker == SERVES else _LAG_S)
         known = [life for life, at in zip(self.lives, self.created_s, strict=True) if at <= until]
         return (known or self.lives)[-1 if known else 0].topic_id
+
+
+def _is_one_batch(one: Appended, other: Appended) -> bool:
+    return one.damaged and other.damaged and one.leader_epoch == other.leader_epoch
+
+
+def _record_at(log: Sequence[Appended], offset: int) -> Found:
+    """What a client meets first from an offset on."""
+    damaged_upto = offset
+    for at, one in enumerate(log[offset:], offset):
+        if one.damaged:
+            damaged_upto = at + 1
+        elif one.value is not None:
+            return Found((at, one.leader_epoch), damaged_upto)
+    return Found(None, damaged_upto)
 
 
 @dataclass
@@ -180,6 +217,12 @@ class SimReader:
             polled.served = {SERVES: {TOPIC}}
             return
         upto = min(len(log), place.offset + draw.randint(0, min(most, 4)))
+        damaged = next((offset for offset in range(place.offset, upto) if log[offset].damaged), None)
+        if damaged is not None:
+            upto = damaged
+            if damaged == place.offset or draw.random() < 0.5:
+                polled.faults.append(Fault(at, FaultKind.DAMAGED, ""))
+                polled.served = {SERVES: {TOPIC}}
         got = [(offset, log[offset]) for offset in range(place.offset, upto) if log[offset].value is not None]
         if got:
             offsets = [offset for offset, _ in got]
@@ -219,11 +262,19 @@ class SimReader:
 
     def cut(self, at: tuple[str, int], log: OffsetRange, leader_epoch: int) -> Cut:
         self._asked()
-        found = list(enumerate(self._edge.log.partitions[at[1]]))[log.start : log.end]
-        records = [(offset, one.leader_epoch) for offset, one in found if one.value is not None]
-        old = [offset for offset, epoch in records if epoch <= leader_epoch]
-        newer = [one for one in records if one[1] > leader_epoch]
-        return Cut(old[-1] + 1 if old else log.start, *(newer[0] if newer else (None, None)))
+        life, partition = self._edge.log, at[1]
+        places = life.partitions[partition]
+
+        def reaches(offset: int) -> bool:
+            return life.end_of(partition, leader_epoch) >= offset
+
+        return search(lambda offset: _record_at(places[: log.end], offset), reaches, log, leader_epoch)
+
+    def readable_from(self, at: tuple[str, int], offset: int) -> int | None:
+        self._asked()
+        log = self._edge.log.partitions[at[1]]
+        found = _record_at(log, offset)
+        return found.damaged_upto if found.damaged_upto > offset else None
 
     def close(self) -> None:
         self._places.clear()

@@ -23,6 +23,7 @@ ICEBERG = "aggregator.lake.tables.iceberg"
 ICEBERG_HANDLE = "aggregator.lake.tables.iceberg_handle"
 LAKE = "aggregator.lake.driver"
 
+DAMAGED = "damaged batches, cut logs"
 MUTANTS = [
     Mutant(
         "A: the ledger record outside the transaction",
@@ -197,8 +198,43 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: forgotten with an accepted gap",
-        [(GAPS, "gap=None, unread=unread, leader_epoch=known", "gap=None, unread=unread, leader_epoch=None")],
+        [(GAPS, "gap=None, unread=unread)", "gap=None, unread=unread, leader_epoch=None)")],
         situation="cut logs",
+    ),
+    Mutant(
+        "damage: what lies before a damaged batch is not judged, nor the batch bounded",
+        [(READERS, "if not self._is_told(flow) or not self._is_whole(flow):", "if False:")],
+        situation=DAMAGED,
+    ),
+    Mutant(
+        "damage: an accepted gap forgets the leader epoch",
+        [(GAPS, "gap=None, unread=unread)", "gap=None, unread=unread, leader_epoch=None)")],
+        situation=DAMAGED,
+    ),
+    Mutant(
+        "damage: a skipped gap forgets the leader epoch",
+        [(CURSOR, "return passed.moved(after(lost, position), entry.leader_epoch)", "return passed.moved(after(lost, position), None)")],  # noqa: E501 - one passage
+        situation="damaged batches are skipped",
+    ),
+    Mutant(
+        "damage: the leader epoch of before bounds the batch",
+        [
+            (
+                READERS,
+                "        entry = flow.cursor.entry\n        lost = entry.gap if",
+                "        entry = flow.cursor.entry\n        flow.cursor = structs.replace(flow.cursor, entry=structs.replace(entry, leader_epoch=flow.committed.entry.leader_epoch))\n        lost = entry.gap if",  # noqa: E501 - one passage
+            ),
+            (READERS, "from aggregator.backoff", "from msgspec import structs\n\nfrom aggregator.backoff"),
+        ],
+        situation=DAMAGED,
+    ),
+    Mutant(
+        "damage: a decision lets pass another batch at its position",
+        [
+            (GAPS, "(same or decided.kind is not GapKind.DAMAGED)", "True"),
+            (CURSOR, "if leader_epoch == self.entry.leader_epoch else None", ""),
+        ],
+        situation=DAMAGED,
     ),
     Mutant(
         "leader epoch: none known at a first position",
@@ -212,7 +248,7 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: none known behind markers",
-        [(READERS, "or known or offset < entry", "or True or offset < entry")],
+        [(READERS, "or entry.leader_epoch is not None or offset < entry", "or True or offset < entry")],
         situation="latest, cut, widened",
         seed=169,
     ),

@@ -109,6 +109,7 @@ class Situation:
     recreate: float = 0.0
     truncate: float = 0.0
     cut: float = 0.0
+    damage: float = 0.0
     widen: float = 0.0
     second: float = 0.002
     lost: float = 0.02
@@ -122,6 +123,10 @@ class Situation:
     one_remains: bool = False
     partition_by: str = "source"
 
+    @property
+    def has_gaps(self) -> bool:
+        return bool(self.truncate or self.cut or self.damage)
+
 
 _AWAY = EdgeFaults(unreachable=0.2, denied=0.01, no_schema=0.05, refused=0.005)
 SITUATIONS = {
@@ -132,6 +137,8 @@ SITUATIONS = {
     "cut logs": Situation(cut=0.006, refused=0.06),
     "everything at the edge": Situation(cut=0.004, truncate=0.004, refused=0.2, edge=_AWAY),
     "gaps are skipped": Situation(on_gap="skip", cut=0.002, truncate=0.008, refused=0.04),
+    "damaged batches, cut logs": Situation(damage=0.02, cut=0.008, refused=0.06, edge=EdgeFaults(unreachable=0.05)),
+    "damaged batches are skipped": Situation(on_gap="skip", damage=0.02, cut=0.008, truncate=0.002, refused=0.04),
     "aborts at the edge's faults": Situation(cut=0.015, truncate=0.015, refused=0.4, crash=0.001, freeze=0, second=0),
     "latest": Situation(start="latest", crash=0.006),
     "latest, cut": Situation(start="latest", crash=0.006, cut=0.004),
@@ -275,7 +282,9 @@ class Schedule:
             self.edge.truncate(partition, draw.randint(0, len(self.edge.log.partitions[partition])))
         if draw.random() < odds.cut:
             self._cut(draw.randrange(width))
-        if draw.random() < odds.truncate + odds.cut:
+        if odds.damage and draw.random() < odds.damage:
+            self._damage(draw.randrange(width))
+        if draw.random() < odds.truncate + odds.cut + odds.damage:
             self._accept_gaps()
         if draw.random() < odds.freeze and self.scheduler.actors:
             self.scheduler.freeze(draw.choice(self.scheduler.actors), draw.uniform(0, 3))
@@ -294,6 +303,15 @@ class Schedule:
         self.edge.cut(partition, draw.randint(log.starts[partition], len(log.partitions[partition])))
         for _ in range(draw.randint(0, 8)):
             self.edge.append(partition, marker=draw.random() < 0.15)
+
+    def _damage(self, partition: int) -> None:
+        """One of the last batches cannot be read any more, or all can again."""
+        draw, log = self.scheduler.random, self.edge.log
+        start, end = log.starts[partition], len(log.partitions[partition])
+        if draw.random() < 0.2:
+            self.edge.mend(partition)
+        elif end > start:
+            self.edge.damage(partition, draw.randint(max(start, end - 4), end - 1), draw.randint(1, 3))
 
     def _open_gaps(self) -> dict[EdgePartition, LedgerRecord]:
         return {source: entry for source, entry in self.logs.ledger_now(range(LEDGERS)).items() if entry.gap}
@@ -371,7 +389,7 @@ class Schedule:
             named.waits = True
             return False
         named.asked = set(undecided) if named.few else None
-        decisions = self.logs.decisions() if self.situation.truncate or self.situation.cut else ()
+        decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
             _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {TOPIC: shown}},
@@ -477,19 +495,25 @@ class Schedule:
         assert not early, f"not asked for from {life.topic_id}/{partition}: {sorted(early)[:5]}"
 
     def _excused(self, partition: int) -> set[bytes]:
-        """What retention deleted and somebody let go of: a person, or the rule if it says so.
+        """What retention deleted, or could not be read, and somebody let go of: a person, or the rule if it says so.
 
-        And what it deleted of a log that was cut and grew again: where no offset is missing, nobody can know.
+        And what retention deleted of a log that was cut and grew again: where no offset is missing, nobody can know.
         """
+        expired = self._let_go(partition, GapKind.EXPIRED, self.edge.deleted)
+        damaged = self._let_go(partition, GapKind.DAMAGED, self.edge.damaged)
+        return expired | damaged | (self.edge.deleted & self.edge.grown_again)
+
+    def _let_go(self, partition: int, kind: GapKind, of: set[bytes]) -> set[bytes]:
+        """Those values that decisions about gaps of a kind name by their offsets."""
         skips = self.situation.on_gap == "skip"
         gaps = [
             one.gap
             for one in self.logs.decisions()
-            if one.source.partition == partition and one.gap.kind is GapKind.EXPIRED and (skips or not one.automatic)
+            if one.source.partition == partition and one.gap.kind is kind and (skips or not one.automatic)
         ]
-        let_go = {offset for lost in gaps for offset in range(lost.start, lost.end)}
-        named = {value for value in self.edge.deleted if int(value.rsplit(b"/", 1)[1]) in let_go}
-        return named | (self.edge.deleted & self.edge.grown_again)
+        offsets = {offset for lost in gaps for offset in range(lost.start, lost.end)}
+        mine = [value for value in of if value.split(b"/")[1] == b"%d" % partition]
+        return {value for value in mine if int(value.rsplit(b"/", 1)[1]) in offsets}
 
 
 def _serial(value: bytes) -> int:

@@ -47,6 +47,16 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
         reader.close()
 
 
+def first_behind(reader: Consumer, at: Partition, offset: int, end: int, deadline: float) -> int:
+    """The first offset behind the damaged batch that lies at or after `offset`; that offset, if none does after all.
+
+    Raises:
+        Unreachable: the edge does not answer until `deadline`.
+    """
+    batch = _damaged_at(reader, at, offset, deadline)
+    return offset if batch is None else _behind(lambda one: _damaged_at(reader, at, one, deadline), batch, offset, end)
+
+
 def _readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
     batch = damaged_at(offset)
     if batch is None:

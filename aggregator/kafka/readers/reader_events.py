@@ -64,7 +64,10 @@ class Polled:
 
 
 class Cut(NamedTuple):
-    """Offset behind the last old record; offset and leader epoch of the first newer one, if there is any."""
+    """Offset behind the last old record; offset and leader epoch of the first newer one, if there is any.
+
+    Of one that nobody can read, the epoch is that of the first behind it; None where there is none.
+    """
 
     end: int
     newer: int | None

@@ -6,16 +6,22 @@ cut.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aggregator.config.model import ClusterConfig
 from aggregator.coordinates import OffsetRange, Partition
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
-from aggregator.kafka.readers.reader_events import Cut
+from aggregator.kafka.readers.codes import Passing, when_reading
+from aggregator.kafka.readers.damage import first_behind
+from aggregator.kafka.readers.reader_events import Cut, FaultKind
 
 _PATIENCE_S = 10.0
+_SMALL = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
 
 
 def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epoch: int) -> Cut:
@@ -24,30 +30,93 @@ def find_cut(cluster: ClusterConfig, at: Partition, log: OffsetRange, leader_epo
     Raises:
         Unreachable: the edge does not answer.
     """
-    reader = clients.consumer(cluster, **{"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1})
+    reader = clients.consumer(cluster, **_SMALL)
     deadline = time.monotonic() + _PATIENCE_S
     try:
-        low, high = log.start, log.end
-        newer: tuple[int, int] | None = None
-        while low < high:
-            middle = (low + high) // 2
-            found = _record_at(reader, at, middle, deadline)
-            if found is None:
-                high = middle
-            elif found[1] > leader_epoch:
-                high, newer = middle, found
-            else:
-                low = found[0] + 1
-        return Cut(low, *(newer or (None, None)))
+        return search(
+            partial(_found_at, reader, at, log.end, deadline),
+            partial(_reaches, cluster, at, leader_epoch, deadline),
+            log,
+            leader_epoch,
+        )
     except KafkaException as failure:
         raise _silent(at, failure.args[0].str()) from None
     finally:
         reader.close()
 
 
-def _record_at(reader: Consumer, at: Partition, offset: int, deadline: float) -> tuple[int, int] | None:
-    """Offset and leader epoch of the first record at or after `offset`; None where there is none."""
-    reader.assign([TopicPartition(*at, offset)])
+class Found(NamedTuple):
+    """What lies at or after an offset.
+
+    Attributes:
+        record: Offset and leader epoch of the first record that can be read; None where there is none.
+        damaged_upto: Where the damaged batches before it end; the offset itself, or less, where there is none.
+    """
+
+    record: tuple[int, int] | None
+    damaged_upto: int
+
+
+def search(
+    found_at: Callable[[int], Found], reaches: Callable[[int], bool], log: OffsetRange, leader_epoch: int
+) -> Cut:
+    """The end of what carries `leader_epoch` or a lower one.
+
+    Args:
+        found_at: What lies at or after an offset.
+        reaches: Whether the edge says that what carries this epoch or a lower one reaches to an offset; it costs more,
+            and says it of damaged batches, too.
+        log: Where to search.
+        leader_epoch: Of what is old.
+    """
+    low, high, damaged_upto = log.start, log.end, log.start
+    newer: tuple[int, int | None] | None = None
+    while low < high:
+        middle = (low + high) // 2
+        record, upto = found_at(middle)
+        if record is not None and record[1] <= leader_epoch:
+            low = record[0] + 1
+        else:
+            high, newer, damaged_upto = middle, record or newer, upto
+    behind = min(damaged_upto, log.end)
+    if behind <= low or reaches(behind):
+        return Cut(max(low, behind), *(newer or (None, None)))
+    while low < behind - 1:
+        middle = (low + behind) // 2
+        low, behind = (middle, behind) if reaches(middle) else (low, middle)
+    return Cut(low, low, newer and newer[1])
+
+
+def _found_at(reader: Consumer, at: Partition, end: int, deadline: float, offset: int) -> Found:
+    """What a client meets at or after `offset`."""
+    upto, start = offset, offset
+    while start < end:
+        found = _first(reader, at, TopicPartition(*at, start), deadline)
+        if not isinstance(found, FaultKind):
+            return Found(found, upto)
+        if found is FaultKind.DAMAGED:
+            start = upto = first_behind(reader, at, start, end, deadline)
+    return Found(None, upto)
+
+
+def _reaches(cluster: ClusterConfig, at: Partition, leader_epoch: int, deadline: float, offset: int) -> bool:
+    """Whether what has `leader_epoch` or a lower one reaches to `offset`: the edge says so without reading it.
+
+    A new client asks that of the first leader that it meets, before it reads anything.
+    """
+    reader = clients.consumer(cluster, **_SMALL)
+    try:
+        start = TopicPartition(*at, offset, leader_epoch=leader_epoch)
+        return _first(reader, at, start, deadline) is not FaultKind.POSITION_LOST
+    finally:
+        reader.close()
+
+
+def _first(
+    reader: Consumer, at: Partition, start: TopicPartition, deadline: float
+) -> tuple[int, int] | FaultKind | None:
+    """Offset and leader epoch of the first record from a start on, or why there is none; None at the end."""
+    reader.assign([start])
     while time.monotonic() < deadline:
         message = reader.poll(0.2)
         if message is None:
@@ -55,8 +124,11 @@ def _record_at(reader: Consumer, at: Partition, offset: int, deadline: float) ->
         error = message.error()
         if error is None:
             return message.offset() or 0, message.leader_epoch() or 0
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public code has this name
+        meaning = when_reading(error.code())
+        if meaning is Passing.END:
             return None
+        if meaning in {FaultKind.DAMAGED, FaultKind.POSITION_LOST}:
+            return FaultKind(meaning)
     raise _silent(at, "no answer")
 
 

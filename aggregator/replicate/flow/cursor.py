@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Start
-from aggregator.replicate.flow.gaps import after, grown, known_behind, passed_over, sentence, skipped
+from aggregator.replicate.flow.gaps import after, grown, passed_over, sentence, skipped
 from aggregator.replicate.flow.meanings import Meanings
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
@@ -160,11 +160,15 @@ class Cursor(Struct, frozen=True):
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
         entry = structs.replace(self.entry, unread=grown(self.entry.unread, passed_over(lost, position)))
         passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
-        return passed.moved(after(lost, position), known_behind(lost, entry.leader_epoch))
+        return passed.moved(after(lost, position), entry.leader_epoch)
 
     def known(self, leader_epoch: int) -> Self:
-        """The log before the position was found to be whole: nothing there has a higher leader epoch than this."""
-        return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch))
+        """The log before the position was found to be whole: nothing there has a higher leader epoch than this.
+
+        Under another leader epoch it may have something else behind the position than a damaged batch that was met.
+        """
+        gap = self.entry.gap if leader_epoch == self.entry.leader_epoch else None
+        return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch, gap=gap))
 
     def waits(self, waiting: Waiting | None) -> Self:
         """Tried again later, or now; None: it waits for nothing."""

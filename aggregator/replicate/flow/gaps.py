@@ -103,11 +103,6 @@ def after(lost: Gap, position: Position) -> Position:
             return position
 
 
-def known_behind(lost: Gap, leader_epoch: int | None) -> int | None:
-    """A leader epoch that no record before it exceeds; None behind a damaged batch, which may have begun a new one."""
-    return None if lost.kind is GapKind.DAMAGED else leader_epoch
-
-
 def passed_over(lost: Gap, position: Position) -> Segment | None:
     """What a flow never reads because it goes on behind a gap; nothing where it goes back to a cut, or nobody knows."""
     if lost.kind not in _PASSED:
@@ -138,15 +133,22 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     """
     if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
         entry = structs.replace(entry, gap=None)  # the same topic is back, or visible again
-    found = [one.gap for one in decisions if one.position == entry.position and one.gap.kind in _READABLE_AFTER]
+    found = [one.gap for one in decisions if one.position == entry.position and _passes(one.gap, entry.gap)]
     if not found:
         return entry
     # Accepted, grown, accepted again: the later one holds, and it names all that the first one did.
     lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
-    unread, known = grown(entry.unread, passed_over(lost, entry.position)), known_behind(lost, entry.leader_epoch)
-    return structs.replace(
-        entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread, leader_epoch=known
-    )
+    unread = grown(entry.unread, passed_over(lost, entry.position))
+    return structs.replace(entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread)
+
+
+def _passes(decided: Gap, found: Gap | None) -> bool:
+    """Whether what was decided at a flow's position lets it go on.
+
+    Another log may have a batch of another length there, so a damaged one must be the one that the flow stands before.
+    """
+    same = found is not None and (found.kind, found.end) == (decided.kind, decided.end)
+    return decided.kind in _READABLE_AFTER and (same or decided.kind is not GapKind.DAMAGED)
 
 
 def is_decided(entry: LedgerRecord, kind: GapKind, decisions: Iterable[Decision]) -> bool:

@@ -121,29 +121,36 @@ class Readers:
     def end(self, flow: Flow, offset: int) -> None:
         """A flow was read to the end of its partition.
 
-        Where only markers lie before that, or a damaged batch, no record has told a leader epoch, and nobody could see
-        later that they were cut and records stand in their place. So the leader's is asked for, and the partition read
-        to its end once more.
+        Where only markers lie before that, no record has told a leader epoch, and nobody could see later that they were
+        cut and records stand in their place. So the leader's is asked for, and the partition read to its end once more.
         """
         source, entry = flow.plan.source, flow.cursor.entry
         if source in self._left:
             return
-        known = entry.leader_epoch is not None or source.edge in self._untold
-        if not flow.reading or known or offset < entry.next_offset:
+        if not flow.reading or entry.leader_epoch is not None or offset < entry.next_offset:
             self.reach(flow, offset)
-            return
+        elif self._is_told(flow):
+            if flow.cursor.entry.leader_epoch is None:
+                self.reach(flow, offset)
+                return
+            self._release(flow)
+            self._start(flow)
+
+    def _is_told(self, flow: Flow) -> bool:
+        """Learn a leader epoch that nothing before the position exceeds, if the edge tells one; False: it waits."""
+        source = flow.plan.source
+        if flow.cursor.entry.leader_epoch is not None or source.edge in self._untold:
+            return True
         try:
             leader_epoch = self._readers[source.edge].leader_epoch((source.topic, source.partition))
         except RetryError as error:
             self.wait(flow, error.message)
-            return
+            return False
         if leader_epoch is None:
             self._untold.add(source.edge)
-            self.reach(flow, offset)
-            return
-        flow.cursor = flow.cursor.known(leader_epoch)
-        self._release(flow)
-        self._start(flow)
+        else:
+            flow.cursor = flow.cursor.known(leader_epoch)
+        return True
 
     def drained(self, flow: Flow) -> bool:
         """Whether a flow is held, or has reached what `--drain` asked for in the log that its edge has now.
@@ -287,8 +294,15 @@ class Readers:
         return True
 
     def _damage(self, flow: Flow, fault: Fault) -> None:
-        """A batch that cannot be read is a gap up to its end; it is tried again, because it may be mended there."""
-        entry, now = flow.cursor.entry, self._world.now()
+        """A batch that cannot be read is a gap up to its end; it is tried again, because it may be mended there.
+
+        It may have begun a new leader epoch, which nobody can read. So what lies before it is judged now, and the
+        flow keeps an epoch that the batch does not exceed: behind the batch, a log that is cut later is found by it.
+        """
+        now, met = self._world.now(), flow.cursor.entry.gap
+        if not self._is_told(flow) or not self._is_whole(flow):
+            return
+        entry = flow.cursor.entry
         lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None
         if lost is None:
             try:
@@ -299,6 +313,8 @@ class Readers:
                 self.wait(flow, fault.detail)
                 return
             lost = damaged(entry.next_offset, behind, since_ms=self._world.clock_ms())
+            if met is not None and (met.kind, met.start, met.end) == (lost.kind, lost.start, lost.end):
+                lost = met
         self._went_without(flow, lost)
         if flow.cursor.hold is not None:
             flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
@@ -317,7 +333,7 @@ class Readers:
         if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
             return lost, None
         cut = reader.cut(at, log, entry.leader_epoch)
-        known = leader_epoch if cut.newer is None else cut.newer_epoch
+        known = leader_epoch if cut.newer_epoch is None else cut.newer_epoch
         return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), known
 
     def _release(self, flow: Flow) -> None:

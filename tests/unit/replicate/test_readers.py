@@ -218,13 +218,63 @@ def test_a_gap_s_hold_is_put_aside_by_no_other():
     assert (again.hold.reason, again.waiting) == (HoldReason.GAP, None)
 
 
-@pytest.mark.parametrize(("kind", "known"), [(GapKind.DAMAGED, None), (GapKind.EXPIRED, 3)])
-def test_behind_a_damaged_batch_no_leader_epoch_is_known(kind, known):
-    """It may have begun an epoch: told with the one before, the edge would call the log truncated for ever."""
-    entry, lost = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3), Gap(kind, 20, 30, 1)
-    assert Cursor.at(SOURCE, entry).without(lost).start == Start(30, known)
+@pytest.mark.parametrize("kind", [GapKind.DAMAGED, GapKind.EXPIRED])
+def test_behind_a_gap_the_leader_epoch_of_before_is_known(kind):
+    """A log that is cut after the gap was found has a higher one, whenever the gap is passed."""
+    lost = Gap(kind, 20, 30, 1)
+    entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=lost)
+    assert Cursor.at(SOURCE, entry).without(lost).start == Start(30, 3)
     decision = Decision(SOURCE, Position(0, 20), lost, "ada@desk", 1, "known")
-    assert settled(entry, [decision]).leader_epoch == known
+    assert settled(entry, [decision]).leader_epoch == 3
+
+
+@pytest.mark.parametrize("found", [None, Gap(GapKind.DAMAGED, 20, 40, 1), Gap(GapKind.TRUNCATED, 20, None, 1)])
+def test_what_was_decided_about_a_damaged_batch_lets_no_other_one_pass(found):
+    """Where the log was cut at the position, another batch may lie there, and only a part of it be damaged."""
+    entry = LedgerRecord(0, "id", 20, epoch=1, slot=0, leader_epoch=3, gap=found)
+    decision = Decision(SOURCE, Position(0, 20), Gap(GapKind.DAMAGED, 20, 30, 1), "ada@desk", 1, "known")
+    assert settled(entry, [decision]) == entry
+
+
+class Damaged(Edge):
+    """One whose batch from offset 20 to 30 cannot be read."""
+
+    behind = 30
+
+    def readable_from(self, _at, _offset):
+        return self.behind
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize(
+    ("of_leader", "cut", "known"), [(3, Cut(30, None), 3), (5, Cut(20, 20, 4), 4), (5, Cut(20, 20, None), 5)]
+)
+def test_a_damaged_batch_is_bounded_by_a_leader_epoch_that_it_does_not_exceed(skips, of_leader, cut, known):
+    """It may have begun one: told with the epoch before, the edge would call the log truncated for ever."""
+    readers, flow = reading(Damaged(of_leader, cut), skips=skips)
+    readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
+    assert flow.cursor.start == Start(30 if skips else 20, known)
+    assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.DAMAGED, 20, 30, 0))
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_what_lies_before_a_damaged_batch_is_judged_before_the_batch_is_a_gap(skips):
+    """Else a cut that nobody has met would be passed with the batch, in silence."""
+    readers, flow = reading(Damaged(5, Cut(12, 14, 4)), skips=skips)
+    readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
+    assert flow.position == (Position(1, 12) if skips else Position(0, 20))
+    assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.TRUNCATED, 12, None, 0))
+
+
+@pytest.mark.parametrize(("of_leader", "behind", "since_ms"), [(3, 25, 7), (5, 30, 7), (5, 25, 0)])
+def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind, since_ms):
+    """Where it does, that is another gap, and has another beginning in time."""
+    edge = Damaged(of_leader, Cut(20, 20, of_leader))
+    readers, flow = reading(edge)
+    flow.cursor = flow.cursor.held_by(Gap(GapKind.DAMAGED, 20, 30, 7)).tried()
+    edge.behind = behind
+    readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
+    assert flow.cursor.entry.gap == Gap(GapKind.DAMAGED, 20, 30 if of_leader == 3 else behind, since_ms)
 
 
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():
@@ -244,18 +294,18 @@ def test_a_drain_takes_no_position_for_reached_that_its_edge_was_not_asked_about
     assert readers.drained(flow)
 
 
-def behind_a_damaged_batch(edge: Edge) -> tuple[Readers, Flow]:
-    """A flow at the end of its log that went on without the damaged batch which lay there."""
+def behind_markers(edge: Edge) -> tuple[Readers, Flow]:
+    """A flow at the end of its log that has read no record yet."""
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.without(Gap(GapKind.DAMAGED, 20, 40, 1))
+    flow.cursor = flow.cursor.moved(Position(0, 40), None)
     flow.commit()
     return readers, flow
 
 
-def test_at_the_end_behind_a_damaged_batch_the_leader_epoch_is_learned_and_kept():
-    """Nobody knows it behind such a batch; without it a cut of the log would not be seen by any later life."""
+def test_at_the_end_behind_markers_the_leader_epoch_is_learned_and_kept():
+    """No record has told it; without it a cut of the log would not be seen by any later life."""
     edge = Edge(7, Cut(40, None, None))
-    readers, flow = behind_a_damaged_batch(edge)
+    readers, flow = behind_markers(edge)
     assert (flow.position.next_offset, flow.cursor.entry.leader_epoch, flow.moved) == (40, None, False)
     readers.end(flow, 40)
     assert edge.started[-1] == Start(40, 7)
@@ -275,7 +325,7 @@ def test_an_edge_that_tells_no_leader_epochs_is_asked_once():
             self.asked += 1
 
     edge = Old(0, Cut(40, None, None))
-    readers, flow = behind_a_damaged_batch(edge)
+    readers, flow = behind_markers(edge)
     for offset in (40, 40, 41):
         readers.end(flow, offset)
     assert (edge.asked, flow.position.next_offset) == (1, 41)
