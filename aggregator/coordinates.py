@@ -10,8 +10,10 @@ ORIGIN_HEADER = "hub.origin"
 SEAL_HEADER = "hub.origin.mac"
 CHAIN_HEADER = "hub.chain"
 BACKFILL_HEADER = "hub.backfill"
+# Of a record without key and value that a restate writes for one that it read and that yields none.
+LEFT_OUT_HEADER = "hub.left-out"
 # What the hub says of its records; a producer at an edge must not say it in its place.
-OWN_HEADERS = frozenset((ORIGIN_HEADER, SEAL_HEADER, CHAIN_HEADER, BACKFILL_HEADER))
+OWN_HEADERS = frozenset((ORIGIN_HEADER, SEAL_HEADER, CHAIN_HEADER, BACKFILL_HEADER, LEFT_OUT_HEADER))
 # Where heartbeats are written at an edge: MirrorMaker 2's name.
 HEARTBEATS = "heartbeats"
 # Of an origin: partition, offset, incarnation; a further tombstone has one more.

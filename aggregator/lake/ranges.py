@@ -40,10 +40,17 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one task staged, all of it or nothing of it to be committed."""
+    """What one task staged, all of it or nothing of it to be committed.
+
+    Attributes:
+        reached: How far it came.
+        files: Rows.
+        left_out: Origins of what a restate read and left out; no rows, and in no commit.
+    """
 
     reached: tuple[Reached, ...]
     files: tuple[StagedFile, ...]
+    left_out: tuple[StagedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

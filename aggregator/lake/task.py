@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from aggregator.config.model import ClusterConfig
@@ -22,6 +23,7 @@ from aggregator.engine.collector import resting
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
+from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
@@ -45,6 +47,8 @@ class StagingTask:
         columns: The table's Arrow schema, serialised; None before the first commit.
         plan: Spans of task 0, 1, …
         divided_by: Columns that the table is divided by.
+        apart: Whether records that only tell of an edge's record that it was left out are staged apart, as in the
+            topics of a restate.
         registry_client: How to connect to the registry; secrets are references.
     """
 
@@ -56,6 +60,7 @@ class StagingTask:
     columns: bytes | None
     plan: tuple[tuple[Span, ...], ...]
     divided_by: tuple[str, ...] = ()
+    apart: bool = False
     piece_bytes: int = PIECE_BYTES
     registry_client: Mapping[str, str | SecretRef] = field(default_factory=dict)
 
@@ -69,19 +74,19 @@ class StagingTask:
         reader = CommittedReader(self.central, max_bytes=self.piece_bytes)
         registry = open_registry(self.registry, self.registry_client)
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
-        running = _Running(self, reader, Decoding(registry.schema), stage)
+        running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
         try:
             with resting():
                 reached = running.read(self.plan[number])
-            return Outcome(reached, running.stage.close())
+            return Outcome(reached, running.stage.close(), running.left_out.close())
         except OSError as error:
-            running.stage.abandon()
+            running.abandon()
             raise TableUnavailable(
                 f"table {self.name}: {self.folder}: {reason(error)}",
                 hint="check the disk, its space and the rights on the folder",
             ) from None
         except BaseException:
-            running.stage.abandon()
+            running.abandon()
             raise
         finally:
             reader.close()
@@ -93,6 +98,12 @@ class _Running:
     reader: CommittedReader
     decoding: Decoding
     stage: Stage
+    left_out: Stage
+
+    def abandon(self) -> None:
+        """Remove everything that was staged."""
+        self.stage.abandon()
+        self.left_out.abandon()
 
     def read(self, spans: tuple[Span, ...]) -> tuple[Reached, ...]:
         """Stage the spans; where one cannot go on, everything before that record is staged, and the others go on."""
@@ -127,7 +138,14 @@ class _Running:
             return
         try:
             rows = self.decoding.table(piece)
-            self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
+            told = None
+            if self.task.apart and piece.left_out:
+                which = np.isin(piece.offsets, list(piece.left_out))
+                told, rows = rows.filter(pa.array(which)), rows.filter(pa.array(~which))
+            if rows.num_rows:
+                self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
+            if told is not None:
+                self.left_out.add(told.select(FIXED_COLUMNS.names))
         except RecordHeld as error:
             self._add(piece.before(error.offset))
             raise
@@ -164,9 +182,14 @@ def encode_outcome(outcome: Outcome) -> str:
     return json.dumps(
         {
             "reached": [[*one.span.partition, *one.span.offsets, one.next_offset, one.held] for one in outcome.reached],
-            "files": [file._asdict() | {"schema": base64.b64encode(file.schema).decode()} for file in outcome.files],
+            "files": _plain(outcome.files),
+            "left_out": _plain(outcome.left_out),
         }
     )
+
+
+def _plain(files: Iterable[StagedFile]) -> list[dict[str, Any]]:
+    return [file._asdict() | {"schema": base64.b64encode(file.schema).decode()} for file in files]
 
 
 def decode_outcome(text: str) -> Outcome:
@@ -183,14 +206,17 @@ def decode_outcome(text: str) -> Outcome:
         Reached(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
         for topic, topic_id, partition, start, end, next_offset, held in told["reached"]
     )
-    files = tuple(
+    return Outcome(reached, _files(told["files"]), _files(told["left_out"]))
+
+
+def _files(plain: Iterable[Mapping[str, Any]]) -> tuple[StagedFile, ...]:
+    return tuple(
         StagedFile(
-            **file
-            | {
+            **{
+                **file,
                 "schema": base64.b64decode(file["schema"]),
                 "partition": tuple((name, value) for name, value in file["partition"]),
             }
         )
-        for file in told["files"]
+        for file in plain
     )
-    return Outcome(reached, files)

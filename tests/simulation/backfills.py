@@ -5,7 +5,7 @@ lies in the requests topic. Two rules that live in the product's driver, which i
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 from aggregator.backfill.epoch_plan import Scene, plan_epoch
@@ -13,7 +13,14 @@ from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
 from aggregator.backfill.request import Mode
 from aggregator.backfill.store import Backfill, Signed, Told, passed_by
-from aggregator.coordinates import EdgePartition, OffsetRange
+from aggregator.coordinates import (
+    BACKFILL_HEADER,
+    LEFT_OUT_HEADER,
+    ORIGIN_HEADER,
+    EdgePartition,
+    OffsetRange,
+    Origin,
+)
 from aggregator.errors import Failed, Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
@@ -47,6 +54,7 @@ SITUATIONS = {
     "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
     "late, registry away": Situation(start="latest", crash=0.004, edge=EdgeFaults(no_schema=0.5, unreachable=0.1)),
     "late, markers dropped": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}),
+    "late, told": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.02}, told=True),
     "late, internal markers dropped": Situation(
         start="latest",
         crash=0.006,
@@ -253,7 +261,9 @@ class BackfillSchedule(Schedule):
         standings = early if self.forgets == "what was fenced" else self._flows_at_central(without=plan.id)
         scene = Scene(_config(slots), {(EDGE, TOPIC): shown}, frozenset(), {CENTRAL: {}}, {})
         flows = plan_epoch(plan, scene, standings, entries, epoch=epoch.epoch)
-        terms = Terms(plan.id, NAMES.dead_letters)
+        terms = Terms(
+            plan.id, NAMES.dead_letters, tells_left_out=self.situation.told and self.forgets != "what is left out"
+        )
         plans = [
             self.protocol.SlotPlan(
                 NAMES.backfills(), epoch.epoch, slot, flows.by_slot.get(slot, ()), CADENCE, True, 1e9, terms
@@ -276,7 +286,14 @@ class BackfillSchedule(Schedule):
         world = SimSlotPorts(BackfillLogs(self.logs, plan.terms.backfill), self.edge, life, plan.slot)
         terms = plan.terms
         delivery = Delivery(
-            DeliveryPlan("sim", terms.dead_letters, Cycles("sim"), DIGEST_KEY, terms.backfill),
+            DeliveryPlan(
+                "sim",
+                terms.dead_letters,
+                Cycles("sim"),
+                DIGEST_KEY,
+                terms.backfill,
+                tells_left_out=terms.tells_left_out,
+            ),
             lambda _: KeepMost(self.scheduler, self.edge, rejects=self.rejecting[terms.backfill]),
         )
         return self._spawn(driver, plan, world, delivery)
@@ -285,9 +302,12 @@ class BackfillSchedule(Schedule):
 
     def _check(self) -> None:
         """Every record of the log once, but for those that nobody can read; no letter speaks of what is there."""
+        if self.situation.told:
+            self._check_told()
         words, letters = self._last_words(), self._values_of_letters()
         for partition in range(PARTITIONS):
-            values = [entry.value for _, entry in self.central.committed((CENTRAL, partition))]
+            entries = [entry for _, entry in self.central.committed((CENTRAL, partition))]
+            values = [entry.value for entry in entries if LEFT_OUT_HEADER not in dict(entry.headers)]
             twice = [value for value, times in Counter(values).items() if times > 1]
             assert not twice, f"delivered twice: {twice[:5]}"
             there, log = set(values), self.edge.log
@@ -299,6 +319,25 @@ class BackfillSchedule(Schedule):
             assert not dead & there, f"delivered, and dead: {sorted(dead & there)[:5]}"
             gone = {letters[one.key] for one in mine if one.resolved_by} - there
             assert not gone, f"resolved, and not delivered: {sorted(gone)[:5]}"
+
+    def _check_told(self) -> None:
+        """Of each record that a backfill has read there is a copy or a notice, once, as its ledger counts them."""
+        told: dict[tuple[str, EdgePartition], list[tuple[bool, bytes]]] = defaultdict(list)
+        for partition in range(PARTITIONS):
+            for _, entry in self.central.committed((CENTRAL, partition)):
+                headers = dict(entry.headers)
+                if BACKFILL_HEADER in headers:
+                    origin = Origin.decode(headers[ORIGIN_HEADER])
+                    source = EdgePartition(origin.edge, origin.topic, origin.partition)
+                    notice = (LEFT_OUT_HEADER in headers, headers[ORIGIN_HEADER])
+                    told[headers[BACKFILL_HEADER].decode(), source].append(notice)
+        for backfill in self._backfills():
+            for source, entry in backfill.entries.items():
+                notices = told[backfill.plan.id, source]
+                assert len({origin for _, origin in notices}) == len(notices), "told twice of one record"
+                counts = (entry.delivered, entry.dead + entry.suppressed)
+                found = Counter(left_out for left_out, _ in notices)
+                assert counts == (found[False], found[True]), f"read {counts}, told {dict(found)}"
 
     def _values_of_letters(self) -> dict[str, bytes]:
         """Of which record each letter was, by its key; a resolution does not say it."""

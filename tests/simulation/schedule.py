@@ -98,7 +98,10 @@ _NEVER = EdgeFaults()
 
 @dataclass(frozen=True)
 class Situation:
-    """Chances per step of what may go wrong; `start` and `on_gap` are what the rule says."""
+    """Chances per step of what may go wrong; `start` and `on_gap` are what the rule says.
+
+    `told`: backfills tell of what they leave out, as restates do.
+    """
 
     start: str = "earliest"
     on_gap: str = "hold"
@@ -122,6 +125,7 @@ class Situation:
     afterwards_s: float = 0.2
     one_remains: bool = False
     partition_by: str = "source"
+    told: bool = False
 
     @property
     def has_gaps(self) -> bool:

@@ -111,3 +111,10 @@ def test_what_others_wrote_is_seen_after_they_were_fenced(forgets):
     """Without looking at other backfills, or looking before their ids are fenced, some schedule delivers twice."""
     real = protocol()
     assert any(violation(seed, "late", real, forgets=forgets) for seed in range(1500)), "the removal was not found"
+
+
+def test_what_is_left_out_is_told():
+    """Where a restate's slots tell nothing, some schedule reads a record of which there is neither copy nor notice."""
+    real = protocol()
+    found = (violation(seed, "late, told", real, forgets="what is left out") for seed in range(100))
+    assert any("told" in what for what in found), "the removal was not found"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import ORIGIN_HEADER, CentralPartition, OffsetRange, Partition
+from aggregator.coordinates import LEFT_OUT_HEADER, ORIGIN_HEADER, CentralPartition, OffsetRange, Partition
 from aggregator.errors import HoldError, Unreachable
 from aggregator.kafka.client.clients import consumer
 from aggregator.kafka.cluster import topics
@@ -28,7 +28,10 @@ _PATIENCE_S = 30.0  # so long nothing may arrive before a read is given up
 
 @dataclass(slots=True)
 class Committed:
-    """Consecutive committed records of one partition, as parallel lists; `held` says why none follow, if so."""
+    """Consecutive committed records of one partition, as parallel lists; `held` says why none follow, if so.
+
+    `left_out` are offsets of records that only tell of an edge's record that it was left out.
+    """
 
     topic: str
     partition: int
@@ -38,6 +41,7 @@ class Committed:
     values: list[bytes | None] = field(default_factory=list)
     origins: list[bytes | None] = field(default_factory=list)
     held: HoldError | None = None
+    left_out: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -53,6 +57,7 @@ class Committed:
             self.keys[:count],
             self.values[:count],
             self.origins[:count],
+            left_out={one for one in self.left_out if one < offset},
         )
 
 
@@ -234,7 +239,14 @@ def _extend(piece: Committed, messages: list[Message]) -> int:
         found[0][1] if found and len(found) == 1 and found[0][0] == ORIGIN_HEADER else _origin(found or ())
         for found in headers
     ]
+    if None in values:
+        told = zip(messages, values, headers, strict=True)
+        piece.left_out.update(one.offset() for one, value, found in told if value is None and _is_left_out(found or ()))
     return len(messages) + sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+
+
+def _is_left_out(headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    return any(name == LEFT_OUT_HEADER for name, _ in headers)
 
 
 def _origin(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:

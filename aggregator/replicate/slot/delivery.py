@@ -1,21 +1,22 @@
 """Delivery: strip one chunk and put its records, its dead letters and its counts into the open transaction.
 
 Invariant (protocol, rule A): a record's central copy or its dead letter is produced in the transaction whose ledger
-record moves past it; what is neither is counted as suppressed. Nothing here decides when to commit.
+record moves past it; what is neither is counted as suppressed. Where a restate reads, what yields no copy is told of in
+the same transaction, too. Nothing here decides when to commit.
 """
 
 import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.bytes_column import BytesColumn
-from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, ORIGIN_HEADER, EdgePartition
+from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER, EdgePartition
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native.chunk import Chunk
@@ -47,6 +48,7 @@ class DeliveryPlan:
         digest_key: Key of the dead letters' hash; None leaves the hash out.
         backfill: Id of the backfill that delivers, which its records carry; empty for the live flows.
         chains: How records are known that other hubs bring back.
+        tells_left_out: Whether central's topic is told of each record that was read and yields none there.
     """
 
     hub: str
@@ -55,6 +57,7 @@ class DeliveryPlan:
     digest_key: bytes | None
     backfill: str = ""
     chains: Chains = field(default_factory=Chains)
+    tells_left_out: bool = False
 
 
 class Delivery:
@@ -134,6 +137,11 @@ class Delivery:
         writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
         for further in self._further_tombstones(flow, chunk, stripped, chains):
             writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
+        told = sorted(left_out) if self._plan.tells_left_out else []
+        if told:
+            writer.produce_all(
+                plan.central, -1 if plan.by_key else source.partition, self._told(flow, chunk, stripped, told)
+            )
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
@@ -141,7 +149,7 @@ class Delivery:
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
-        return int(sizes.sum()) + letters
+        return int(sizes.sum()) + letters + len(told) * RECORD_OVERHEAD_BYTES
 
     def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
         """Headers that tell of records where they came from."""
@@ -170,6 +178,16 @@ class Delivery:
                 HeaderTable.of([stripped.headers[at] for at in places]),
                 self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
             )
+
+    def _told(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> Rows:
+        """What tells whoever reads central's topic that these records were read and yield none; nothing of them."""
+        ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in places], len(places)
+        origins = BytesColumn.numbered(f"{self._plan.hub}/{flow.plan.source}/", offsets, ends)
+        dead = stripped.rejected
+        why = BytesColumn.of([(dead[at].reason if at in dead else SUPPRESSED).encode() for at in places])
+        stamps = [*self._stamps(flow, origins, None), (LEFT_OUT_HEADER, why)]
+        # Under the present time: it may be for its own that a topic refuses a record.
+        return Rows(BytesColumn.empty(count), BytesColumn.empty(count), [0] * count, HeaderTable.empty(count), stamps)
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
         """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""

@@ -23,11 +23,13 @@ class Terms:
         backfill: Its id: header of its records, end of its ledger keys.
         dead_letters: Where its dead letters go, and the resolutions of those that it delivers.
         rate: Records that one slot takes a second; None: no bound.
+        tells_left_out: Whether it tells of each record that it reads and leaves out, as a restate does.
     """
 
     backfill: str
     dead_letters: str
     rate: float | None = None
+    tells_left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
                 digest_key(keys),
                 terms.backfill,
                 chains_of(work, keys),
+                tells_left_out=terms.tells_left_out,
             ),
             strips(work, keys),
         )

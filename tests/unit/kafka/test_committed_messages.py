@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from aggregator.coordinates import ORIGIN_HEADER
+from aggregator.coordinates import LEFT_OUT_HEADER, ORIGIN_HEADER
 from aggregator.kafka.readers.committed_reader import Committed, _runs, _take
 
 
@@ -63,3 +63,17 @@ def test_an_error_of_the_client_itself_ends_nothing():
     taken = _take(piece, messages, 5)
     assert (taken.size, taken.ended, taken.trouble) == (0, False, "GROUP_AUTHORIZATION_FAILED")
     assert _take(piece, [refused, error(EOF, 5)], 5).ended
+
+
+def test_a_notice_of_what_was_left_out_is_no_tombstone():
+    """Told apart by its header, and only without a value; what lies before an offset keeps what it is."""
+    notice = [(ORIGIN_HEADER, b"o"), (LEFT_OUT_HEADER, b"suppressed")]
+    kinds = [(b"v", notice), (None, notice), (None, notice[:1]), (None, None), (None, notice)]
+    messages = [
+        Message(topic="t", partition=0, offset=at, key=b"k", value=value, headers=headers, timestamp=(1, at))
+        for at, (value, headers) in enumerate(kinds)
+    ]
+    piece = Committed("t", 0)
+    _take(piece, messages, 9)
+    assert piece.left_out == {1, 4}
+    assert (piece.before(4).offsets, piece.before(4).left_out) == ([0, 1, 2, 3], {1})

@@ -111,5 +111,6 @@ def test_what_a_job_staged_since_it_began_waits_while_its_lease_is_renewed():
 def test_outcomes_travel_whole():
     """What a task tells comes back equal."""
     span = Span(PART, OffsetRange(3, 9))
-    outcome = Outcome((Reached(span, 7, "held at 7"),), (StagedFile("hub-a.parquet", 5, 4, "{}", b"\0\1"),))
+    files = (StagedFile("hub-a.parquet", 5, 4, "{}", b"\0\1"),), (StagedFile("hub-b.parquet", 1, 2, "{}", b"\2"),)
+    outcome = Outcome((Reached(span, 7, "held at 7"),), *files)
     assert decode_outcome(encode_outcome(outcome)) == outcome

@@ -16,6 +16,7 @@ from aggregator.state.ledger import LedgerRecord
 SOURCE = EdgePartition("eu", "orders", 3)
 CENTRAL, LETTERS = "eu.orders", "hub.dead-letters"
 LIMIT_BYTES = 100_000
+LIMITS = Limits(LIMIT_BYTES)
 FIRST = 1000
 
 
@@ -25,6 +26,7 @@ class Produced:
 
     Attributes:
         records: (topic, key, value, headers) in order.
+        times: Timestamps of those that are no letters.
         flow: With its counts.
         chunk: What was to be delivered.
     """
@@ -32,12 +34,15 @@ class Produced:
     flow: Flow
     chunk: Chunk
     records: list = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
 
     def produce(self, topic, key, value, **_more):
         self.records.append((topic, key, value, []))
 
     def produce_all(self, topic, _partition, records):
-        self.records += [(topic, key, value, headers) for key, value, _, headers in records]
+        for key, value, timestamp_ms, headers in records:
+            self.records.append((topic, key, value, headers))
+            self.times.append(timestamp_ms)
 
     @property
     def central(self) -> list:
@@ -69,15 +74,18 @@ def deliver(
     cycles: Cycles | None = None,
     *,
     chains: Chains | None = None,
+    backfill: str = "",
+    limits: Limits = LIMITS,
+    timestamps_ms: Sequence[int] | None = None,
 ) -> Produced:
-    """Deliver records of one edge partition, from offset 1000 on.
+    """Deliver records of one edge partition, from offset 1000 on; with `backfill` as that restate does.
 
     Raises:
         RetryError, HoldError: from the strip; nothing was produced, and the flow stands where it stood.
     """
     count = len(values)
     entry = LedgerRecord(0, "topic-id", FIRST, 1, 0)
-    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=Limits(LIMIT_BYTES))
+    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=limits)
     flow = Flow(plan, entry, persisted=True)
     chunk = Chunk(
         SOURCE.topic,
@@ -85,12 +93,18 @@ def deliver(
         list(keys or [None] * count),
         list(values),
         [None] * count if headers is None else headers,
-        [0] * count,
+        list(timestamps_ms or [0] * count),
         list(range(FIRST, FIRST + count)),
     )
     produced = Produced(flow, chunk)
     hub = DeliveryPlan(
-        "hub", LETTERS, cycles or Cycles("hub"), b"a key of thirty-two bytes, exactly", chains=chains or Chains()
+        "hub",
+        LETTERS,
+        cycles or Cycles("hub"),
+        b"a key of thirty-two bytes, exactly",
+        backfill,
+        chains=chains or Chains(),
+        tells_left_out=bool(backfill),
     )
     Delivery(hub, lambda _source: strip).deliver(produced, flow, chunk, lambda: None, now_ms=0)
     return produced
