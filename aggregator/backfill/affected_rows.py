@@ -74,11 +74,6 @@ def numbered(rows: pa.Table) -> Numbers:
     return np.asarray(incarnations * _LIFE + offsets, np.int64)
 
 
-def offset_of(numbers: Numbers) -> Numbers:
-    """The offsets that `numbered` joined with incarnations."""
-    return np.asarray(numbers % _LIFE, np.int64)
-
-
 def _bounds(segments: Iterable[Segment]) -> tuple[Numbers, Numbers]:
     pairs = sorted((at * _LIFE + start, at * _LIFE + end) for at, (start, end) in segments)
     return np.array([start for start, _ in pairs], np.int64), np.array([end for _, end in pairs], np.int64)

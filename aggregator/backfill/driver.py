@@ -257,7 +257,8 @@ class BackfillDriver:
         if not plan.by_slot or self._is_cancelled(requests):
             return _Epoch(plan)
         log.info("backfill %s, epoch %d: %d flows", self._plan.id, epoch.epoch, sum(map(len, plan.by_slot.values())))
-        terms = Terms(self._plan.id, self._letters(), self._rate / len(plan.by_slot) if self._rate else None)
+        rate = self._rate / len(plan.by_slot) if self._rate else None
+        terms = Terms(self._plan.id, self._letters(), rate, tells_left_out=self._plan.mode is Mode.RESTATE)
         plans = self._slot_plans(epoch.epoch, plan, slots, terms)
         topics_of_hub = written(self._hub, self._config, known.ledger)
         work = EpochWork(self._config, self._policies, plans, topics_of_hub, self._checks, self._guard.ids)

@@ -14,6 +14,7 @@ from msgspec import structs
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import FlowAtCentral, allowed, gone
 from aggregator.backfill.ranges import Ranges, both, offsets_of, size, without
+from aggregator.backfill.request import Mode
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Segment
 from aggregator.errors import Failed
@@ -23,10 +24,12 @@ from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.gaps import grown
-from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.flow.limits import Limits, is_compacted
 from aggregator.replicate.flow.meanings import Meanings, meant
 from aggregator.replicate.flow.route import Route
 from aggregator.state.ledger import LedgerRecord
+
+_FORGETS = "is compacted, and forgets what a restate brings by it; set cleanup.policy=delete on it, then resume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,9 @@ def plan_epoch(
             continue
         if (one.source.edge, one.source.topic) in scene.refused:
             holds.append(Hold(one.source, HoldReason.POLICY, scene.refused[one.source.edge, one.source.topic]))
+            continue
+        if left and plan.mode is Mode.RESTATE and is_compacted(scene.settings.get(one.central, {})):
+            holds.append(Hold(one.source, HoldReason.CENTRAL, f"{one.central} {_FORGETS}"))
             continue
         away = gone(plan.mode, at_central, one.segments)
         if ahead := _ahead(away, entry):

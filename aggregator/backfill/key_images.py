@@ -2,9 +2,9 @@
 
 Invariant: pure; a row that was superseded or deleted stays so. An origin with an old and a new row shows which key came
 for which, and all rows of the old key that stay in its edge partition get the new one. They lose their key, and with it
-their place in the current state, where that is not known: several keys came for one; the edge has nothing of the key
-that the restate could read, though others came under other keys; or the tombstone of the key left the table. To keep
-the old key would leave what a policy hides now, or bring back what was deleted. Memory holds the keys of replaced rows.
+their place in the current state, where that is not known: several keys came for one; the restate read nothing of the
+key, though others came under other keys; or the tombstone of the key left the table. To keep the old key would leave
+what a policy hides now, or bring back what was deleted. Memory holds the keys of replaced rows.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,10 +1,10 @@
 """Rows of one table replaced by the same origins' new rows, in one commit, beside whoever else commits to it.
 
 Invariant: only origins that the table has are replaced, each by its own new row. Where none came, the row leaves if the
-edge still has its record, and stays if not: nobody could bring it again. All others stay; their keys follow those of
-the rows that are replaced (`key_images`), so that none becomes the latest of a key again. The handle that showed them
-commits (protocol, rule G), with a mark, so that it happens once. What was worked out before a conflict is used
-again as far as it still holds: a table that changes every second does not outrun it.
+restate told that it read the record and left it out, and stays if not: what nobody read says nothing. All others stay;
+their keys follow those of the rows that are replaced (`key_images`), so that none becomes the latest of a key again.
+The handle that showed them commits (protocol, rule G), with a mark, so that it happens once. What was worked out before
+a conflict is used again as far as it still holds: a table that changes every second does not outrun it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class Come(NamedTuple):
     """New rows that came for a table.
 
     Attributes:
-        outcomes: What was staged of them, outside of the table.
+        outcomes: What was staged of them, outside of the table, and of the records that were read and left out.
         folder: Where that lies.
         positions: Next offsets of the topics that they came by.
         note: Kept with their commit.
@@ -75,7 +75,7 @@ class Replaced(NamedTuple):
     Attributes:
         version: Its number.
         rows: Rows that it replaced or removed.
-        left: Rows that stay as they were, because the edge has their records no more.
+        left: Rows that stay as they were, because their records were not read.
         keyless: Rows that stay without their key, because nobody knows what it is under the policy.
     """
 
@@ -120,7 +120,6 @@ class Replacement:
         tables: The format.
         name: The table.
         affected: Which origins.
-        at_edge: Which of some origins the edges still have a record of.
         mark: A position that only this replacement's commit has.
         admission: What the table asks of new rows.
     """
@@ -131,7 +130,6 @@ class Replacement:
         name: str,
         affected: Affected,
         *,
-        at_edge: Callable[[Origins], Origins],
         mark: CentralPartition,
         admission: Admission,
     ) -> None:
@@ -139,7 +137,6 @@ class Replacement:
         self._folder = tables.folder / name
         self._name = name
         self._affected = affected
-        self._at_edge = at_edge
         self._mark = mark
         self._admission = admission
         self._origins: dict[str, Origins] = {}
@@ -176,7 +173,7 @@ class Replacement:
         Raises:
             HoldError: the new rows do not fit the table, or its rules refuse them.
             CommitConflict: other writers were faster again and again.
-            RetryError: the storage, or an edge that is asked what it still has, does not answer.
+            RetryError: the storage does not answer.
         """
         lease = self._lease = Lease(self._folder, come.folder)
         try:
@@ -221,11 +218,17 @@ class Replacement:
             came: list[pa.Table] = []
             picked = [self._picked(handle, had, outcome, come.folder, came) for outcome in come.outcomes]
             missing = _without(had, _joined(self._affected.origins(rows) for rows in came))
-            there = self._at_edge(missing)
-            removed = {str(source): len(there.get(source, ())) for source in had}
-            admitted, left = self._admission.admit(handle, picked), _without(missing, there)
+            left = _without(missing, self._left_out(come))
+            gone = _without(missing, left)
+            removed = {str(source): len(gone.get(source, ())) for source in had}
+            admitted = self._admission.admit(handle, picked)
             self._fresh = _Fresh(admitted, had, left, removed, came, self._tombstones(admitted))
         return self._fresh
+
+    def _left_out(self, come: Come) -> Origins:
+        """Origins of the plan whose records were read and yield no row."""
+        files = [file.path for outcome in come.outcomes for file in outcome.left_out]
+        return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
     def _tombstones(self, outcomes: Iterable[Outcome]) -> list[pa.Table]:
         files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]

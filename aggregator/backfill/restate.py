@@ -2,18 +2,18 @@
 
 Invariant: new rows pass the table's gate as any commit's do, and what fails it goes where the gate says; a table of
 current states is worked out anew from the result. Every step may be done twice, and the table's commit happens once.
-Refuses a table that lags behind what the plan speaks of: late rows would come on top.
+Refuses a table that lags behind what the plan speaks of: late rows would come on top. Refuses topics of its own that do
+not hold a row, or a notice that there is none, of each record that was read: rows would stay that the policy changes.
 """
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from aggregator.backfill.affected_rows import Affected
-from aggregator.backfill.edge_offsets import at_edge
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
 from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, Come, Everything, Replacement
@@ -21,7 +21,7 @@ from aggregator.backfill.store import Backfill, note_removed
 from aggregator.backfill.target import target_config
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import HoldError, RetryError
+from aggregator.errors import Failed, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import central_partitions
 from aggregator.kafka.readers.log import decided_ranges
 from aggregator.lake.attempts import Done, attempted
@@ -54,7 +54,7 @@ class Restated:
         table: Its name.
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
-        left: Rows that stay as they were: their edges have dropped the records.
+        left: Rows that stay as they were: their records were not read.
         keyless: Rows that stay without their key: nobody knows what it is under the policy.
     """
 
@@ -66,7 +66,7 @@ class Restated:
 
 
 def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:
-    """Replace the rows of a backfill in every table that they are in; those whose records the edges dropped stay.
+    """Replace the rows of a backfill in every table that they are in; those whose records it did not read stay.
 
     Args:
         config: The hub.
@@ -74,15 +74,19 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
         spark: Where to decode.
 
     Raises:
+        Failed: its topics do not hold all that it read.
         HoldError: the new rows do not fit the table's columns.
-        RetryError: the table lags behind, or storage, registry, central or an edge does not answer.
+        RetryError: the table lags behind, or storage, registry or central does not answer.
     """
     plan = backfill.plan
     where = target_config(config, plan.mode, plan.into)
     again = [replace(one, segments=split(one.segments, backfill.passed(one))) for one in plan.writes]
     flows = [one.source for one in again]
     live = lake_sources(config, flows)
-    work = _Work(config, plan, again, dict(backfill.removed), backfill.policies)
+    read = {one.central: Counter[str]() for one in again}
+    for one in again:
+        read[one.central].update(backfill.counts_of(one))
+    work = _Work(config, plan, again, dict(backfill.removed), backfill.policies, read)
     return [
         _Table(work, name, topics, live[name]).restate(spark)
         for name, topics in sorted(lake_sources(where, flows).items())
@@ -91,13 +95,19 @@ def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession")
 
 @dataclass(frozen=True)
 class _Work:
-    """What the tables of one restate share; `removed` grows with each."""
+    """What the tables of one restate share.
+
+    Attributes:
+        removed: Grows with each.
+        read: What became of the records that went into each of its topics.
+    """
 
     config: HubConfig
     plan: Plan
     again: Sequence[PartitionPlan]
     removed: dict[str, int]
     policies: Mapping[str, str]
+    read: Mapping[str, Mapping[str, int]]
 
 
 class _Rules:
@@ -118,6 +128,29 @@ class _Rules:
         self._gate.admitted(version, outcomes)
 
 
+def require_whole(table: str, id_: str, outcomes: Iterable[Outcome], read: Mapping[str, int]) -> None:
+    """Refuse what the topics of a restate hold, if it is less than it read.
+
+    Args:
+        table: Its name.
+        id_: Of the backfill.
+        outcomes: What was staged of all of these topics; a tombstone may come several times.
+        read: How many records were delivered, dead and suppressed.
+
+    Raises:
+        Failed: somebody deleted records or the topic, or a version began it that told of none that it left out.
+    """
+    told = sum(file.rows for outcome in outcomes for file in outcome.left_out)
+    came = sum(file.rows for outcome in outcomes for file in outcome.files)
+    without = read["dead"] + read["suppressed"]
+    if told < without or came < read["delivered"]:
+        raise Failed(
+            f"table {table}: restate {id_} read {read['delivered']} records with rows and {without} without,"
+            f" and its topics tell of {came} and {told}: an earlier version began it, or records of them were deleted",
+            hint=f"aggregator backfill cancel {id_}, then run the same again: it begins anew; the table is unchanged",
+        )
+
+
 class _Table:
     def __init__(self, work: _Work, name: str, topics: frozenset[str], live: frozenset[str]) -> None:
         self._config = work.config
@@ -125,6 +158,7 @@ class _Table:
         self._again = work.again
         self._removed = work.removed
         self._policies = work.policies
+        self._read = sum((Counter(work.read[topic]) for topic in topics), Counter[str]())
         self._name = name
         self._tables = open_tables(work.config)
         self._settings = lake_config(work.config).tables.get(name)
@@ -146,7 +180,6 @@ class _Table:
             self._tables,
             self._name,
             Affected(self._again),
-            at_edge=partial(at_edge, self._config.edges, self._again),
             mark=self._mark,
             admission=self._admission(spark),
         )
@@ -154,7 +187,9 @@ class _Table:
         if not replacement.is_done(handle) and replacement.hits(handle):
             scratch = self._tables.folder / f".{self._plan.into}-{self._name}"
             try:
-                come = Come(self._decoded(spark, handle, scratch), scratch, self._positions(), self._note())
+                outcomes = self._decoded(spark, handle, scratch)
+                require_whole(self._name, self._plan.id, outcomes, self._read)
+                come = Come(outcomes, scratch, self._positions(), self._note())
                 done = replacement.bring(come, self._tell)
             finally:
                 scratch.clear()
@@ -198,6 +233,7 @@ class _Table:
             self._tables,
             handle.schema().serialize().to_pybytes(),
             tuple(tasks(spans, parallel=_PARALLEL, records=_TASK_RECORDS)),
+            apart=True,
             registry_client=self._config.schemas_client,
         )
         outcomes = run_job(spark, task)

@@ -31,6 +31,7 @@ from aggregator.state.request_log import write
 _PLAN, _CANCEL, _END, _REMOVED, _POLICIES = "backfill/", "cancel/", "end/", "removed/", "policies/"
 # Below a broker's default of a million bytes for one record.
 _PLAN_BYTES = 900_000
+_COUNTED = ("delivered", "dead", "suppressed")
 
 
 class State(StrEnum):
@@ -125,8 +126,12 @@ class Backfill:
 
     def counts(self) -> dict[str, int]:
         """What became of the records that it has read."""
-        names = ("delivered", "dead", "suppressed")
-        return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in names}
+        return {name: sum(getattr(entry, name) for entry in self.entries.values()) for name in _COUNTED}
+
+    def counts_of(self, one: PartitionPlan) -> dict[str, int]:
+        """The same of one partition."""
+        entry = self.entries.get(one.source)
+        return {name: getattr(entry, name) if entry else 0 for name in _COUNTED}
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""

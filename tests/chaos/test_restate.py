@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections.abc import Iterable
 
 import pytest
+from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 
 from tests.chaos.backfilling import audited, backfill, check, listed, rows
 from tests.chaos.deaths import die
-from tests.trial import read_all, wait_for
+from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
 ONES = ("--edge", "eu", "--partition", "0", "--to", "1000")
@@ -21,9 +23,17 @@ class Changed:
         self.path = trial.folder / "policy.yaml"
         self.before = self.path.read_text()
 
-    def to(self, operator: str) -> None:
-        """`amount` passes an operator from now on; a hub that runs goes on with what it has read."""
-        self.path.write_text(self.before.replace("amount: keep", f"amount: {operator}"))
+    def to(self, operator: str, *, out: Iterable[int] = (), key: str = "keep") -> None:
+        """`amount` passes an operator from now on; a hub that runs goes on with what it has read.
+
+        Args:
+            operator: Of the amount.
+            out: Numbers of orders that stay at the edge.
+            key: Operator of the record key.
+        """
+        text = self.before.replace("amount: keep", f"amount: {operator}").replace("key: keep", f"key: {key}")
+        rule = f"    drop_record:\n      - {{field: id, in: {list(out)}}}\n" if out else ""
+        self.path.write_text(text.replace("    fields:", f"{rule}    fields:"))
 
     def back(self) -> None:
         self.path.write_text(self.before)
@@ -203,12 +213,47 @@ def test_a_restate_keeps_what_only_the_table_has(new_trial):
     had = {row[:2]: row[2] for row in trial.lake("_partition, _offset, amount")}
     there = compacted(trial, "eu", 200)
     policy = Changed(trial)
-    text = policy.before.replace("amount: keep", "amount: {nullify: {}}")
-    out = f"    drop_record:\n      - {{field: id, in: {list(range(150))}}}\n"
-    policy.path.write_text(text.replace("    fields:", f"{out}    fields:"))
+    policy.to("{nullify: {}}", out=range(150), key="{pseudonymize: {key: customer, domain: customer}}")
+    keys = {row[:2]: bytes(row[2]) for row in trial.lake("_partition, _offset, _key")}
     backfill(trial, "run", "--yes", "--restate", "--edge", "eu", "--to", "100")
     now = {row[:2]: row[2] for row in trial.lake("_partition, _offset, amount")}
     left = {at for at in had if at not in there}
     assert left
     gone = {at for at in had if at in there and had[at] * 4 < 150}
     assert now == {at: amount if at in left else None for at, amount in had.items() if at not in gone}
+    images = {(keys[row[:2]], bytes(row[2])) for row in trial.lake("_partition, _offset, _key")}
+    assert len(images) == len(dict(images)) == 13, "a key became two, or stayed for some of its rows"
+    assert not dict(images).keys() & dict(images).values(), "a row under its former key"
+
+
+def test_what_a_restate_read_decides_and_not_what_the_edge_has_by_now(new_trial):
+    """Records go between its reading and its commit: those of its own topic stop it, those of the edge do nothing."""
+    trial = new_trial()
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
+    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
+    trial.settings["lake"] |= {"tables": {trial.topic: {"quality": [{"suite": "suite.json", "on_failure": "hold"}]}}}
+    trial.write()
+    trial.produce("eu", 300)
+    trial.drain()
+    before = sorted(trial.lake("_partition, _offset, amount"))
+    policy, words = Changed(trial), ("backfill", "run", "--yes", "--restate", "--edge", "eu")
+    policy.to("{nullify: {}}", out=range(150))
+    assert trial.run(*words).returncode == 4
+    (one,) = listed(trial)
+    assert (one["delivered"], one["suppressed"]) == (150, 150)
+    own = f"eu.{trial.topic}.{one['into']}"
+    settle(trial.admin("central").delete_records([TopicPartition(own, partition, -1) for partition in range(3)]))
+    short = trial.run("backfill", "resume", one["id"])
+    assert short.returncode == 1, short.stderr[-2000:]
+    assert "its topics tell of 0 and 0" in short.stderr
+    backfill(trial, "cancel", one["id"])
+    assert trial.run(*words).returncode == 4
+    assert sorted(trial.lake("_partition, _offset, amount")) == before
+    for partition in range(3):
+        trial.cut("eu", partition, 100)
+    mended = json.dumps({"name": "orders", "expectations": [rule | {"kwargs": {"column": "id"}}]})
+    (trial.folder / "suite.json").write_text(mended)
+    (_, one) = listed(trial)
+    backfill(trial, "resume", one["id"])
+    assert sorted(trial.lake("_partition, _offset, amount")) == [(p, o, None) for p, o, a in before if a * 4 >= 150]
+    audited(trial)

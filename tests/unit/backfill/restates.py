@@ -1,12 +1,12 @@
 """Replacements of rows in real tables, as tests make them."""
 
-import numpy as np
 import pyarrow as pa
 
-from aggregator.backfill.affected_rows import Affected, offset_of
+from aggregator.backfill.affected_rows import Affected
 from aggregator.backfill.plan import PartitionPlan
 from aggregator.backfill.replacement import Come, Everything, Replacement
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Segment
+from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.files import Stage
 from aggregator.lake.ranges import Outcome, Reached, Span
 from tests.unit.lake.tabling import NAME, rows
@@ -46,31 +46,27 @@ def keyed(*drawn: tuple) -> pa.Table:
 
 
 class Restate:
-    """A replacement of the offsets [start, end) by new rows of some of them; the edge has all, or `there` alone.
+    """A replacement of the offsets [start, end) by new rows of some of them.
 
-    What came are offsets, or rows.
+    What came are offsets, or rows. What else was read, all in the window or `read` alone, is told to be left out.
     """
 
-    def __init__(self, tables, start: int, end: int, came, *, admission=None, there=None):
+    def __init__(self, tables, start: int, end: int, came, *, admission=None, read=None):
         self.tables, self.told = tables, []
         plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
         self.admission = admission or Everything()
-        self.there, self.asked = there, 0
-        self.replacement = Replacement(
-            tables, NAME, Affected([plan]), at_edge=self.at_edge, mark=MARK, admission=self.admission
-        )
+        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=MARK, admission=self.admission)
         self.scratch = tables.folder / ".restate-x"
         stage = Stage(self.scratch, None, promotes=tables.promotes)
         new = came if isinstance(came, pa.Table) else origins(*came, plus=NEW)
         stage.add(new.cast(tables.narrowed(origins().schema)))
-        outcome = Outcome((Reached(Span(OWN, OffsetRange(0, len(new))), len(new)),), stage.close())
+        left_out = Stage(self.scratch, None)
+        read = set(range(start, end)) if read is None else read
+        if without := sorted(read - set(new["_offset"].to_pylist())):
+            left_out.add(origins(*without).select(FIXED_COLUMNS.names))
+        reached = (Reached(Span(OWN, OffsetRange(0, len(new))), len(new)),)
+        outcome = Outcome(reached, stage.close(), left_out.close())
         self.come = Come([outcome], self.scratch, {OWN: len(new)} if len(new) else {}, {"hub.restate": "x"})
-
-    def at_edge(self, origins):
-        self.asked += 1
-        if self.there is None:
-            return origins
-        return {source: numbers[np.isin(offset_of(numbers), list(self.there))] for source, numbers in origins.items()}
 
     def run(self):
         return self.replacement.bring(self.come, self.told.append)

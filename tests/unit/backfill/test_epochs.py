@@ -140,6 +140,18 @@ def test_silent_edges_and_refused_flows_wait():
     assert ([hold.reason for hold in held.holds], held.by_slot) == (["policy"], {})
 
 
+def test_a_restate_does_not_write_into_a_topic_that_forgets():
+    """Compaction would take the rows and notices that it brings before the table has them; what is written stays."""
+    plan = replace(PLAN, mode=Mode.RESTATE)
+    forgetful = replace(SCENE, settings={"eu.orders": {"cleanup.policy": "compact,delete"}})
+    found = epoch(plan, forgetful)
+    assert not found.by_slot
+    ((source, why),) = [(one.source, one.detail) for one in found.holds]
+    assert (source, "eu.orders is compacted" in why, "cleanup.policy=delete" in why) == (FLOW, True, True)
+    assert not epoch(plan, forgetful, entry=structs.replace(flow().entry, next_offset=40)).holds
+    assert epoch(plan).by_slot
+
+
 def test_a_rule_that_sends_the_topic_elsewhere_ends_a_backfill():
     """Its plan names the topic that it writes."""
     rule = CONFIG.topics[0].model_copy(update={"central": "new.{topic}"})

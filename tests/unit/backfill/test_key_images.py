@@ -38,8 +38,8 @@ class Table:
         commit(self.tables, staged(self.tables, FIRST, self.next, self.next + 1, keyed(*piece)))
         self.next += 1
 
-    def restate(self, start, end, came, there, admission=None):
-        return Restate(self.tables, start, end, keyed(*came), there=there, admission=admission)
+    def restate(self, start, end, came, read, admission=None):
+        return Restate(self.tables, start, end, keyed(*came), read=read, admission=admission)
 
     def rows(self) -> list[tuple]:
         found = read(self.tables, "_offset, _key, _deleted, id")

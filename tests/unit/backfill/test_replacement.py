@@ -53,8 +53,11 @@ def orphans(tables) -> set[str]:
     st.tuples(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30))),
 )
 def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, commits, window, rest):
-    """By their own new rows; by nothing where the edge has the record; else not. A second time changes nothing."""
-    came, there = rest
+    """By their own new rows; by nothing where the record was read and left out; else not, and never a second time.
+
+    What was not read stays, whatever else of the table was.
+    """
+    came, read = rest
     tables = kind("hub", Folder(str(tmp_path_factory.mktemp("lake"))))
     had: set[int] = set()
     for number, offsets in enumerate(commits):
@@ -62,10 +65,10 @@ def test_exactly_the_affected_rows_are_replaced_once(kind, tmp_path_factory, com
         had |= offsets
     start, end = window
     affected = had & set(range(start, end))
-    restate = Restate(tables, start, end, sorted(came & set(range(start, end))), there=there)
+    restate = Restate(tables, start, end, sorted(came & set(range(start, end))), read=read)
     before = tables.open(NAME)
     done = restate.run()
-    gone, left = (affected - came) & there, affected - came - there
+    gone, left = (affected - came) & read, affected - came - read
     expected = {offset: offset + (NEW if offset in affected - left else 0) for offset in had - gone}
     assert content(tables) == expected
     assert (done.rows, done.left) == (len(affected - left), len(left))
