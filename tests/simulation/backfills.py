@@ -51,10 +51,11 @@ SITUATIONS = {
     "late": Situation(start="latest", crash=0.006, second=0.003),
     "late, cut": Situation(start="latest", crash=0.004, cut=0.008),
     "late, damaged, cut": Situation(start="latest", crash=0.004, damage=0.02, cut=0.006),
-    "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004),
+    "late, truncated": Situation(start="latest", crash=0.004, truncate=0.004, told=True),
     "late, registry away": Situation(start="latest", crash=0.004, edge=EdgeFaults(no_schema=0.5, unreachable=0.1)),
-    "late, markers dropped": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}),
-    "late, told": Situation(start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.02}, told=True),
+    "late, markers dropped": Situation(
+        start="latest", crash=0.006, second=0.003, dropped={f".{TOPIC}": 0.05}, told=True
+    ),
     "late, internal markers dropped": Situation(
         start="latest",
         crash=0.006,

@@ -116,5 +116,5 @@ def test_what_others_wrote_is_seen_after_they_were_fenced(forgets):
 def test_what_is_left_out_is_told():
     """Where a restate's slots tell nothing, some schedule reads a record of which there is neither copy nor notice."""
     real = protocol()
-    found = (violation(seed, "late, told", real, forgets="what is left out") for seed in range(100))
+    found = (violation(seed, "late, truncated", real, forgets="what is left out") for seed in range(100))
     assert any("told" in what for what in found), "the removal was not found"
