@@ -11,6 +11,10 @@ from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.readers.reader_events import Start
 from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
+from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.state.internal_topics import internal_topics
+from aggregator.state.names import HubNames
 from tests.authority import Authority
 from tests.chaos.promptness import Arrivals, keeps_flowing
 from tests.oauth import token_server
@@ -117,6 +121,34 @@ def test_a_password_and_a_certificate_are_renewed_while_clients_work(locked, hub
     hub.close()  # its own clients know the broker's former life
     kept.work_until(began + 4 * LIFETIME_S)
     kept.close()
+
+
+def test_a_driver_leads_on_when_its_certificate_at_central_is_renewed_and_expires(locked, hub):
+    """Central starts anew after the former one expired, so that no connection is left from before."""
+    locked.lead(hub, {"central": "mutual"})
+    issue(locked, hub, seconds=LIFETIME_S)
+    config, names = load_config(hub.config, os.environ), HubNames(hub.hub)
+    topics.ensure(config.central, internal_topics(names, 1))
+    driver, began = KafkaDriverCentral(config, names), time.monotonic()
+    driver.take_id()
+    renewal = LeaseRenewal(driver, "first")
+    renewal.try_beat()
+    issue(locked, hub, seconds=_DAY_S)
+    while time.monotonic() < began + LIFETIME_S + 3:
+        renewal.try_beat()
+        time.sleep(1)
+    hub.close()  # its own clients know the broker's former life
+    broker = locked.sandbox.central
+    broker.stop()
+    broker.start()
+
+    def moved() -> bool:
+        before = driver.control().lease
+        renewal.try_beat()
+        return driver.control().lease != before
+
+    wait_for(moved, timeout=3 * PATIENCE_S, what="a lease that moves")
+    driver.close()
 
 
 @pytest.mark.spark

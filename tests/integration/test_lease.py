@@ -6,10 +6,11 @@ import time
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from aggregator.errors import AnotherHub, Fenced
-from aggregator.kafka.client import clients
+from aggregator.errors import AnotherHub, Failed, Fenced, TransactionAborted
+from aggregator.kafka.client import clients, credentials
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.leadership import leadership
+from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
 from aggregator.state.control import Lease
@@ -94,3 +95,65 @@ def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplo
     assert caplog.text.count("refuses to move the lease") == 1
     assert renewal.lost is None
     renewal.release()
+
+
+@pytest.fixture
+def renewable(epochs, tmp_path, monkeypatch):
+    """A driver that leads, and a way to renew what its client signs in by; a plain listener asks nobody for it."""
+    monkeypatch.setattr(credentials, "EVERY_S", 0.0)
+    trust = tmp_path / "trust.pem"
+    trust.write_text("first")
+    client = {"ssl.ca.location": str(trust)}
+    config = epochs.config
+    central = config.central.model_copy(update={"client": client})
+    made = KafkaDriverCentral(config.model_copy(update={"central": central}), epochs.names)
+    made.take_id()
+    made.publish(Lease("first", 1))
+    yield made, lambda: trust.write_text("the second")
+    made.close()
+
+
+def test_rule_b_a_driver_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(renewable):
+    """Else the connection ends with the former certificate, and no lease is moved any more."""
+    central, renew = renewable
+    former = central._writer
+    renew()
+    central.publish(Lease("first", 2))
+    assert central._writer is not former
+    assert central.control().lease.beat == 2
+    kept = central._writer
+    central.publish(Lease("first", 3))
+    assert central._writer is kept
+
+
+def test_rule_b_a_renewal_takes_the_id_from_nobody(renewable, epochs):
+    """Another driver leads: the id stays its own, and this driver is fenced as ever."""
+    central, renew = renewable
+    other = epochs.driver()
+    other.publish(Lease("other", 1))
+    renew()
+    with pytest.raises(Fenced, match="other"):
+        central.publish(Lease("first", 2))
+    other.publish(Lease("other", 2))
+
+
+def test_lease_a_driver_that_is_let_in_no_more_ends_with_the_cause(epochs):
+    """An expired certificate, as central's client tells it; before that the same is said once, and asked again."""
+
+    class Shut(KafkaDriverCentral):
+        """Central lets nobody in."""
+
+        def publish(self, *_):
+            raise TransactionAborted("Local: Message timed out")
+
+        def shut_out(self):
+            return "certificate expired"
+
+    central, clock = Shut(epochs.config, epochs.names), iter([0.0, 1.0, 250.0, 251.0, 310.0, 311.0])
+    renewal = LeaseRenewal(central, "first", now=lambda: next(clock))
+    renewal.try_beat()
+    renewal.try_beat()
+    with pytest.raises(Failed, match="certificate expired") as ended:
+        renewal.try_beat()
+    assert "central.client" in ended.value.hint
+    central.close()

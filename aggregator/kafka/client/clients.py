@@ -24,6 +24,7 @@ from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.tokens import token_options
 from aggregator.kafka.client.trust import token_server_trust
 from aggregator.kafka.native.topic_ids import TopicIds
+from aggregator.kafka.readers.codes import SHUT_OUT
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer
@@ -198,10 +199,6 @@ def topic_ids(cluster: ClusterConfig) -> TopicIds:
     return TopicIds(connection_options(cluster, Role.ADMIN), log)
 
 
-# What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
-_SHUT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
-
-
 class _Admin(NamedTuple):
     client: AdminClient
     made: float
@@ -244,7 +241,7 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
     credentials, shut = Credentials(cluster.client), deque[str](maxlen=1)  # looked at before they are read
 
     def hear(error: KafkaError) -> None:
-        if error.code() in _SHUT:
+        if error.code() in SHUT_OUT:
             shut.append(error.str())
 
     client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)

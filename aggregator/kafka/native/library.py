@@ -30,6 +30,7 @@ class EventType(IntEnum):
 
     DELIVERY = 0x1
     LINE = 0x4
+    ERROR = 0x8
     STATISTICS = 0x40
 
 
@@ -107,6 +108,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "queue_poll": (c_void_p, (c_void_p, c_int)),
     "event_type": (c_int, (c_void_p,)),
     "event_error": (c_int, (c_void_p,)),
+    "event_error_string": (c_char_p, (c_void_p,)),
     "event_log": (c_int, (c_void_p, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_int))),
     "event_stats": (c_char_p, (c_void_p,)),
     "event_message_next": (c_void_p, (c_void_p,)),

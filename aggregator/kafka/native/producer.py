@@ -34,6 +34,7 @@ from aggregator.kafka.native.library import (
     rd,
 )
 from aggregator.kafka.native.reports import Acknowledged, Failure, reports
+from aggregator.kafka.readers.codes import SHUT_OUT
 
 _FULL_WAIT_S = 0.05
 # A flush does not see reports that wait for us, and the records in them count as on their way.
@@ -85,8 +86,8 @@ class Producer(Client):
     """One handle that writes in transactions; arguments and errors as of `Client`."""
 
     kind = PRODUCER
-    # Delivery reports as events, one for each batch.
-    events = EventType.DELIVERY
+    # Delivery reports as events, one for each batch; and why no broker lets the client in.
+    events = EventType.DELIVERY | EventType.ERROR
 
     def __init__(self, options: Mapping[str, Any], log: logging.Logger) -> None:
         super().__init__(options, log)
@@ -94,6 +95,7 @@ class Producer(Client):
         self._topics: dict[str, int] = {}
         self._failed: list[Failure] = []
         self.acknowledged: dict[Partition, int] = {}  # the greatest first offset of a batch that was written
+        self.shut_out = ""  # why no broker let the client in, as it was told last
 
     def init_transactions(self, timeout_s: float) -> None:
         """Take the transactional id.
@@ -162,6 +164,12 @@ class Producer(Client):
                 self.acknowledged[at] = max(report.offset, self.acknowledged.get(at, -1))
             else:
                 self._failed.append(report)
+
+    def heard(self, event: int) -> None:
+        """Keep why no broker lets the client in; any other event is one of `Client`'s."""
+        if rd.event_type(event) == EventType.ERROR and rd.event_error(event) in SHUT_OUT:
+            self.shut_out = rd.event_error_string(event).decode()
+        super().heard(event)
 
     def failures(self) -> list[Failure]:
         """What was not delivered of the transaction that began last."""

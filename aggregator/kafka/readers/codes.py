@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from confluent_kafka import KafkaError
+
 from aggregator.kafka.native.library import rd
 from aggregator.kafka.readers.reader_events import FaultKind
 
@@ -93,6 +95,9 @@ _WRITING: Mapping[RefusalKind | Attempt, str] = {
     RefusalKind.SETTING: "TOPIC_EXCEPTION INVALID_REQUIRED_ACKS INVALID_CONFIG INVALID_PARTITIONS POLICY_VIOLATION"
     " UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_COMPRESSION_TYPE",
 }
+
+# What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
+SHUT_OUT: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
 
 Meaning = TypeVar("Meaning")
 

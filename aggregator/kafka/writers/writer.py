@@ -31,6 +31,8 @@ FLUSH_TIMEOUT_S = 2.0
 # librdkafka looks for a coordinator when it is called, and then every half second, connected or not: calling again
 # soon takes 20 ms where one call takes 20 or 510 by chance.
 _INIT_STEPS = Backoff(first_s=0.01, most_s=1.0, growth=1.5)
+# What a producer takes while it lives; for all else that it signs in by it needs another handle.
+_TAKEN = ("sasl.username", "sasl.password")
 _WITHOUT_CAUSE = frozenset({KafkaError._FATAL, KafkaError._STATE})  # noqa: SLF001 - librdkafka's public codes
 _FENCED = frozenset(
     {
@@ -50,23 +52,26 @@ class TransactionalWriter:
     def __init__(self, cluster: ClusterConfig, transactional_id: str, *, batch_bytes: int = 1_000_000) -> None:
         self._cluster = cluster
         self._id = transactional_id
+        self._batch_bytes = batch_bytes
+        # Looked at before they are read.
+        self._password = Credentials({name: cluster.client[name] for name in _TAKEN if name in cluster.client})
+        self._kept = Credentials({name: value for name, value in cluster.client.items() if name not in _TAKEN})
         self.touched: set[Partition] = set()  # by the newest transaction; -1 where the partitioner chose
         self.statistics = ClientStatistics()
         self._producer = clients.transactional_producer(
             cluster, transactional_id, batch_bytes=batch_bytes, **self.statistics.options
         )
-        self._credentials = Credentials(cluster.client)
         self._why = 0  # the code of the last error
         self._not_queued: list[Failure] = []
 
-    def open(self) -> None:
+    def open(self, *, patience_s: float = INIT_TIMEOUT_S) -> None:
         """Take the id and fence whoever had it; waits until an open transaction of the predecessor is aborted.
 
         Raises:
             Fenced: a newer producer took the id at the same moment.
             Unreachable: no answer within the bound.
         """
-        deadline = time.monotonic() + INIT_TIMEOUT_S
+        deadline = time.monotonic() + patience_s
         for calls in count(1):
             step_s = _INIT_STEPS.pause_s(calls)
             try:
@@ -76,8 +81,9 @@ class TransactionalWriter:
                 if self._is_fenced(error):
                     raise Fenced(f"{self._id}: {error.str()}") from None
                 if not error.retriable() or time.monotonic() > deadline:
+                    why = self.shut_out() or _why(error)
                     raise Unreachable(
-                        f"{self._id} cannot start transactions at {self._cluster.bootstrap_servers}: {_why(error)}",
+                        f"{self._id} cannot start transactions at {self._cluster.bootstrap_servers}: {why}",
                         hint=_hint(error) or "check central's brokers",
                     ) from None
                 if error.code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's public code has this name
@@ -92,7 +98,7 @@ class TransactionalWriter:
             Fenced: the id was taken.
             OutcomeUnknown: the producer is in no state to go on.
         """
-        if self._credentials.changed():
+        if self._password.changed():
             self._sign_in_anew()
         try:
             self._producer.poll(0)  # takes the client's statistics, when they are due
@@ -103,7 +109,7 @@ class TransactionalWriter:
         self._not_queued.clear()
 
     def _sign_in_anew(self) -> None:
-        """Take a password that was renewed. A certificate is taken by the next writer: this one keeps its id."""
+        """Take a password that was renewed."""
         given = self._cluster.client
         try:
             values = (given.get(name, "") for name in ("sasl.username", "sasl.password"))
@@ -113,7 +119,23 @@ class TransactionalWriter:
         except (ConfigError, KafkaException) as error:
             log.warning("%s: what was renewed cannot be used: %s", self._id, error)
         else:
-            self._credentials.take()
+            self._password.take()
+
+    def outdated(self) -> bool:
+        """Whether a certificate, key or secret was renewed, which this writer cannot take and another one could."""
+        if not self._kept.changed():
+            return False
+        try:
+            clients.transactional_producer(self._cluster, self._id, batch_bytes=self._batch_bytes).close()
+        except (ConfigError, KafkaException) as error:  # half renewed: the former one goes on until the rest is there
+            log.warning("%s: what was renewed cannot be used: %s", self._id, error)
+            return False
+        return True
+
+    def shut_out(self) -> str:
+        """Why no broker lets this writer in, as it was told last since a commit; empty where nobody said so."""
+        self._producer.poll(0)
+        return self._producer.shut_out
 
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record of the open transaction.
@@ -168,6 +190,7 @@ class TransactionalWriter:
             self._producer.commit_transaction(COMMIT_TIMEOUT_S)
         except KafkaException as failure:
             self._refuse(failure)
+        self._producer.shut_out = ""
 
     def abort(self) -> None:
         """Abort the open transaction.

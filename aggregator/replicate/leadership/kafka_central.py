@@ -5,6 +5,7 @@ producer, with one transaction at a time.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -12,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition, Position
-from aggregator.errors import OutcomeUnknown, TransactionAborted
+from aggregator.errors import Fenced, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.log import read_visible
@@ -20,7 +21,7 @@ from aggregator.kafka.readers.open_range import CentralRecord, newest_position, 
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.leadership.settlement import after_a_moment
-from aggregator.state.control import ControlEntry, ControlState, Epoch, Undecided, encode
+from aggregator.state.control import ControlEntry, ControlState, Epoch, Lease, Undecided, encode
 from aggregator.state.control_log import read_control
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
@@ -34,6 +35,9 @@ _FENCE_THREADS = 16
 _LEFTOVER = CentralRecord(b"leftover", b"{}", 0, ())
 # Its marker may be lost, too.
 _LEFTOVER_TRIES = 5
+# Less than a lease may stand still before somebody else takes it (`lease.py`); and when it is tried again.
+_RENEW_S, _RENEW_AGAIN_S = 4.0, 30.0
+log = logging.getLogger(__name__)
 
 
 def _write_and_abort(writer: TransactionalWriter, records: Mapping[Partition, CentralRecord]) -> None:
@@ -79,6 +83,8 @@ class KafkaDriverCentral:
         self._backfill = backfill
         self._written = written or self._told
         self._writer = TransactionalWriter(config.central, names.driver_id)
+        self._renew_from_s = 0.0
+        self._driver = ""  # in the leases that were published
         self._lock = threading.Lock()
         self._ids = 0
         self._lost = ""
@@ -92,6 +98,10 @@ class KafkaDriverCentral:
             Unreachable: central does not answer.
         """
         self._writer.open()
+        self._settle_control()
+
+    def _settle_control(self) -> None:
+        """End what a producer before this one left undecided in the control topic, and read it to its end."""
         at = (self._names.control, 0)
         # Its leader is waited for: the next commit decides what is undecided there, whoever asked in vain.
         ends.stable_end_offsets(self._config.central, [at])
@@ -101,6 +111,45 @@ class KafkaDriverCentral:
                 return
             _write_and_abort(self._writer, {at: _LEFTOVER})
         self.control()  # to its end, or an error
+
+    def _renew(self) -> None:
+        """Take the id anew where the producer cannot take what its client signs in by now; no transaction is open.
+
+        Rule B has a process take its id once, so that two drivers do not take it from each other without end. So this
+        one takes it only where no other has led since, as the lease says before; and goes on only if it says so after.
+
+        Raises:
+            Fenced: another driver leads.
+            RetryError: central does not answer.
+        """
+        if time.monotonic() < self._renew_from_s or not self._writer.outdated():
+            return
+        self._renew_from_s = time.monotonic() + _RENEW_AGAIN_S
+        self._require_lead()
+        fresh = TransactionalWriter(self._config.central, self._names.driver_id)
+        try:
+            fresh.open(patience_s=_RENEW_S)
+        except Unreachable as error:
+            fresh.close()
+            log.warning(
+                "what was renewed lets nobody in, and is tried again in %.0f s: %s", _RENEW_AGAIN_S, error.message
+            )
+            return
+        former, self._writer, self._renew_from_s = self._writer, fresh, 0.0
+        former.close()
+        self._settle_control()
+        self._require_lead()
+        log.info("%s: signing in with what was renewed", self._names.driver_id)
+
+    def _require_lead(self) -> None:
+        lease = self.control().lease
+        if lease is not None and self._driver and lease.driver != self._driver:
+            raise Fenced(f"{self._names.driver_id}: {lease.driver} leads")
+
+    def shut_out(self) -> str:
+        """Why no broker lets the driver's producer in; empty where nobody said so."""
+        with self._lock:
+            return self._writer.shut_out()
 
     def control(self) -> ControlState:
         """The control topic, read to its end."""
@@ -115,6 +164,7 @@ class KafkaDriverCentral:
             OutcomeUnknown: no definite answer; the process must end.
         """
         self._ids = max([self._ids, *(entry.ids for entry in entries if isinstance(entry, Epoch))])
+        self._driver = next((entry.driver for entry in entries if isinstance(entry, Lease)), self._driver)
         with self._transaction() as writer:
             for entry in entries:
                 writer.produce(self._names.control, *encode(entry), partition=0)
@@ -128,6 +178,7 @@ class KafkaDriverCentral:
         with self._lock:
             if self._lost:
                 raise OutcomeUnknown(self._lost)
+            self._renew()
             try:
                 self._writer.begin()
                 yield self._writer
@@ -198,6 +249,7 @@ class KafkaDriverCentral:
             for writer in writers:
                 _write_and_abort(writer, records)
             with self._lock:
+                self._renew()
                 _write_and_abort(self._writer, records)
 
     def write_again(self, noted: Undecided, records: Collection[CentralRecord]) -> None:

@@ -6,8 +6,10 @@ every beat is a real record.
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 
-from aggregator.errors import AggregatorError, OutcomeUnknown, TransactionAborted
+from aggregator.errors import AggregatorError, Failed, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.state.control import Lease
@@ -15,18 +17,23 @@ from aggregator.threads import Pulse, Supervised, Threads
 
 # Longer than any commit takes before it is an error.
 _BOUND_S = 60.0
+# A password is often changed at the brokers first.
+_SHUT_OUT_S = 300.0
+_SIGN_IN = "renew what `central.client` names: certificate, key, password or trust; `aggregator doctor` tells which"
 log = logging.getLogger(__name__)
 
 
 class LeaseRenewal:
     """Beats in its own thread until it is released or lost."""
 
-    def __init__(self, central: KafkaDriverCentral, driver: str) -> None:
+    def __init__(self, central: KafkaDriverCentral, driver: str, *, now: Callable[[], float] = time.monotonic) -> None:
         self.lost: AggregatorError | None = None
         self._central = central
         self._driver = driver
         self._beat = 0
-        self._refused = False
+        self._refused_s: float | None = None
+        self._why = ""
+        self._now = now
         self._stop = threading.Event()
         self._thread: Supervised | None = None
 
@@ -53,21 +60,28 @@ class LeaseRenewal:
         self._central.publish(Lease(self._driver, self._beat, released=released))
 
     def try_beat(self) -> None:
-        """Move the lease, or say once that central refuses it: that was aborted under our id, so nobody else has it.
+        """Move the lease, or say once that central does not: what it refused was aborted, so nobody else has our id.
 
         Raises:
+            Failed: central has let nobody in for some minutes, and says why.
             Fenced, OutcomeUnknown: as `beat`.
         """
+        began_s = self._now()
         try:
             self.beat()
-        except TransactionAborted as error:
-            if not self._refused:
-                log.warning("central refuses to move the lease, and a standby may take over: %s", error.message)
-            self._refused = True
+        except (TransactionAborted, Unreachable) as error:
+            why = self._central.shut_out()
+            if self._refused_s is None or (why and not self._why):
+                log.warning("central refuses to move the lease, and a standby may take over: %s", why or error.message)
+            self._refused_s, self._why = began_s if self._refused_s is None else self._refused_s, why
+            if why and self._now() - self._refused_s > _SHUT_OUT_S:
+                raise Failed(
+                    f"central has not let the driver in for {_SHUT_OUT_S:.0f} s: {why}", hint=_SIGN_IN
+                ) from None
             return
-        if self._refused:
+        if self._refused_s is not None:
             log.warning("central moves the lease again")
-        self._refused = False
+        self._refused_s = None
 
     def release(self) -> None:
         """Stop beating and say so, so that the next driver need not wait.

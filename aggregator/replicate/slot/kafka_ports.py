@@ -12,6 +12,7 @@ import psutil
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
+from aggregator.errors import OutcomeUnknown
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
@@ -31,6 +32,16 @@ from aggregator.state.names import HubNames
 _SOON_S = 1.0
 # In telemetry, the writer's client; a reader's is named after its edge.
 CENTRAL = "central"
+
+
+class _SlotWriter(TransactionalWriter):
+    """A slot's: renewed credentials that it cannot take end it before its next transaction, and the slot goes to C."""
+
+    def begin(self) -> None:
+        """Open a transaction; errors as of `TransactionalWriter.begin`."""
+        if self.outdated():
+            raise OutcomeUnknown("signing in with what was renewed")
+        super().begin()
 
 
 class KafkaSlotPorts:
@@ -77,7 +88,7 @@ class KafkaSlotPorts:
     def writer(self) -> TransactionalWriter:
         """A new producer under the slot's id."""
         self.lead_anew()  # a new producer knows of no offset that an end may not lack
-        made = TransactionalWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
+        made = _SlotWriter(self._config.central, self._names.slot_id(self._slot), batch_bytes=self._batch_bytes)
         self._statistics[CENTRAL] = made.statistics
         return made
 

@@ -1,6 +1,7 @@
 """A client that is lost is left, and another stands in its place; what goes on then is in `test_lost_clients.py`."""
 
 import json
+import shutil
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -8,6 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client import clients, credentials
 from aggregator.kafka.client.connection import Connection, drop
+from aggregator.kafka.writers.writer import TransactionalWriter
+from tests.authority import Authority
 
 NO_BROKERS = json.dumps(
     {"brokers": {}, "topics": {}} | dict.fromkeys(("msg_cnt", "msg_size", "rx_bytes", "tx_bytes"), 0)
@@ -144,3 +147,36 @@ def test_the_process_s_admin_client_signs_in_anew(renewed):
     assert clients.admin(cluster) is second
     clients._admins().clear()
     clients._retired().clear()
+
+
+def test_a_writer_is_outdated_by_what_it_cannot_take_and_another_could(tmp_path, monkeypatch):
+    """A new certificate without its key is tried again; a password it takes itself."""
+    monkeypatch.setattr(credentials, "EVERY_S", 0.0)
+    (tmp_path / "issued").mkdir()
+    authority = Authority(tmp_path / "issued")
+
+    def issue(*kept: str) -> None:
+        for path in authority.issue("hub"):
+            if path.suffix not in kept:
+                shutil.copy(path, tmp_path)
+
+    issue()
+    (tmp_path / "password").write_text("first")
+    client = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "hub",
+        "sasl.password": f"file:{tmp_path / 'password'}",
+        "ssl.certificate.location": str(tmp_path / "hub.crt"),
+        "ssl.key.location": str(tmp_path / "hub.key"),
+    }
+    writer = TransactionalWriter(ClusterConfig(bootstrap_servers="127.0.0.1:1", client=client), "hub.driver")
+    assert not writer.outdated()
+    (tmp_path / "password").write_text("the second")
+    assert not writer.outdated()
+    issue(".key")
+    assert not writer.outdated()
+    issue()
+    assert writer.outdated()
+    assert writer.outdated(), "until another one stands in its place"
+    writer.close()

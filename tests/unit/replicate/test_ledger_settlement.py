@@ -333,6 +333,9 @@ class Refusing:
     def __init__(self, times):
         self.times, self.said = times, []
 
+    def outdated(self):
+        return False
+
     def begin(self):
         self.said.append("begin")
 
@@ -354,7 +357,7 @@ def test_nothing_commits_behind_a_note_that_was_refused(refused):
     """The tombstone of the note may be undecided, and the next commit to the control topic would decide it."""
     central = KafkaDriverCentral.__new__(KafkaDriverCentral)
     central._writer, central._lock, central._names, central._lost = Refusing(refused), threading.Lock(), NAMES, ""
-    central._ids = 1
+    central._ids, central._renew_from_s, central._driver = 1, 0.0, ""
     with pytest.raises(TransactionAborted if refused == 1 else OutcomeUnknown):
         central.write_again(Undecided("eu.orders", 0, 3, 9), [])
     if refused == 1:
@@ -371,6 +374,9 @@ class Purging:
 
     def __init__(self, refusing):
         self.refusing, self.queued, self.arrived = refusing, [], {}
+
+    def outdated(self):
+        return False
 
     def begin(self):
         self.queued = []
@@ -392,7 +398,7 @@ class Purging:
 def test_a_partition_that_refuses_its_record_keeps_no_other_from_being_ended():
     """Two of 25 times that was so on a broker, whose ledger stayed undecided beside a topic that took it no more."""
     central = KafkaDriverCentral.__new__(KafkaDriverCentral)
-    central._writer, central._lock = Purging(ORDERS), threading.Lock()
+    central._writer, central._lock, central._renew_from_s = Purging(ORDERS), threading.Lock(), 0.0
     central.control = ControlState
     central.end_undecided({ORDERS: delivered(7), LEDGER: delivered(8), LETTERS: letter(9)}, [], allowed=lambda _: None)
     assert central._writer.arrived.keys() == {LEDGER, LETTERS}
