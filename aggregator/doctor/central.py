@@ -3,7 +3,7 @@
 Invariant: reads only. What a run would create or refuse comes from what a run plans an epoch with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
@@ -12,6 +12,7 @@ from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
+from aggregator.kafka import transactional_rights
 from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes import inspection
@@ -24,9 +25,9 @@ from aggregator.replicate.flow.cursor import Hold
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
-from aggregator.state.rights import Right
+from aggregator.state.rights import TRANSACTIONAL_ID, Right
 
-_LOOK_S, _LEDGER_S = 10.0, 30.0
+_LOOK_S, _LEDGER_S, _COORDINATOR_S = 10.0, 30.0, 5.0
 _TRANSACTION_STATE = "__transaction_state"
 
 
@@ -41,6 +42,7 @@ class CentralView:
         targets: Where edge topics go, there already or not.
         holds: Flows that a run would refuse now; None where nobody knows.
         state: The topic of transactions; None where it is not there yet, or not told.
+        writable: Transactional ids of the hub, as far as their coordinators say whether it may write under them.
         timeout_ms: What the hub's transactions ask for.
         skew_ms: Central's clock less that of whoever wrote its newest heartbeat, where it is behind.
         ahead_ms: Its newest stamp less this machine's present.
@@ -53,6 +55,7 @@ class CentralView:
     targets: Mapping[str, CentralTopic] = field(default_factory=dict)
     holds: tuple[Hold, ...] | None = None
     state: TopicView | None = None
+    writable: Mapping[str, bool] = field(default_factory=dict)
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     skew_ms: int | None = None
     ahead_ms: int | None = None
@@ -84,7 +87,23 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     wanted = {name for topics_at_edge in snapshots.values() for name in topics_at_edge if name != HEARTBEATS}
     needs = tuple(central_needs(config, wanted, asked))
     skew_ms, ahead_ms = _clock(config, [edge for edge in shown if central_heartbeats(edge) in topics.views])
-    return CentralView(topics, own, needs, targets, holds, state, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble)
+    writable = {} if state is None and _TRANSACTION_STATE not in found.refused else _writable(config, needs, view)
+    return CentralView(
+        topics, own, needs, targets, holds, state, writable, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble
+    )
+
+
+def _writable(config: HubConfig, needs: Iterable[Right], view: ClusterView) -> Mapping[str, bool]:
+    """Transactional ids, asked about where the brokers may have their topic of transactions: a question creates it."""
+    ids = [need.name for need in needs if need.kind == TRANSACTIONAL_ID]
+    told = (view.settings or {}).get("transaction.max.timeout.ms", "")
+    return transactional_rights.writable(
+        config.central,
+        ids,
+        unused=HubNames(config.hub).unused_id,
+        longest_ms=int(told) if told.isdecimal() else None,
+        patience_s=_COORDINATOR_S,
+    )
 
 
 def _target(spec: TopicSpec, topics: Topics, view: ClusterView) -> CentralTopic:

@@ -194,7 +194,9 @@ def _of_central(config: HubConfig, seen: ClusterSeen, told: CentralView, now_ms:
     if view is None:
         return
     servers = config.central.bootstrap_servers
-    yield from rights.findings(CENTRAL, _principal(config.central, seen), view, told.topics, told.needs)
+    yield from rights.findings(
+        CENTRAL, _principal(config.central, seen), view, told.topics, told.needs, writable=told.writable
+    )
     yield from condition.transactions(view, told.state, told.timeout_ms)
     yield from condition.replication(view, config.replication_factor, told.topics.views, servers)
     yield from condition.own_topics(told.topics.views, told.own, servers)

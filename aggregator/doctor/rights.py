@@ -1,16 +1,17 @@
 """May the hub's principal do what the hub does: which right is missing, by cluster, topic and name.
 
 Invariant: pure. Says what is missing only where the cluster tells it: of a topic that is there, by the operations that
-the cluster allows us; of what is not there yet, and of transactional ids, by the authorizer's rules, where we may read
-them. No group is asked for: the hub uses none.
+the cluster allows us; of a transactional id, by its coordinator; of what is not there yet, and of an id that was not
+asked about, by the authorizer's rules, where we may read them. An id of which nobody tells is named. No group is asked
+for: the hub uses none.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
-from aggregator.doctor.finding import Finding, failed, ok
+from aggregator.doctor.finding import Finding, failed, listed, ok, warning
 from aggregator.kafka.probes.cluster_view import Acl, ClusterView, Topics
 from aggregator.state.names import HubNames
 from aggregator.state.rights import (
@@ -20,6 +21,7 @@ from aggregator.state.rights import (
     CREATE,
     READ,
     TOPIC,
+    TRANSACTIONAL_ID,
     WRITE,
     Right,
     central_rights,
@@ -32,6 +34,7 @@ _ANYBODY = "User:*"
 _CLUSTER = "kafka-cluster"
 # Present where somebody has set it, without its value.
 _OPEN = "allow.everyone.if.no.acl.found"
+_WHOLE, _DESCRIBE = Right("cluster", "", False, ("Describe",), "to tell what is missing"), "Describe"
 # Each of these implies Describe.
 _IMPLYING = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",)}
 # What a need is called, and how Kafka's protocol says it.
@@ -62,12 +65,18 @@ class Principal:
     def grant(self, need: Right, operations: Iterable[str]) -> str:
         """The command that gives rights."""
         words = " ".join(f"--operation {one}" for one in operations)
-        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{need.name}'"
+        who, what = self.name or "User:<the hub's>", f"--{need.kind} '{need.name}'".removesuffix(" ''")
         return f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal '{who}' {words} {what}"
 
 
 def findings(
-    cluster: str, principal: Principal, view: ClusterView, topics: Topics, needs: Iterable[Right]
+    cluster: str,
+    principal: Principal,
+    view: ClusterView,
+    topics: Topics,
+    needs: Iterable[Right],
+    *,
+    writable: Mapping[str, bool] | None = None,
 ) -> Iterator[Finding]:
     """What is missing.
 
@@ -77,11 +86,16 @@ def findings(
         view: What the cluster tells of itself.
         topics: Topics that were asked for; those that are not there are in neither of its parts.
         needs: What the hub does there, each name in full.
+        writable: Transactional ids, as far as their coordinators say whether we may write under them.
     """
-    well, told = True, 0
+    well, told, untold = True, 0, list[str]()
     for need in needs:
-        missing = _missing(need, principal, view, topics)
+        if need.kind == TRANSACTIONAL_ID and need.name in (writable or {}):
+            missing: tuple[str, ...] | None = () if (writable or {})[need.name] else need.operations
+        else:
+            missing = _missing(need, principal, view, topics)
         if missing is None:
+            untold += [need.name] if need.kind == TRANSACTIONAL_ID and not _tells(principal, view) else []
             continue
         told += 1
         if missing:
@@ -89,8 +103,30 @@ def findings(
             words, kind = " and ".join(missing), need.kind.replace("-", " ")
             what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name}: {need.why}"
             yield failed(cluster, "rights", what, principal.grant(need, missing))
+    if untold:
+        well = False
+        yield _untold(cluster, principal, untold)
     if well and told:
         yield ok(cluster, "rights", f"nothing that the cluster tells of is missing for {principal.name or 'the hub'}")
+
+
+def _untold(cluster: str, principal: Principal, ids: Iterable[str]) -> Finding:
+    """Coordinators are asked only once it is sure that no running hub loses its id by that."""
+    what = f"nobody tells whether {principal.name or 'the hub'} may write under the transactional ids {listed(ids)}"
+    then = f"aggregator acls print --for {cluster}; or, so that it is told: {principal.grant(_WHOLE, (_DESCRIBE,))}"
+    return warning(cluster, "rights", what, then)
+
+
+def _has_authorizer(view: ClusterView) -> bool:
+    """Whether there is one, as far as is known."""
+    return view.settings is None or view.settings.get("authorizer.class.name", _NO_AUTHORIZER) != _NO_AUTHORIZER
+
+
+def _tells(principal: Principal, view: ClusterView) -> bool:
+    """Whether the cluster's rules can be read, and say of us what we may do; without an authorizer there are none."""
+    if not _has_authorizer(view):
+        return True
+    return view.acls is not None and view.settings is not None and bool(principal.name) and principal.is_certain
 
 
 def _missing(need: Right, principal: Principal, view: ClusterView, topics: Topics) -> tuple[str, ...] | None:
@@ -117,11 +153,9 @@ def _by_rules(
 ) -> tuple[str, ...] | None:
     """What no rule of the authorizer gives us; None where it has none, or where they do not say it of us."""
     settings = view.settings
-    if view.acls is None or settings is None or not principal.name or not principal.is_certain:
+    if view.acls is None or settings is None or not _tells(principal, view):
         return None
-    if settings.get("authorizer.class.name", _NO_AUTHORIZER) == _NO_AUTHORIZER:
-        return None
-    if _beyond_rules(principal, view):
+    if not _has_authorizer(view) or _beyond_rules(principal, view):
         return None
     kind = need.kind.upper().replace("-", "_")
     if _OPEN in settings and not any(_is_about(rule, kind, need.name) for rule in view.acls):

@@ -1,10 +1,10 @@
-"""Which rights the hub's principals lack, by topic and operation, before anything stands still for want of one.
+"""Which rights the hub's principals lack, by name and operation, before anything stands still for want of one.
 
 Invariant: reads only; a cluster that does not answer is left out, and costs its time-out once, beside the others. What
 only the creation or the widening of a topic needs is not asked for here: whoever does that says so.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -13,22 +13,25 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.cluster.authorized_operations import authorized
 from aggregator.kafka.cluster.topics import topic_names
+from aggregator.kafka.transactional_rights import writable
 from aggregator.replicate.discovery.edge_topic import is_internal
-from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, Right, central_rights, edge_rights
+from aggregator.state.names import HubNames
+from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, TRANSACTIONAL_ID, Right, central_rights, edge_rights
 
 _PATIENCE_S = 5.0
 CENTRAL = "central"
 
 
 class Lacking(NamedTuple):
-    """Rights that a principal of the hub does not have on one topic.
+    """Rights that a principal of the hub does not have on one topic or transactional id.
 
     Attributes:
         cluster: `central`, or `edge:<name>`, as `acls print --for` takes it.
-        topic: Its name.
+        topic: Its name, or that of the transactional id.
         operations: Those that are missing; of a hidden topic, those that are needed.
         hidden: The cluster does not even say whether the topic is there.
-        own: It is a topic that the hub keeps at central; nothing goes without it.
+        own: It is one that the hub keeps at central; nothing goes without it.
+        kind: `topic` or `transactional-id`.
     """
 
     cluster: str
@@ -36,18 +39,22 @@ class Lacking(NamedTuple):
     operations: tuple[str, ...]
     hidden: bool
     own: bool
+    kind: str = TOPIC
 
     @property
     def sentence(self) -> str:
         """For people."""
         rights = ", ".join(self.operations)
+        if self.kind == TRANSACTIONAL_ID:
+            return f"{self.cluster}: the hub's principal lacks {rights} on transactional id {self.topic}"
         if self.hidden:
             return f"{self.cluster} hides topic {self.topic}: the hub's principal needs {rights} on it"
         return f"{self.cluster}: the hub's principal lacks {rights} on topic {self.topic}"
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        return {"cluster": self.cluster, "topic": self.topic, "lacks": list(self.operations), "hidden": self.hidden}
+        name = {"topic": None, "transactional_id": None} | {self.kind.replace("-", "_"): self.topic}
+        return {"cluster": self.cluster, **name, "lacks": list(self.operations), "hidden": self.hidden}
 
     @property
     def hint(self) -> str:
@@ -71,7 +78,28 @@ def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:
 
 
 def _of_central(config: HubConfig) -> list[Lacking]:
-    return _of(config.central, CENTRAL, central_rights(config), lambda name: _is_filled(config, name))
+    rights = central_rights(config)
+    found = _of(config.central, CENTRAL, rights, lambda name: _is_filled(config, name))
+    return [*found, *_ids(config, rights)]
+
+
+def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
+    """Transactional ids, as their coordinators say; before the first run the brokers may have no topic for these."""
+    names = HubNames(config.hub)
+    try:
+        if names.control not in topic_names(config.central, timeout_s=_PATIENCE_S):
+            return
+    except Unreachable:
+        return
+    needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
+    asked = [one.name for one in needed if not one.prefixed]
+    told = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
+    for one in needed:
+        name = names.unused_id if one.prefixed else one.name
+        if not told.get(name, True):
+            shown = f"{one.name}*" if one.prefixed else one.name
+            # A right for each slot's id alone is enough, too.
+            yield Lacking(CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID)
 
 
 def _is_filled(config: HubConfig, name: str) -> bool:

@@ -59,6 +59,11 @@ class HubNames:
         """Transactional id of slot `slot`."""
         return f"{self.hub}.slot-{slot}"
 
+    @property
+    def unused_id(self) -> str:
+        """Transactional id that no slot has, and for which the right for those of all slots holds."""
+        return f"{self.hub}.slot-unused"
+
 
 def central_topic(pattern: str, edge: str, topic: str) -> str:
     """Fill `{edge}` and `{topic}` of a rule's `central:` (or `lake:`) pattern."""

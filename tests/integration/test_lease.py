@@ -8,6 +8,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aggregator.errors import AnotherHub, Failed, Fenced, TransactionAborted
 from aggregator.kafka.client import clients, credentials
+from aggregator.kafka.transactional_rights import writable
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.leadership import leadership
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
@@ -95,6 +96,16 @@ def test_a_lease_that_central_refuses_is_said_once_and_moves_again(epochs, caplo
     assert caplog.text.count("refuses to move the lease") == 1
     assert renewal.lost is None
     renewal.release()
+
+
+def test_a_question_for_the_right_to_an_id_takes_it_from_nobody(epochs):
+    """The time-out that is asked for is refused, and whoever has the id commits on."""
+    epochs.central.publish(Lease("first", 1))
+    ids = [epochs.names.driver_id, epochs.names.decisions]
+    told = writable(epochs.config.central, ids, unused=epochs.names.unused_id, longest_ms=None, patience_s=10.0)
+    assert told == dict.fromkeys([*ids, epochs.names.unused_id], True)
+    epochs.central.publish(Lease("first", 2))
+    assert epochs.central.control().lease.beat == 2
 
 
 @pytest.fixture

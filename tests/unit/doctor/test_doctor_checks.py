@@ -104,13 +104,34 @@ def test_a_topic_that_we_may_not_see_is_told_as_a_right():
         ((), {"allow.everyone.if.no.acl.found": ""}, True),
         ((allow("WRITE", "h.driver", "TRANSACTIONAL_ID", "User:x"),), {"allow.everyone.if.no.acl.found": ""}, False),
         ((), {"authorizer.class.name": ""}, True),
-        (None, {}, True),
     ],
 )
 def test_transactional_ids_are_judged_by_the_rules_of_the_authorizer(acls, more, fine):
-    """A denial beats; where there is no authorizer, or it is not told, nothing is missing."""
+    """A denial beats; where there is no authorizer nothing is missing."""
     seen = ClusterView("id", {}, AUTHORIZED | more, frozenset(), acls)
     assert bool(bad(rights.findings("central", HUB, seen, Topics(), WRITES))) is not fine
+
+
+def test_a_transactional_id_is_judged_by_its_coordinator_before_any_rule():
+    """It knows what no rule tells, and needs no right to read them."""
+    rules = (allow("WRITE", "h.driver", "TRANSACTIONAL_ID"),)
+    seen = ClusterView("id", {}, AUTHORIZED, frozenset(), rules)
+    (found,) = rights.findings("central", HUB, seen, Topics(), WRITES, writable={"h.driver": False})
+    assert (found.state, "--operation Write --transactional-id 'h.driver'" in found.next) == (State.FAILED, True)
+    hidden = ClusterView("id", {}, None, None, None)
+    (found,) = rights.findings("central", HUB, hidden, Topics(), WRITES, writable={"h.driver": True})
+    assert found.state is State.OK
+
+
+def test_a_transactional_id_of_which_nobody_tells_is_named():
+    """Silence would look like all is well; where there is no authorizer there is nothing to tell."""
+    hidden = ClusterView("id", {}, None, None, None)
+    (found,) = rights.findings("central", HUB, hidden, Topics(), WRITES)
+    assert found.state is State.WARNING
+    assert "transactional ids h.driver" in found.what
+    assert "aggregator acls print --for central" in found.next
+    assert found.next.endswith("--operation Describe --cluster")
+    assert not list(rights.findings("central", HUB, ClusterView("id", {}, {}, None, None), Topics(), WRITES))
 
 
 def test_who_may_do_what_no_rule_gives_is_not_judged_by_rules():
