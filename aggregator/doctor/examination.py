@@ -1,14 +1,14 @@
 """An examination: everything that is read of a hub's clusters, side by side, and the findings of it.
 
-Invariant: reads only. Clusters are asked beside each other, each question within its bound, and what one does not
-answer keeps no finding of another back.
+Invariant: reads only. Clusters are asked beside each other, each in a process of its own and each question within its
+bound. What one does not answer keeps no finding of another back, nor does what it answers.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from aggregator.config.patterns import branches
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
+from aggregator.doctor.apart import Asked, Question, Tell
 from aggregator.doctor.central import CentralView, read_central
 from aggregator.doctor.finding import CENTRAL, Finding, failed
 from aggregator.doctor.records import Records, read_records
@@ -33,6 +34,10 @@ from aggregator.schema.registry import open_registry
 
 _LOOK_S = 10.0
 _SNAPSHOT_S = 30.0
+# All questions to one cluster together take less.
+_CLUSTER_S = 150.0
+# Central beside the edges; no edge has this name.
+_MIDDLE = ""
 
 
 @dataclass(slots=True)
@@ -61,14 +66,13 @@ class ClusterSeen:
     registry: RegistryView | None = None
     trouble: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def ask(self, check: str, question: Callable[[], None]) -> bool:
-        """Whether a question was answered; what went wrong is noted."""
+    def ask(self, check: str, question: Callable[[], None], tell: "Tell[ClusterSeen]") -> None:
+        """Ask a question, note what goes wrong, and tell all that is known by then."""
         try:
             question()
         except AggregatorError as error:
             self.trouble.append((check, error.message, error.hint))
-            return False
-        return True
+        tell(self)
 
 
 def examine(
@@ -82,13 +86,14 @@ def examine(
         environ: For Java and the folders.
     """
     now_ms = int(time.time() * 1000)
-    with ThreadPoolExecutor(len(config.edges) + 2) as pool:
-        here = pool.submit(facts.machine, config, environ)
-        edges = {edge: pool.submit(_edge, config, policies, edge) for edge in config.edges}
-        middle = pool.submit(_central, config)
-        seen = {edge: one.result() for edge, one in edges.items()}
-        central = middle.result()
-        ours = here.result()
+    questions: dict[str, Question[ClusterSeen]] = {
+        edge: partial(_edge, config, policies, edge) for edge in config.edges
+    }
+    asked = Asked(questions | {_MIDDLE: partial(_central, config)}, bound_s=_CLUSTER_S)
+    ours = facts.machine(config, environ)
+    clusters = config.edges | {_MIDDLE: config.central}
+    seen = {name: _survived(clusters[name], *told) for name, told in asked.results().items()}
+    central = seen.pop(_MIDDLE)
     told = _told(config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms)
     return list(
         chain(
@@ -100,16 +105,41 @@ def examine(
     )
 
 
+def _survived(cluster: ClusterConfig, seen: ClusterSeen | None, end: str) -> ClusterSeen:
+    """What was read of a cluster, and that its answers ended whoever read them, if they did."""
+    seen = seen or ClusterSeen(reach.Reach({}))
+    if end:
+        seen.trouble.append(_deadly(cluster, end))
+    return seen
+
+
+def _deadly(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
+    servers = cluster.bootstrap_servers
+    what = f"whoever read the answers of {servers} {end}: librdkafka cannot read what it gets, as damaged metadata"
+    then = (
+        f"see what lies between here and the brokers (a proxy, a load balancer), and compare: kafka-topics"
+        f" --bootstrap-server {servers} --describe; a hub that reads these answers ends in the same way"
+    )
+    return "protocol", what, then
+
+
 def _told(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
     """What central says of what the edges show; nothing where it cannot be asked."""
-    told, view = CentralView(), central.view
-    if view is not None:
+    view = central.view
+    if view is None:
+        return CentralView()
 
-        def read() -> None:
-            nonlocal told
-            told = read_central(config, view, shown, now_ms)
+    def read(tell: Tell[CentralView]) -> None:
+        tell(read_central(config, view, shown, now_ms))
 
-        central.ask("topics", read)
+    try:
+        answer, end = Asked({CENTRAL: read}, bound_s=_CLUSTER_S).results()[CENTRAL]
+    except AggregatorError as error:
+        central.trouble.append(("topics", error.message, error.hint))
+        return CentralView()
+    if end:
+        central.trouble.append(_deadly(config.central, end))
+    told: CentralView = answer or CentralView()
     if told.trouble is not None:
         central.trouble.append(("ledger", *told.trouble))
     return told
@@ -128,30 +158,31 @@ def _identities(seen: Mapping[str, ClusterSeen]) -> Iterator[Finding]:
     return condition.identity(views, elsewhere)
 
 
-def _central(config: HubConfig) -> ClusterSeen:
-    seen = _cluster(config.central)
+def _central(config: HubConfig, tell: Tell[ClusterSeen]) -> None:
+    seen = _cluster(config.central, tell)
     if config.schemas is not None:
         seen.registry = facts.registry(config.schemas, lambda: central_registry(config), {}, written=True)
-    return seen
+        tell(seen)
 
 
-def _cluster(cluster: ClusterConfig) -> ClusterSeen:
+def _cluster(cluster: ClusterConfig, tell: Tell[ClusterSeen]) -> ClusterSeen:
     """The way to a cluster, and what it tells of itself."""
-    seen = ClusterSeen(facts.reach(cluster))
+    seen = ClusterSeen(facts.reach(cluster, lambda found: tell(ClusterSeen(found))))
+    tell(seen)
     known, brokers = seen.reach.view, seen.reach.brokers
     if known is not None and brokers:
 
         def look() -> None:
             seen.view = inspection.look(cluster, known, brokers[0], patience_s=_LOOK_S)
 
-        seen.ask("protocol", look)
+        seen.ask("protocol", look, tell)
     return seen
 
 
-def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str) -> ClusterSeen:
+def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str, tell: Tell[ClusterSeen]) -> None:
     """Everything of one edge, one question after the other."""
     cluster = config.edges[edge]
-    seen = _cluster(cluster)
+    seen = _cluster(cluster, tell)
     if seen.view is not None:
 
         def discover() -> None:
@@ -166,9 +197,9 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str) -> Clus
             shown = seen.shown or EdgeShown({})
             seen.records = read_records(config, policies, edge, shown)
 
-        seen.ask("topics", discover)
-        seen.ask("topics", name)
-        seen.ask("records", sample)
+        seen.ask("topics", discover, tell)
+        seen.ask("topics", name, tell)
+        seen.ask("records", sample, tell)
         if seen.shown is not None and HEARTBEATS in seen.shown.topics:
             seen.skew_ms, seen.ahead_ms = facts.skew_ms(cluster, HEARTBEATS)
     if cluster.schemas is not None:
@@ -176,7 +207,7 @@ def _edge(config: HubConfig, policies: Mapping[Path, Policy], edge: str) -> Clus
         seen.registry = facts.registry(
             reference, lambda: open_registry(reference, client), seen.records.ids, written=False
         )
-    return seen
+    tell(seen)
 
 
 def _named(config: HubConfig, edge: str) -> Iterator[str]:

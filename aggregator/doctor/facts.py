@@ -60,8 +60,13 @@ def bounded(question: Callable[[], T], seconds: float, what: str) -> T:
         ) from None
 
 
-def reach(cluster: ClusterConfig) -> Reach:
-    """How far one comes to a cluster: every address by itself, then as the hub signs in, then the brokers' own."""
+def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None) -> Reach:
+    """How far one comes to a cluster: every address by itself, then as the hub signs in, then the brokers' own.
+
+    Args:
+        cluster: Which.
+        tell: Gets what is known before the hub signs in.
+    """
     client = {name: value for name, value in cluster.client.items() if not isinstance(value, SecretRef)}
     addresses = tuple(dict.fromkeys(map(Address.parse, cluster.bootstrap_servers.split(","))))
     try:
@@ -76,7 +81,8 @@ def reach(cluster: ClusterConfig) -> Reach:
 
     with ThreadPoolExecutor(len(addresses)) as pool:
         listeners = tuple(pool.map(look, addresses))
-        greeted = Reach(client, listeners)
+        greeted = Reach(client, listeners, own=own)
+        tell(greeted)
         open_ones = [one.address for one in listeners if one.obstacle is None and takes(greeted, one)]
         alone = [cluster.model_copy(update={"bootstrap_servers": str(address)}) for address in open_ones]
         ends = pool.map(lambda one: inspection.sign_in(one, patience_s=_SIGN_IN_S), alone)

@@ -23,7 +23,8 @@ from aggregator.kafka.client import clients
 LONGEST_MS = 2**31 - 1
 # librdkafka looks for a coordinator when it is called, and then every half second, connected or not.
 # A refusal is the answer here; the library calls it fatal.
-_SILENT = logging.Logger("transactional rights", logging.CRITICAL + 1)
+_SILENT = logging.getLogger(__name__)
+_SILENT.setLevel(logging.CRITICAL + 1)
 _STEPS = Backoff(first_s=0.02, most_s=0.5, growth=1.5)
 
 

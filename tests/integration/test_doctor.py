@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import socketserver
 import threading
 import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -180,6 +182,61 @@ def test_an_edge_that_hangs_delays_no_other(trial, examined, monkeypatch):
     assert (found["check"], found["state"]) == ("protocol", "failed")
     assert "does not answer" in found["what"]
     assert [one for one in findings if (one["cluster"], one["check"]) == ("eu", "topics")]
+
+
+@contextmanager
+def damaging(bootstrap: str):
+    """A way to a broker on which its metadata are damaged: more brokers than there are bytes. librdkafka dies of it."""
+
+    class Way(socketserver.BaseRequestHandler):
+        def handle(self):
+            host, port = bootstrap.split(":")
+            with socket.create_connection((host, int(port))) as broker, suppress(EOFError, OSError):
+                while True:
+                    asked = _message(self.request)
+                    broker.sendall(asked)
+                    answer = bytearray(_message(broker))
+                    if asked[4:6] == b"\0\3":
+                        answer[12:16] = b"\x80" * 4  # the last byte of the throttle time, and the count behind it
+                    self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Way) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def _message(line: socket.socket) -> bytes:
+    """One message of Kafka's protocol, its length before it."""
+    file = line.makefile("rb", buffering=0)
+    head = file.read(4)
+    found = b""
+    while len(head) == 4 and len(found) < int.from_bytes(head, "big"):
+        part = file.read(int.from_bytes(head, "big") - len(found))
+        if not part:
+            break
+        found += part
+    if not found:
+        raise EOFError
+    return head + found
+
+
+def test_an_answer_that_ends_librdkafka_is_a_finding_of_its_cluster(trial, examined):
+    """Damaged metadata: the doctor lives, says whose answers they are, and what else it found of that cluster."""
+    trial.produce("eu", 3)
+    with damaging(trial.sandbox.edges["eu"].bootstrap) as address:
+        trial.settings["edges"]["odd"] = {"bootstrap_servers": address, "schemas": "directory:schemas"}
+        code, findings = examined(trial)
+    assert code == 4
+    (found,) = faults(findings, "odd").values()
+    assert (found["check"], found["state"]) == ("protocol", "failed")
+    assert address in found["what"]
+    assert "ended by SIG" in found["what"]
+    assert [one for one in findings if (one["cluster"], one["check"], one["state"]) == ("odd", "port", "ok")]
+    assert not faults(findings, "eu")
 
 
 def test_what_keeps_an_edge_away_is_told_by_its_name(trial, broken, examined, monkeypatch):

@@ -216,6 +216,19 @@ def _retired() -> dict[str, AdminClient]:
     return {}
 
 
+@functools.cache
+def _inherited() -> list[AdminClient]:
+    return []
+
+
+def leave_inherited() -> None:
+    """In a process that was forked: the clients of its parent have no threads here. They are neither used nor ended."""
+    for kept in (_retired(), {key: one.client for key, one in _admins().items()}):
+        _inherited().extend(kept.values())
+    _retired().clear()
+    _admins().clear()
+
+
 def admin(cluster: ClusterConfig) -> AdminClient:
     """The process's admin client of this cluster; kept, because a collected one cancels its pending futures."""
     kept, key = _admins(), cluster.model_dump_json()

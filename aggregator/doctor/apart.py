@@ -1,0 +1,102 @@
+"""Questions that are asked in processes of their own, because an answer may end the process that reads it.
+
+librdkafka reads what a broker sends without checking all of it: damaged metadata ends it by a signal. Invariant: of
+whatever a child dies, its parent goes on, knows how, and has what the child had told before. A child has none of its
+parent's threads, so it uses none of its parent's clients.
+"""
+
+import faulthandler
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple, TypeVar
+
+from aggregator.errors import ExitCode
+from aggregator.kafka.client import clients
+
+T = TypeVar("T")
+Tell = Callable[[T], None]
+# Gets what tells an answer, and tells it again whenever it knows more.
+Question = Callable[[Tell[T]], None]
+_FORK = multiprocessing.get_context("fork")
+_LATE = "did not come to an end in time"
+
+
+class _Child(NamedTuple):
+    """One process, and where it tells."""
+
+    process: Any
+    answers: Connection
+
+
+class Asked:
+    """Questions by name, asked side by side from now on.
+
+    Args:
+        questions: What each child is to find out.
+        bound_s: After so long a child that goes on is ended.
+    """
+
+    def __init__(self, questions: Mapping[str, Question[Any]], *, bound_s: float) -> None:
+        self._until_s = time.monotonic() + bound_s
+        self._children = {name: _begun(question) for name, question in questions.items()}
+
+    def results(self) -> dict[str, tuple[Any, str]]:
+        """By name: the last answer, None where there was none; and how the child ended, empty where it ended well.
+
+        Raises:
+            Exception: whatever a question raised.
+        """
+        last: dict[str, Any] = dict.fromkeys(self._children)
+        ends: dict[str, str] = {}
+        telling = {child.answers: name for name, child in self._children.items()}
+        while telling and (ready := wait(list(telling), max(0.0, self._until_s - time.monotonic()))):
+            for answers, name in [one for one in telling.items() if one[0] in ready]:
+                try:
+                    last[name] = answers.recv()
+                except EOFError:
+                    del telling[answers]
+                    ends[name] = _end(self._children[name].process)
+        for name in telling.values():
+            self._children[name].process.kill()
+            ends[name] = _LATE
+        for child in self._children.values():
+            child.answers.close()
+        for raised in last.values():
+            if isinstance(raised, Exception):
+                raise raised
+        return {name: (last[name], ends[name]) for name in self._children}
+
+
+def _begun(question: Question[Any]) -> _Child:
+    answers, told = _FORK.Pipe(duplex=False)
+    child = _FORK.Process(target=_ask, args=(question, told), daemon=True)
+    child.start()
+    told.close()
+    return _Child(child, answers)
+
+
+def _end(child: Any) -> str:
+    child.join()
+    code: int = child.exitcode
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    return f"ended with {code}" if code else ""
+
+
+def _ask(question: Question[Any], told: Connection) -> None:
+    gc.disable()  # what was the parent's is not to be ended here
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    clients.leave_inherited()
+    try:
+        question(told.send)
+    except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
+        told.send(error)
+    told.close()
+    os._exit(ExitCode.DONE)  # threads that still ask are not waited for
