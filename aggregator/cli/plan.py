@@ -1,14 +1,14 @@
 """`aggregator plan`: what a run would create or change at central, and which fields go where.
 
 Invariant: reads clusters, registries and the lake; with `--apply` it writes settings of central's topics, and else
-nothing. With `--detailed-exitcode`: 3 when changes are pending, 0 when none; 4, with or without, when an edge does not
-answer or a run would hold something.
+nothing. With `--detailed-exitcode`: 3 when changes are pending, 0 when none; what `--apply` carried over is pending no
+more. 4, with or without, when an edge does not answer or a run would hold something.
 """
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,20 +30,33 @@ if TYPE_CHECKING:
     from aggregator.config.model import HubConfig
     from aggregator.plan.run_plan import HubPlan
 
+# What is carried over only by this word.
+_UNBOUNDED = "unbounded"
+
 
 @click.command(
     epilog="\b\nExamples:\n"
     "  aggregator plan\n"
     "  aggregator plan --detailed-exitcode > plan.txt || test $? -eq 3\n"
     "  aggregator plan --apply\n"
+    "  aggregator plan --apply --yes --confirm unbounded\n"
     "  aggregator plan -o json | jq '.fields[] | select(.privacy_class == \"clear\") | .path'"
 )
 @config_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when changes are pending, 0 when none.")
 @click.option("--apply", "applies", is_flag=True, help="Give central's topics the settings that differ at their edges.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask.")
+@click.option(
+    "--confirm",
+    "words",
+    type=click.Choice([_UNBOUNDED]),
+    multiple=True,
+    help="With --apply: also settings under which central keeps records for ever.",
+)
 @output_option
-def plan(config: Path, output: str, *, detailed_exitcode: bool, applies: bool, yes: bool) -> None:
+def plan(
+    config: Path, output: str, *, detailed_exitcode: bool, applies: bool, yes: bool, words: tuple[str, ...]
+) -> None:
     """Show what `run` would create or change: topics, schemas and their compatibility, lake tables, every field.
 
     Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
@@ -53,19 +66,21 @@ def plan(config: Path, output: str, *, detailed_exitcode: bool, applies: bool, y
     from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
     from aggregator.privacy.topic import utc_today  # noqa: PLC0415
 
+    if words and not applies:
+        raise click.UsageError("--confirm says what --apply may carry over")
     hub = load_config(config, os.environ)
     policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}
     found = hub_plan(hub, policies, now_ms=int(time.time() * 1000), today=utc_today())
     emit(found.plain(), output, lambda: _text(found))
     if applies:
-        _apply(hub, found, yes=yes)
+        _apply(hub, found, yes=yes, unbounded=_UNBOUNDED in words)
     if found.troubled:
         raise SystemExit(ExitCode.HELD)
-    if detailed_exitcode and found.pending:
+    if detailed_exitcode and (found.makes if applies else found.pending):
         raise SystemExit(ExitCode.PENDING)
 
 
-def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
+def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) -> None:
     """Carry over what was shown.
 
     Raises:
@@ -73,7 +88,10 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
     """
     from aggregator.kafka.cluster.topic_settings import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
 
-    wanted = found.changes
+    wanted = found.changes(unbounded=unbounded)
+    for one in found.drifts:
+        if one.action == _UNBOUNDED and not unbounded:
+            progress(f"{one.topic} at central stays at {one.setting}={one.central}: {one.why}; say --confirm unbounded")
     if not wanted:
         return
     if not yes and not sys.stdin.isatty():
@@ -81,12 +99,23 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool) -> None:
     if not yes:
         click.confirm(f"change settings of {len(wanted)} topics at central?", abort=True, err=True)
     refused = change_settings(hub.central, wanted)
-    for name in wanted.keys() - refused.keys():
-        progress(f"{name} at central: {', '.join(f'{key}={value}' for key, value in wanted[name].items())}")
+    left = {one[:2] for one in refused}
+    for name, given in wanted.items():
+        for key, value in given.items():
+            if (name, key) not in left:
+                progress(f"{name} at central: {key}={value}")
     if refused:
-        raise Failed(
-            tuple(refused.values()), hint="give the central principal AlterConfigs on these topics, or set them by hand"
-        )
+        told = tuple(f"{one.setting} of {one.topic} was not changed: {one.why}" for one in refused)
+        raise Failed(told, hint=_mended(any(one.is_right for one in refused), sorted({one.setting for one in refused})))
+
+
+def _mended(is_right: bool, settings: Sequence[str]) -> str:
+    if is_right:
+        return "give the central principal AlterConfigs on these topics, or set them with kafka-configs"
+    return (
+        f"see what central's brokers allow; to leave the value to central, write {', '.join(settings)} into"
+        " `central_config` of the rule"
+    )
 
 
 def _text(found: "HubPlan") -> Iterator[str]:

@@ -11,13 +11,12 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
+from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.limits import Limits
 
-# What the hub's own producer sends at most.
-_PRODUCER_BYTES = 64 * 1024 * 1024
 # What a cluster says where a right is missing; told with the rights.
 _DENIED = "authorization failed"
 
@@ -79,7 +78,7 @@ def sizes(
         if name == HEARTBEATS or goal not in central:
             continue
         compared += 1
-        limit = min(Limits.of(central[goal].settings).record_bytes, _PRODUCER_BYTES)
+        limit = min(Limits.of(central[goal].settings).record_bytes, RECORD_BYTES_MOST)
         if takes <= limit:
             continue
         well = False
@@ -88,7 +87,7 @@ def sizes(
             " larger ones would become dead letters (too_large)"
         )
         then = _set(
-            central[goal], f"max.message.bytes={min(takes, _PRODUCER_BYTES)}", servers, _number(config, edge, name)
+            central[goal], f"max.message.bytes={min(takes, RECORD_BYTES_MOST)}", servers, _number(config, edge, name)
         )
         if central[goal].exists and _follows(config, edge, name):
             then = f"aggregator plan --apply; or: {then}"

@@ -32,7 +32,8 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
         shown = dict(zip(wanted, pool.map(one, wanted), strict=True))
     goals = {target(config, edge, name) for edge, names in wanted.items() for name in names}
     central, _ = topic_settings.settings_each(config.central, sorted(goals))
-    return tuple(drifts(config, shown, {name: settings.values for name, settings in central.items()}))
+    values = {name: settings.values for name, settings in central.items()}
+    return tuple(drifts(config, shown, values, {name: settings.own for name, settings in central.items()}))
 
 
 def _follows(config: HubConfig, edge: str, topic: str) -> bool:

@@ -94,12 +94,16 @@ class HubPlan:
     @property
     def pending(self) -> bool:
         """Whether a run would create or change something, or `--apply` a setting."""
-        return bool(self.changes) or any(action not in (NOTHING, REFUSED) for action in self._actions())
+        return bool(self.changes()) or self.makes
 
     @property
-    def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """Settings that `--apply` gives to topics at central."""
-        return changes(self.drifts, confirmed=True)
+    def makes(self) -> bool:
+        """Whether a run would create or change something."""
+        return any(action not in (NOTHING, REFUSED) for action in self._actions())
+
+    def changes(self, *, unbounded: bool = False) -> Mapping[str, Mapping[str, str]]:
+        """Settings that `--apply` gives to topics at central; with the word for it also what keeps for ever."""
+        return changes(self.drifts, confirmed=True, unbounded=unbounded)
 
     @property
     def troubled(self) -> bool:
@@ -145,10 +149,10 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
     internal = [*internal_topics(names, config.replication.slots), decisions_topic(names)]
     specs, bare = _as_made(config, central_topics(config, snapshots), have)
     ledger = without(read_ledger(config.central, names), shown)
-    settings = _settings(config, specs, have, topic_settings.topic_defaults(config.central))
+    known = topic_settings.known_settings(config.central, [spec.name for spec in specs if spec.name in have])
+    settings = _settings(specs, known, topic_settings.topic_defaults(config.central))
     refused = losing_keys(config, policies, snapshots, settings, now_ms=now_ms)
     flows = plan_flows(config, ledger, snapshots, settings, epoch=0, drain=False, now_ms=now_ms, refused=refused)
-    there = {name: settings[name] for name in settings.keys() & have}
     steps = [*_flow_steps(config, snapshots, ledger, flows), *_waiting_steps(config, shown)]
     moving = {(step.edge, step.topic) for step in steps if step.waiting_records}
     found, trouble = writers(config, policies, snapshots)
@@ -163,7 +167,7 @@ def hub_plan(config: HubConfig, policies: Mapping[Path, Policy], *, now_ms: int,
         schemas,
         tuple(table_steps(config, {*ledger, *sources}, value_texts(schemas), have, fed)),
         (*fields_of(found, today), *_listed(config, policies, snapshots, today)),
-        tuple(_drifts(config, policies, seen, there, now_ms=now_ms)),
+        tuple(_drifts(config, policies, seen, known, now_ms=now_ms)),
         clusters,
     )
 
@@ -172,14 +176,16 @@ def _drifts(
     config: HubConfig,
     policies: Mapping[Path, Policy],
     seen: Snapshots,
-    settings: Mapping[str, Mapping[str, str]],
+    known: Mapping[str, topic_settings.Settings],
     *,
     now_ms: int,
 ) -> Iterator[Drift]:
     """Settings that differ; one under which a flow could not run any more is for a person to mend first."""
     shown = {edge: {name: topic.follows for name, topic in topics.items()} for edge, topics in seen.items()}
-    for one in drifts(config, shown, settings):
-        then = {one.topic: dict(settings[one.topic]) | {one.setting: one.edge}}
+    settings = {name: one.values for name, one in known.items()}
+    own = {name: one.own for name, one in known.items()}
+    for one in drifts(config, shown, settings, own):
+        then = {one.topic: dict(settings[one.topic]) | {one.setting: one.edge or ""}}
         barred = losing_keys(config, policies, seen, then, now_ms=now_ms) if one.action is not DriftAction.KEEP else {}
         if barred and one.setting == "cleanup.policy":
             yield replace(one, action=DriftAction.KEEP, why=next(iter(barred.values())))
@@ -233,10 +239,10 @@ def _beats(seen: Snapshots, snapshots: Snapshots) -> list[TopicStep]:
 
 
 def _settings(
-    config: HubConfig, specs: Sequence[TopicSpec], have: Mapping[str, int], defaults: Mapping[str, str]
+    specs: Sequence[TopicSpec], known: Mapping[str, topic_settings.Settings], defaults: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
     """Settings of the central topics: those that are, and of the others those that they would get."""
-    there = topic_settings.settings(config.central, [spec.name for spec in specs if spec.name in have])
+    there = {name: one.values for name, one in known.items()}
     return {spec.name: there.get(spec.name, {**defaults, **spec.settings}) for spec in specs}
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from aggregator.config.load import load_config
+from aggregator.kafka.cluster.topic_settings import change_settings
 from tests.drifts import drifts, setting
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
@@ -27,3 +29,23 @@ def test_plan_tells_what_differs_and_carries_it_over(trial):
     assert setting(trial, "central", central, "max.message.bytes") == "3000000"
     assert setting(trial, "central", central, "retention.ms") == "86400000"
     assert drifts(trial) == {}
+    trial.configure("eu", trial.topic, "retention.ms", "-1")
+    done = trial.run("plan", "--apply", "--yes")
+    assert "--confirm unbounded" in done.stderr
+    assert setting(trial, "central", central, "retention.ms") == "86400000"
+    done = trial.run("plan", "--apply", "--yes", "--confirm", "unbounded")
+    assert done.returncode == 0, done.stderr
+    assert setting(trial, "central", central, "retention.ms") == "-1"
+
+
+def test_a_setting_that_is_refused_keeps_no_other_one_back(trial):
+    """A cluster takes all that is said of a topic or nothing; what it does not take is named by its setting."""
+    config = load_config(trial.config, {})
+    central = f"eu.{trial.topic}"
+    trial.create("central", 3, topic=central)
+    wanted = {"retention.ms": "86400000", "compression.type": "nothing-known", "max.message.bytes": "3000000"}
+    (refused,) = change_settings(config.central, {central: wanted})
+    assert refused[:2] == (central, "compression.type")
+    assert not refused.is_right
+    assert setting(trial, "central", central, "max.message.bytes") == "3000000"
+    assert setting(trial, "central", central, "retention.ms") == "86400000"

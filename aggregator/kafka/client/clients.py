@@ -23,6 +23,7 @@ from aggregator.kafka.client.capabilities import require
 from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.tokens import token_options
 from aggregator.kafka.client.trust import token_server_trust
+from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
 from aggregator.kafka.native.topic_ids import TopicIds
 from aggregator.kafka.readers.codes import SHUT_OUT
 
@@ -166,7 +167,7 @@ def transactional_producer(
             "acks": "all",
             "linger.ms": 5,
             "batch.size": batch_bytes,
-            "message.max.bytes": 64 * 1024 * 1024,
+            "message.max.bytes": RECORD_BYTES_MOST,
             "partitioner": "murmur2_random",
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,

@@ -1,6 +1,7 @@
 """Settings of topics: what is in effect, what is the topic's own, what brokers give to a new one, and changes.
 
-Invariant: a change sets what it names, and leaves all other settings alone.
+Invariant: a change sets what it names, and leaves all other settings alone. One that a cluster refuses keeps no other
+one of its topic back.
 """
 
 import time
@@ -29,7 +30,7 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
     Raises:
         Unreachable: no answer, or no right to describe configs.
     """
-    return {name: _entries(future, name, cluster) for name, future in _asked_settings(cluster, names).items()}
+    return {name: told.values for name, told in known_settings(cluster, names).items()}
 
 
 def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
@@ -60,6 +61,12 @@ class Settings(NamedTuple):
     own: frozenset[str]
 
 
+def known_settings(cluster: ClusterConfig, names: Collection[str]) -> "dict[str, Settings]":
+    """The same, with which of them are each topic's own; errors as of `settings`."""
+    asked_for = _asked_settings(cluster, names)
+    return {name: _settings(result(future, f"settings of {name}", cluster)) for name, future in asked_for.items()}
+
+
 def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[str, Settings], dict[str, str]]:
     """Settings of topics by themselves: those that are told, and why others are not."""
     found: dict[str, Settings] = {}
@@ -70,18 +77,55 @@ def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[
         except Unreachable as error:
             refused[name] = error.message
         else:
-            own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
-            found[name] = Settings({key: entry.value for key, entry in told.items()}, own)
+            found[name] = _settings(told)
     return found, refused
 
 
-def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Give topics these settings, and leave their others alone; why some do not take them, by topic.
+def _settings(told: Mapping[str, Any]) -> Settings:
+    own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
+    return Settings({key: entry.value for key, entry in told.items()}, own)
+
+
+class Refused(NamedTuple):
+    """A setting that a topic did not get.
+
+    Attributes:
+        topic: Its name.
+        setting: Kafka's name.
+        why: In words.
+        is_right: The principal may not change it; else the cluster does not take the value, or did not answer.
+    """
+
+    topic: str
+    setting: str
+    why: str
+    is_right: bool
+
+
+def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> list[Refused]:
+    """Give topics these settings, and leave their others alone; those that they did not get.
+
+    A cluster takes all that is said of a topic or nothing, so what it refuses is said once more setting by setting.
 
     Args:
         cluster: Whose.
         wanted: Settings by topic.
     """
+    refused = _altered(cluster, wanted)
+    again = {
+        (name, key): {key: wanted[name][key]}
+        for name, why in refused.items()
+        if not why.is_right
+        for key in wanted[name]
+    }
+    found = [why._replace(setting=key) for name, why in refused.items() if why.is_right for key in wanted[name]]
+    for (name, key), one in again.items():
+        found += [why._replace(setting=key) for why in _altered(cluster, {name: one}).values()]
+    return found
+
+
+def _altered(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, Refused]:
+    """Set all of each topic at once; by topic why nothing of it was set."""
     resources = [
         ConfigResource(
             ResourceType.TOPIC,
@@ -92,14 +136,15 @@ def change_settings(cluster: ClusterConfig, wanted: Mapping[str, Mapping[str, st
         )
         for name, given in wanted.items()
     ]
-    refused: dict[str, str] = {}
+    refused: dict[str, Refused] = {}
     if resources:
         answers = asked(lambda: clients.admin(cluster).incremental_alter_configs(resources, request_timeout=TIMEOUT_S))
         for resource, future in answers.items():
             try:
                 result(future, f"settings of {resource.name}", cluster)
             except Unreachable as error:
-                refused[resource.name] = error.message
+                is_right = code(future) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                refused[resource.name] = Refused(resource.name, "", error.message, is_right)
     return refused
 
 

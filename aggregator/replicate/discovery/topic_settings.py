@@ -1,7 +1,9 @@
 """Topic settings that follow from an edge to its central topic, and where central differs from them (drift).
 
 Invariant: pure, and by an allow-list. What a rule's `central_config` names is the rule's own. Nothing follows by itself
-that makes central delete sooner than it does: a person who has seen it carries it over. Records never become smaller.
+that makes central delete sooner than it does: a person who has seen it carries it over. Nor does what makes central
+keep for ever: whoever sets it at an edge could fill central's disks, so a person says a word for it. Records never
+become smaller, nor larger than the hub can send.
 Access rights never follow: an edge knows nothing of who may read what is stripped.
 """
 
@@ -9,10 +11,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
+from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 
 _SIZE = "max.message.bytes"
@@ -28,9 +32,19 @@ _GROWING = (
 _WORDS = ("cleanup.policy", "compression.type")
 FOLLOWING = (*_GROWING, *_WORDS)
 _UNBOUNDED = ("retention.ms", "retention.bytes")
+# From a hundred years, or a petabyte, on a topic is kept for ever.
+_FOR_EVER_MS = 100 * 365 * 86_400_000
+_FOR_EVER = {
+    "retention.ms": _FOR_EVER_MS,
+    "retention.bytes": 2**50,
+    "delete.retention.ms": _FOR_EVER_MS,
+    "min.compaction.lag.ms": _FOR_EVER_MS,
+}
 _NO_BOUND = 2**63
 _DISAGREE = "its edges do not agree"
 _LARGER = "the edge takes larger records: they would become dead letters"
+_GROWS = "central keeps for ever then, and its disks fill"
+_LEFT = "no edge has it any more; write it into `central_config` to keep it"
 
 # Edge to topic to what follows of its settings.
 Shown = Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -40,11 +54,12 @@ class DriftAction(StrEnum):
     """What becomes of a difference.
 
     `change` is carried over by `config_sync: apply` and by `plan --apply`; `confirm` by the latter alone, because
-    central would then delete sooner; `keep` by nobody.
+    central would then delete sooner; `unbounded` by it with `--confirm unbounded`; `keep` by nobody.
     """
 
     CHANGE = "change"
     CONFIRM = "confirm"
+    UNBOUNDED = "unbounded"
     KEEP = "keep"
 
 
@@ -56,7 +71,7 @@ class Drift:
         topic: Central topic.
         setting: Kafka's name.
         central: As it is; None where central does not tell.
-        edge: As it is at the edges.
+        edge: As it is at the edges, as far as central may have it; None where none of them says anything of it.
         edges: Whose.
         action: What becomes of it.
         why: In words.
@@ -65,7 +80,7 @@ class Drift:
     topic: str
     setting: str
     central: str | None
-    edge: str
+    edge: str | None
     edges: tuple[str, ...]
     action: DriftAction
     why: str
@@ -86,16 +101,23 @@ def following(values: Mapping[str, str], own: Collection[str]) -> dict[str, str]
     return {name: values[name] for name in FOLLOWING if values.get(name) and (name in own or name == _SIZE)}
 
 
-def drifts(config: HubConfig, shown: Shown, central: Mapping[str, Mapping[str, str]]) -> list[Drift]:
+def drifts(
+    config: HubConfig,
+    shown: Shown,
+    central: Mapping[str, Mapping[str, str]],
+    own: Mapping[str, Collection[str]] | None = None,
+) -> list[Drift]:
     """Where central topics stand apart from their edges.
 
     Args:
         config: The hub.
         shown: What follows of the settings of replicated topics.
         central: Settings in effect of the central topics, by name; what is not there is not compared.
+        own: By central topic, settings that were given to the topic itself: those that no edge has are told, once every
+            edge has answered. None: nobody asked.
     """
     wanted = defaultdict[tuple[str, str], dict[str, str]](dict)
-    feeding = defaultdict[str, set[str]](set)
+    feeding, ruled = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for edge, topics in sorted(shown.items()):
         for topic, settings in sorted(topics.items()):
             rule = rule_for(config, edge, topic)
@@ -103,6 +125,7 @@ def drifts(config: HubConfig, shown: Shown, central: Mapping[str, Mapping[str, s
                 continue
             goal = target(config, edge, topic)
             feeding[goal].add(edge)
+            ruled[goal] |= rule.central_config.keys()
             for name in settings.keys() - rule.central_config.keys():
                 wanted[goal, name][edge] = settings[name]
     found = (
@@ -110,7 +133,25 @@ def drifts(config: HubConfig, shown: Shown, central: Mapping[str, Mapping[str, s
         for (topic, name), by_edge in sorted(wanted.items())
         if topic in central
     )
-    return [one for one in found if one is not None]
+    told = [one for one in found if one is not None]
+    known = shown.keys() >= config.edges.keys()
+    for topic in sorted(feeding.keys() & central.keys() & (own or {}).keys()) if known else ():
+        left = set((own or {})[topic]).intersection(_GROWING) - ruled[topic]
+        told += [
+            one for name in sorted(left) if (one := _left(topic, name, wanted[topic, name], central[topic])) is not None
+        ]
+    return told
+
+
+def _left(topic: str, name: str, by_edge: Mapping[str, str], central: Mapping[str, str]) -> Drift | None:
+    """A number that central has of its own and no edge any more; larger records than any edge takes are one, too."""
+    now = central.get(name)
+    if now is None or (by_edge and name != _SIZE):
+        return None
+    value = max(by_edge.values(), key=lambda text: _size(name, text), default=None)
+    if value is not None and _size(name, now) <= _size(name, value):
+        return None
+    return Drift(topic, name, now, value, tuple(by_edge), DriftAction.KEEP, _LEFT)
 
 
 def _drift(
@@ -118,7 +159,7 @@ def _drift(
 ) -> Drift | None:
     now, edges = central.get(name), tuple(by_edge)
     if name in _GROWING:
-        value = max(by_edge.values(), key=lambda text: _size(name, text))
+        value = max(map(_sendable, by_edge.values()) if name == _SIZE else by_edge.values(), key=partial(_size, name))
         told = _number_told(name, now, value, all_say=all_say)
         return None if told is None else Drift(topic, name, now, value, edges, *told)
     if len({_words(text) for text in by_edge.values()}) > 1 or not all_say:
@@ -136,10 +177,16 @@ def _number_told(name: str, now: str | None, value: str, *, all_say: bool) -> tu
     if now == value:
         return None
     if now is None or _size(name, now) < _size(name, value):
+        if name in _FOR_EVER and _size(name, value) >= _FOR_EVER[name]:
+            return DriftAction.UNBOUNDED, _GROWS
         return DriftAction.CHANGE, _LARGER if name == _SIZE else "the edge keeps longer"
     if name == _SIZE:
         return None  # central takes what an edge may send, and more
     return (DriftAction.CONFIRM, "central deletes sooner then") if all_say else (DriftAction.KEEP, _DISAGREE)
+
+
+def _sendable(size: str) -> str:
+    return str(min(RECORD_BYTES_MOST, _size(_SIZE, size)))
 
 
 def _same(now: str | None, by_edge: Mapping[str, str]) -> bool:
@@ -156,16 +203,19 @@ def _size(name: str, text: str) -> int:
     return _NO_BOUND if number < 0 and name in _UNBOUNDED else number
 
 
-def changes(found: Collection[Drift], *, confirmed: bool) -> dict[str, dict[str, str]]:
+def changes(found: Collection[Drift], *, confirmed: bool, unbounded: bool = False) -> dict[str, dict[str, str]]:
     """What is to be set, by central topic.
 
     Args:
         found: Differences.
         confirmed: A person has seen them.
+        unbounded: And has said that central may keep for ever.
     """
-    carried = {DriftAction.CHANGE, DriftAction.CONFIRM} if confirmed else {DriftAction.CHANGE}
+    carried = {DriftAction.CHANGE}
+    carried |= {DriftAction.CONFIRM} if confirmed else set()
+    carried |= {DriftAction.UNBOUNDED} if unbounded else set()
     wanted = defaultdict[str, dict[str, str]](dict)
     for one in found:
-        if one.action in carried:
+        if one.action in carried and one.edge is not None:
             wanted[one.topic][one.setting] = one.edge
     return dict(wanted)

@@ -269,10 +269,11 @@ class EpochRunner:
         """Carry over what follows by itself; whether there was anything."""
         shown = {edge: {name: one.follows for name, one in topics.items()} for edge, topics in snapshots.items()}
         wanted = changes(drifts(self._config, shown, settings), confirmed=False)
-        refused = topic_settings.change_settings(self._config.central, wanted)
+        refused = {one[:2]: one.why for one in topic_settings.change_settings(self._config.central, wanted)}
         for name, given in wanted.items():
-            told = ", ".join(f"{key}={value}" for key, value in given.items())
-            log.warning("%s", refused.get(name) or f"{name} at central gets {told}, as at its edges")
+            for key, value in given.items():
+                why = refused.get((name, key))
+                log.warning("%s", f"{key}: {why}" if why else f"{name} at central gets {key}={value}, as at its edges")
         return bool(wanted)
 
     def _changed(self, shapes: Mapping[str, object]) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.kafka.cluster.topic_spec import TopicSpec
+from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST, TopicSpec
 from aggregator.privacy.policy.cross_check import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.
@@ -34,8 +34,8 @@ def room(edge: Mapping[str, str], known: TopicSpec | None) -> dict[str, str]:
         edge: Settings of one of the edge topics.
         known: What is needed for those before it.
     """
-    asked = (edge, known.settings if known is not None else {})
-    largest = max(int(settings.get(_SIZE, 0)) for settings in asked)
+    before = int(known.settings.get(_SIZE, 0)) if known is not None else 0
+    largest = max(before, min(RECORD_BYTES_MOST, int(edge.get(_SIZE, 0))))
     return {_SIZE: str(largest)} if largest > _RECORD_BYTES else {}
 
 

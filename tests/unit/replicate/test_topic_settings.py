@@ -3,6 +3,7 @@
 import pytest
 
 from aggregator.config.model import HubConfig
+from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.discovery.topic_settings import DriftAction, changes, drifts, following
@@ -37,7 +38,11 @@ def test_what_the_topic_was_given_follows_and_what_its_brokers_say_does_not():
         ("max.message.bytes", "1000", "2000", "change"),
         ("max.message.bytes", "2000", "1000", None),
         ("retention.ms", "1000", "2000", "change"),
-        ("retention.ms", "1000", "-1", "change"),
+        ("retention.ms", "1000", "-1", "unbounded"),
+        ("retention.ms", "1000", str(2**63 - 1), "unbounded"),
+        ("retention.bytes", "1000", str(2**50), "unbounded"),
+        ("min.compaction.lag.ms", "0", str(2**62), "unbounded"),
+        ("retention.bytes", "1000", str(2**49), "change"),
         ("retention.ms", "-1", "1000", "confirm"),
         ("retention.ms", "2000", "1000", "confirm"),
         ("retention.bytes", "-1", "-1", None),
@@ -97,3 +102,44 @@ def test_what_is_to_be_set_is_what_was_decided():
     assert changes(told, confirmed=False) == {"orders": {"max.message.bytes": "9"}}
     assert changes(told, confirmed=True) == {"orders": {"max.message.bytes": "9", "retention.ms": "5"}}
     assert told[0].plain()["edges"] == ["eu"]
+
+
+def test_records_become_no_larger_than_the_hub_can_send():
+    """Whatever an edge allows, at a topic that is there and at a new one."""
+    most = str(RECORD_BYTES_MOST)
+    assert found({"max.message.bytes": "5"}, {"max.message.bytes": "2147483647"}) == [
+        ("max.message.bytes", most, "change")
+    ]
+    assert found({"max.message.bytes": most}, {"max.message.bytes": "2147483647"}) == []
+    topic = EdgeTopic("orders", "id", (0,), (0,), (0,), (None,), follows={"max.message.bytes": "2147483647"})
+    (spec,) = central_topics(config(), {"eu": {"orders": topic}})
+    assert spec.settings["max.message.bytes"] == most
+
+
+def test_what_keeps_for_ever_needs_its_own_word():
+    """Whoever writes to an edge could fill central's disks by it; `--yes` alone has not seen it."""
+    told = drifts(config(), {"eu": {"orders": {"retention.ms": "-1"}}}, {"orders": {"retention.ms": "5"}})
+    assert changes(told, confirmed=True) == {}
+    assert changes(told, confirmed=True, unbounded=True) == {"orders": {"retention.ms": "-1"}}
+
+
+def test_what_no_edge_has_any_more_is_told():
+    """It followed once, or somebody set it by hand; a rule that names it wants it, and so does one edge that has it."""
+
+    def left(eu, us, central, own, **rule):
+        shown = {"eu": {"orders": eu}} | ({} if us is None else {"us": {"orders": us}})
+        told = drifts(config(**rule), shown, {"orders": central}, {"orders": own})
+        return [(one.setting, one.central, one.edge, one.action.value) for one in told]
+
+    kept = {"retention.ms": "-1"}
+    assert left({}, {}, kept, {"retention.ms"}) == [("retention.ms", "-1", None, "keep")]
+    assert left({}, {}, kept, set()) == []
+    assert left({}, None, kept, {"retention.ms"}) == [], "an edge that is away may have it"
+    assert left({}, {}, kept, {"retention.ms"}, central_config=kept) == []
+    assert left({}, {"retention.ms": "-1"}, kept, {"retention.ms"}) == []
+    sizes = {"max.message.bytes": "9"}, {"max.message.bytes": "5"}
+    assert left(*sizes, {"max.message.bytes": "9"}, {"max.message.bytes"}) == []
+    assert left(*sizes, {"max.message.bytes": "90"}, {"max.message.bytes"}) == [
+        ("max.message.bytes", "90", "9", "keep")
+    ]
+    assert left(*sizes, {"max.message.bytes": "90"}, set()) == []
