@@ -21,6 +21,7 @@ from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
+from aggregator.errors import AggregatorError
 from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.threads import Threads
 
@@ -40,20 +41,28 @@ _WAIT_S = 5.0
 def status(config: Path, *, watch: bool, exit_when_healthy: bool, output: str) -> None:
     """Show edges, flows, lag, dead letters and the lake."""
     from aggregator.observe.rights import lacking_rights  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.observe.status import hub_status  # noqa: PLC0415 - as above
+    from aggregator.observe.status import hub_status, unread_status  # noqa: PLC0415 - as above
 
     hub = load_config(config, os.environ)
     if watch or exit_when_healthy:
         _watch(hub, output, until_healthy=exit_when_healthy)
         return
+    now_ms, refusal = int(time.time() * 1000), None
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(lacking_rights, hub)
         try:
-            seen = hub_status(hub, now_ms=int(time.time() * 1000))
-        finally:  # also where nothing could be read for want of one
+            seen = hub_status(hub, now_ms=now_ms)
+        except AggregatorError as error:
+            tell_lacking(asked.result())
+            if not any(one.own for one in asked.result()):
+                raise
+            refusal, seen = error, unread_status(hub, error.message, now_ms=now_ms)
+        else:
             tell_lacking(asked.result())
     seen = replace(seen, rights=asked.result())
     emit(seen.plain(), output, lambda: _text(seen))
+    if refusal is not None:
+        raise refusal
 
 
 def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
@@ -102,7 +111,10 @@ def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
 
 
 def _text(seen: "HubStatus") -> Iterator[str]:
-    if not seen.watched:
+    if seen.unread:
+        yield f"what the hub keeps at central cannot be read, so that no flow is known: {seen.unread}"
+        yield ""
+    elif not seen.watched:
         yield "no hub watches these edges: states are those of this one look"
         yield ""
     yield from table(

@@ -130,6 +130,7 @@ class HubStatus:
         rights: What the hub's principals lack, by topic; None where nobody asked.
         drifts: Settings in which central's topics differ from their edges', where somebody looked once.
         clusters: Which cluster answers under each name.
+        unread: Why nothing of what the hub keeps at central could be read, if so; no flow is known then.
     """
 
     hub: str
@@ -147,6 +148,7 @@ class HubStatus:
     rights: tuple[Lacking, ...] | None = None
     drifts: tuple[Drift, ...] = ()
     clusters: tuple[Identity, ...] = ()
+    unread: str = ""
 
     @property
     def healthy(self) -> bool:
@@ -156,6 +158,7 @@ class HubStatus:
         runs = self.watched and all(one.is_well for one in self.threads)
         return (
             runs
+            and not self.unread
             and up
             and not self.gaps
             and not troubled
@@ -169,6 +172,7 @@ class HubStatus:
             "hub": self.hub,
             "at_ms": self.at_ms,
             "watched": self.watched,
+            "unread": self.unread,
             "edges": [asdict(edge) for edge in self.edges],
             "flows": [asdict(flow) | {"gap": _plain_gap(flow.gap)} for flow in self.flows],
             "gaps": [gap.plain() for gap in self.gaps],

@@ -5,6 +5,7 @@ still shown from the ledger. The state of an edge is the one that the running hu
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from aggregator.backfill.store import Backfill, State, read_backfills
 from aggregator.config.model import HubConfig
@@ -19,6 +20,7 @@ from aggregator.kafka.readers.peek import last_timestamps
 from aggregator.lake.status import lake_status
 from aggregator.observe.drift import drift
 from aggregator.observe.edge_account import Moment
+from aggregator.observe.edge_snapshot import edge_snapshot
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
 from aggregator.observe.history_rows import lasting, told_spans
@@ -89,6 +91,36 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         drifts=drift(config, _answered(found)),
         clusters=found.clusters,
     )
+
+
+def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
+    """What is known where nothing of what the hub keeps at central may be read: the edges, as one look shows them.
+
+    Args:
+        config: The hub.
+        why: What central said.
+        now_ms: The reader's present, in ms.
+    """
+
+    def one(edge: str) -> EdgeStatus:
+        seen = edge_snapshot(config, edge, {}, now_s=0.0, now_ms=now_ms)
+        moved, answers = SlotFeed().traffic.of(edge, 0.0), seen.logs is not None
+        return _edge(
+            config,
+            edge,
+            (),
+            Told(),
+            watched=False,
+            answers=answers,
+            beat_ms=None,
+            now_ms=now_ms,
+            pause=None,
+            moved=moved,
+        )
+
+    with ThreadPoolExecutor(max(1, len(config.edges))) as pool:
+        edges = tuple(pool.map(one, config.edges))
+    return HubStatus(config.hub, now_ms, False, edges, (), (), (), waivers=waivers(config), unread=why)
 
 
 def _flows(

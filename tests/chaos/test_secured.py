@@ -14,6 +14,8 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.observe.rights import lacking_rights
+from aggregator.state.internal_topics import internal_topics
+from aggregator.state.names import HubNames
 from tests.authority import Authority
 from tests.oauth import token_server
 from tests.secured import ALLOWED_URLS, PASSWORD, bindings, exactly, right, secured
@@ -185,6 +187,28 @@ def test_the_rights_that_are_printed_are_enough_and_each_is_asked_for_by_name(no
     refused = hub.drain(expect=1)
     assert said in refused.stderr
     assert "aggregator acls print --for central" in refused.stderr
+
+
+def test_status_without_read_on_the_hubs_own_topics_says_what_it_knows(nothing, hub):
+    """The edge, and the right that is missing; no flow is known, and the exit code says that."""
+    nothing.lead(hub, {"eu": "scram", "central": "mutual"})
+    granted(nothing, hub)
+    config = load_config(hub.config, os.environ)
+    names = HubNames(hub.hub)
+    topics.ensure(config.central, internal_topics(names, 1))
+    producer = Producer({"bootstrap.servers": nothing.sandbox.central.bootstrap})
+    producer.produce(names.ledger, b"{}", b"eu/a/0", 0)  # something that would have to be read
+    assert producer.flush(30) == 0
+    taken = right(ResourceType.TOPIC, names.ledger, AclOperation.READ)
+    settle(nothing.admin("central").delete_acls([exactly(taken)]))
+    wait_for(lambda: lacking_rights(config), timeout=20, what="the loss of a right")
+    shown = hub.run("status", "-o", "json")
+    assert shown.returncode == 1, shown.stderr
+    told = json.loads(shown.stdout)
+    assert [edge["state"] for edge in told["edges"] if edge["edge"] == "eu"] != ["UNREACHABLE"]
+    assert names.ledger in [one["topic"] for one in told["rights"]]
+    assert (told["unread"] != "", told["flows"]) == (True, [])
+    assert f"lacks Read on topic {names.ledger}" in shown.stderr
 
 
 def check_named(locked, config, cluster, acl) -> None:
