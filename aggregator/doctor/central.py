@@ -4,6 +4,7 @@ Invariant: reads only. What a run would create or refuse comes from what a run p
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from aggregator.config.model import HubConfig
@@ -22,6 +23,8 @@ from aggregator.replicate.discovery.discovery import without
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.epoch.plan import plan_flows
 from aggregator.replicate.flow.cursor import Hold
+from aggregator.replicate.identity.clusters import KnownClusters
+from aggregator.replicate.identity.identities import known_clusters
 from aggregator.state.internal_topics import internal_topics
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_heartbeats
@@ -42,6 +45,7 @@ class CentralView:
         targets: Where edge topics go, there already or not.
         holds: Flows that a run would refuse now; None where nobody knows.
         state: The topic of transactions; None where it is not there yet, or not told.
+        known: Which clusters the names have stood for; None: it may not be read.
         writable: Transactional ids of the hub, as far as their coordinators say whether it may write under them.
         timeout_ms: What the hub's transactions ask for.
         skew_ms: Central's clock less that of whoever wrote its newest heartbeat, where it is behind.
@@ -55,6 +59,7 @@ class CentralView:
     targets: Mapping[str, CentralTopic] = field(default_factory=dict)
     holds: tuple[Hold, ...] | None = None
     state: TopicView | None = None
+    known: KnownClusters | None = None
     writable: Mapping[str, bool] = field(default_factory=dict)
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     skew_ms: int | None = None
@@ -88,8 +93,11 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
     needs = tuple(central_needs(config, wanted, asked))
     skew_ms, ahead_ms = _clock(config, [edge for edge in shown if central_heartbeats(edge) in topics.views])
     writable = {} if state is None and _TRANSACTION_STATE not in found.refused else _writable(config, needs, view)
+    known: KnownClusters | None = None
+    with suppress(AggregatorError):  # the rights that it takes are told by themselves
+        known = facts.bounded(lambda: known_clusters(config), _LEDGER_S, f"{names.control} at central")
     return CentralView(
-        topics, own, needs, targets, holds, state, writable, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble
+        topics, own, needs, targets, holds, state, known, writable, skew_ms=skew_ms, ahead_ms=ahead_ms, trouble=trouble
     )
 
 

@@ -22,12 +22,15 @@ _NONE_YET = "none of the hub's own topics is there yet; the first run creates th
 _TRANSACTION_STATE = "__transaction_state"
 
 
-def identity(views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-    """Whether each name stands for one cluster, and each cluster for one name.
+def identity(
+    views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[str, str]], stood: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Whether each name stands for one cluster, each cluster for one name, and each name for the cluster of so far.
 
     Args:
         views: By cluster.
         elsewhere: By cluster: addresses of its `bootstrap_servers` that lead to a cluster of another id.
+        stood: By cluster: the id that its name has stood for, where the one that answers is another one.
     """
     known = {name: view for name, view in views.items() if view.cluster_id}
     for cluster, view in known.items():
@@ -43,6 +46,13 @@ def identity(views: Mapping[str, ClusterView], elsewhere: Mapping[str, Mapping[s
             what = f"is the same cluster as {listed(twins)} ({view.cluster_id}): its records would be delivered twice"
             then = f"correct `bootstrap_servers` of {cluster}, or of {listed(twins)}"
             yield failed(cluster, "id", f"{cluster} {what}", then)
+        elif cluster in stood:
+            what = f"leads to cluster {view.cluster_id}, and its name stood for {stood[cluster] or 'one without an id'}"
+            result = "a hub does not start" if cluster == CENTRAL else "nothing of it is read"
+            then = (
+                f"correct `bootstrap_servers` of {cluster}; or, if this is the one from now on: aggregator edge accept"
+            )
+            yield failed(cluster, "id", f"{what}: {result}", f'{then} {cluster} --reason "…"')
         elif not foreign:
             yield ok(cluster, "id", f"is cluster {view.cluster_id}")
 

@@ -19,7 +19,7 @@ from aggregator.doctor import cluster as condition
 from aggregator.doctor import facts, flows, machine, reach, registries, rights
 from aggregator.doctor.apart import Asked, Question, Tell
 from aggregator.doctor.central import CentralView, read_central
-from aggregator.doctor.finding import CENTRAL, Finding, failed
+from aggregator.doctor.finding import CENTRAL, Finding, State, failed
 from aggregator.doctor.records import Records, read_records
 from aggregator.doctor.registries import RegistryView
 from aggregator.errors import AggregatorError
@@ -31,6 +31,7 @@ from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.discovery import snapshot
 from aggregator.replicate.discovery.edge_topic import EdgeShown, is_internal, start_of
 from aggregator.schema.registry import open_registry
+from aggregator.state.names import HubNames
 
 _LOOK_S = 10.0
 _SNAPSHOT_S = 30.0
@@ -95,12 +96,19 @@ def examine(
     seen = {name: _survived(clusters[name], *told) for name, told in asked.results().items()}
     central = seen.pop(_MIDDLE)
     told = _told(config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms)
+    stood = _stood(central, seen, told)
+    ids = list(_identities({CENTRAL: central} | seen, stood))
+    middle = central.view.cluster_id if central.view is not None else ""
+    others = {edge for edge, one in seen.items() if one.view is not None and middle and one.view.cluster_id == middle}
+    others |= stood.keys()
     return list(
         chain(
             machine.findings(ours),
+            ids,
             _of_central(config, central, told, now_ms),
-            chain.from_iterable(_of_edge(config, edge, one, told, now_ms) for edge, one in seen.items()),
-            _identities({CENTRAL: central} | seen),
+            chain.from_iterable(
+                _of_edge(config, edge, one, told, now_ms, is_itself=edge not in others) for edge, one in seen.items()
+            ),
         )
     )
 
@@ -145,7 +153,21 @@ def _told(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown
     return told
 
 
-def _identities(seen: Mapping[str, ClusterSeen]) -> Iterator[Finding]:
+def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], told: CentralView) -> dict[str, str]:
+    """The id that a name has stood for, where another cluster answers that nobody has accepted."""
+    known = told.known
+    if known is None:
+        return {}
+    answers = {_MIDDLE: central, **seen}
+    changed = [
+        name
+        for name, one in answers.items()
+        if one.view is not None and one.view.cluster_id and not known.takes(name, one.view.cluster_id)
+    ]
+    return {name or CENTRAL: known.kept[name] for name in changed}
+
+
+def _identities(seen: Mapping[str, ClusterSeen], stood: Mapping[str, str]) -> Iterator[Finding]:
     views = {name: one.reach.view for name, one in seen.items() if one.reach.view is not None}
     elsewhere = {
         name: {
@@ -155,7 +177,7 @@ def _identities(seen: Mapping[str, ClusterSeen]) -> Iterator[Finding]:
         }
         for name, view in views.items()
     }
-    return condition.identity(views, elsewhere)
+    return condition.identity(views, elsewhere, stood)
 
 
 def _central(config: HubConfig, tell: Tell[ClusterSeen]) -> None:
@@ -220,24 +242,30 @@ def _named(config: HubConfig, edge: str) -> Iterator[str]:
 
 
 def _of_central(config: HubConfig, seen: ClusterSeen, told: CentralView, now_ms: int) -> Iterator[Finding]:
-    yield from _common(CENTRAL, seen, now_ms)
-    view = seen.view
+    view, servers = seen.view, config.central.bootstrap_servers
     if view is None:
+        yield from _common(CENTRAL, seen, now_ms)
         return
-    servers = config.central.bootstrap_servers
-    yield from rights.findings(
-        CENTRAL, _principal(config.central, seen), view, told.topics, told.needs, writable=told.writable
-    )
+    principal = _principal(config.central, seen)
+    lacking = list(rights.findings(CENTRAL, principal, view, told.topics, told.needs, writable=told.writable))
+    ledger = f"topic {HubNames(config.hub).ledger}:"
+    if any(one.state is State.FAILED and ledger in one.what for one in lacking):  # it cannot be read for want of that
+        seen.trouble = [one for one in seen.trouble if one[0] != "ledger"]
+    yield from _common(CENTRAL, seen, now_ms)
+    yield from lacking
     yield from condition.transactions(view, told.state, told.timeout_ms)
     yield from condition.replication(view, config.replication_factor, told.topics.views, servers)
     yield from condition.own_topics(told.topics.views, told.own, servers)
     yield from condition.clock(CENTRAL, told.skew_ms, told.ahead_ms)
 
 
-def _of_edge(config: HubConfig, edge: str, seen: ClusterSeen, told: CentralView, now_ms: int) -> Iterator[Finding]:
+def _of_edge(
+    config: HubConfig, edge: str, seen: ClusterSeen, told: CentralView, now_ms: int, *, is_itself: bool
+) -> Iterator[Finding]:
+    """Everything of an edge; of a cluster that is not its own only the way to it."""
     cluster = config.edges[edge]
     yield from _common(edge, seen, now_ms)
-    if seen.view is None:
+    if seen.view is None or not is_itself:
         return
     shown, denied = seen.shown, {n: w for n, w in seen.topics.refused.items() if "AUTHORIZATION" in w}
     wanted = {*(shown.topics if shown else ()), *(shown.unanswered if shown else ()), *denied} - {HEARTBEATS}

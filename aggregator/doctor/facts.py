@@ -141,7 +141,7 @@ def _registry(reference: str, asked: Registry, ids: Mapping[int, tuple[str, ...]
             refused[schema_id] = error.message
     folder = Path(reference.removeprefix("directory:"))
     if written and reference.startswith("directory:") and not _is_writable(folder):
-        return RegistryView(reference, f"{reference} cannot be written by this user", f"chown {folder}")
+        return RegistryView(reference, f"{reference} cannot be written by this user", _given(folder))
     return RegistryView(reference, subjects=len(subjects), unknown=unknown, refused=refused, ids=len(ids))
 
 
@@ -179,12 +179,21 @@ def _disks(config: HubConfig, environ: Mapping[str, str]) -> list[tuple[str, Dis
 
 
 def _disk(folder: Path, purpose: str, setting: str) -> Disk:
-    return Disk(purpose, setting, shutil.disk_usage(_there(folder)).free, _is_writable(folder))
+    there = _there(folder)
+    return Disk(purpose, setting, shutil.disk_usage(there).free, _is_writable(folder), str(there))
 
 
 def _there(folder: Path) -> Path:
     """A folder, or the one in which it would be made."""
     return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+
+
+def _given(folder: Path) -> str:
+    """What lets this user write to a folder, or make it."""
+    there = _there(folder)
+    if there.is_dir():
+        return f'sudo chown "$(id -un)" {there}; or correct `schemas`'
+    return f"{there} is no folder: correct `schemas`"
 
 
 def _is_writable(folder: Path) -> bool:

@@ -30,12 +30,14 @@ class Disk:
         setting: What names it.
         free: Bytes.
         is_writable: Whether this user may write there.
+        there: The folder itself, or the one in which it would be made.
     """
 
     purpose: str
     setting: str
     free: int
     is_writable: bool
+    there: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def findings(seen: Machine) -> Iterator[Finding]:
 def _disk(folder: str, disk: Disk) -> Finding:
     told = f"{disk.purpose} ({folder})"
     if not disk.is_writable:
-        return failed(MACHINE, "disk", f"{told} cannot be written by this user", f"chown it, or set {disk.setting}")
+        then = f'sudo chown "$(id -un)" {disk.there or folder}; or set {disk.setting} to a folder of this user'
+        return failed(MACHINE, "disk", f"{told} cannot be written by this user", then)
     free = f"{disk.free // _MIB:,} MB are free for {told}"
     if disk.free >= _LITTLE:
         return ok(MACHINE, "disk", free)

@@ -39,6 +39,11 @@ _ROWS: Mapping[Obstacle, _Row] = {
         "nobody listens at {at}{why}",
         "start the broker, or correct the port; on its host: ss -ltn | grep {port}",
     ),
+    Obstacle.CONTROLLER: _Row(
+        "protocol",
+        "{at} is the listener of a KRaft controller, which answers no client's questions",
+        "write the address of a broker's listener, one of its `listeners` that is not in `controller.listener.names`",
+    ),
     Obstacle.NOT_KAFKA: _Row("protocol", "{at} does not speak Kafka{why}", "write the address of a Kafka listener"),
     Obstacle.SILENT: _Row(
         "protocol",

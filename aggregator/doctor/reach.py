@@ -12,7 +12,7 @@ from aggregator.config.fields import is_loopback
 from aggregator.doctor.finding import Finding, State, failed, listed, ok, warning
 from aggregator.doctor.obstacles import STEPS, told
 from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
-from aggregator.kafka.probes.listener import Address, Certificate, Listener
+from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obstacle
 from aggregator.moments import iso
 
 _SOON_MS = 30 * 86_400_000
@@ -87,9 +87,11 @@ def findings(cluster: str, reach: Reach, now_ms: int) -> list[Finding]:
     """
     if reach.settings:
         return [failed(cluster, _setting_check(reach.settings), reach.settings, reach.settings_next)]
+    is_over = reach.own is not None and reach.own.until_ms < now_ms
     return list(
         chain(
-            _steps(cluster, reach),
+            _own_end(cluster, reach, now_ms),
+            _steps(cluster, reach, left_out=Obstacle.REFUSES_CERTIFICATE if is_over else None),
             _ends(cluster, reach, now_ms),
             _mechanism(cluster, reach),
             _password(cluster, reach),
@@ -104,13 +106,18 @@ def _setting_check(why: str) -> str:
     return "password" if "secret " in why or "sasl." in why else "tls" if "ssl." in why else "settings"
 
 
-def _steps(cluster: str, reach: Reach) -> Iterator[Finding]:
-    """One finding for each address that is not come to, and one for each step that all addresses passed."""
+def _steps(cluster: str, reach: Reach, *, left_out: Obstacle | None) -> Iterator[Finding]:
+    """One finding for each address that is not come to, and one for each step that all addresses passed.
+
+    What follows from another finding is left out.
+    """
     blocked = [one for one in reach.bootstrap if one.obstacle is not None]
     reached = len(blocked) < len(reach.bootstrap)
     state = State.WARNING if reached else State.FAILED
     for one in blocked:
         check, what, then = told(one)
+        if one.obstacle is left_out:
+            continue
         yield Finding(cluster, check, state, what, f"{then} (`bootstrap_servers` of {cluster})")
     stopped = {STEPS.index(told(one)[0]) for one in blocked}
     for place, step in enumerate(STEPS):
@@ -120,7 +127,7 @@ def _steps(cluster: str, reach: Reach) -> Iterator[Finding]:
 
 
 def _ends(cluster: str, reach: Reach, now_ms: int) -> Iterator[Finding]:
-    """Certificates that are believed today and will not be soon."""
+    """The brokers' certificates that are believed today and will not be soon."""
     believed = [one for one in reach.bootstrap if one.obstacle is None]
     soon = {
         (one.subject, one.until_ms): listener.address
@@ -131,6 +138,10 @@ def _ends(cluster: str, reach: Reach, now_ms: int) -> Iterator[Finding]:
     for (subject, until_ms), address in soon.items():
         what = f"the certificate {subject} of {address} expires on {iso(until_ms)}"
         yield warning(cluster, "tls", what, "renew the broker's certificate (its `ssl.keystore`) before that day")
+
+
+def _own_end(cluster: str, reach: Reach, now_ms: int) -> Iterator[Finding]:
+    """The client's own certificate, which an end makes the cause of all that comes after."""
     if reach.own is not None and reach.own.until_ms < now_ms + _SOON_MS:
         is_old = reach.own.until_ms < now_ms
         verb = "has expired" if is_old else "expires"

@@ -9,6 +9,7 @@ Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.h
 """
 
 import contextlib
+import json
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -256,6 +257,11 @@ class ConfluentRegistry(RemoteRegistry):
             raise
         except SchemaRegistryError as error:
             self._refused(error)
+        except json.JSONDecodeError:
+            raise Unreachable(
+                f"registry {self._where} answers with something that is no JSON, as a login page or a proxy does",
+                hint=f"write the address of the registry's API; it answers with a list: curl {self._where}/subjects",
+            ) from None
         except Exception as error:  # noqa: BLE001 - the client lets its HTTP library's and parser's errors through
             raise Unreachable(
                 f"registry {self._where} cannot be reached ({type(error).__name__})",

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from aggregator.cli.main import main
 from aggregator.edges.heartbeats import Heartbeat
+from aggregator.state.control import Cluster
 from tests.faulty_listeners import PASSWORD, faulty
 
 pytestmark = pytest.mark.brokers
@@ -222,6 +223,22 @@ def _message(line: socket.socket) -> bytes:
     if not found:
         raise EOFError
     return head + found
+
+
+def test_a_cluster_that_is_not_the_edge_s_own_is_the_first_that_is_told(trial, epochs, examined):
+    """Central under an edge's name, and another cluster than the hub has kept; what follows from either is left out."""
+    epochs.central.publish(Cluster("us", "the-cluster-of-before"))
+    trial.settings["edges"]["same"] = {
+        "bootstrap_servers": trial.sandbox.central.bootstrap,
+        "schemas": "directory:schemas",
+    }
+    code, findings = examined(trial)
+    assert code == 4
+    assert list(faults(findings)) == [("us", "id"), ("same", "id")]
+    found = faults(findings)
+    assert "is the same cluster as central" in found["same", "id"]["what"]
+    assert "stood for the-cluster-of-before" in found["us", "id"]["what"]
+    assert "aggregator edge accept us --reason" in found["us", "id"]["next"]
 
 
 def test_an_answer_that_ends_librdkafka_is_a_finding_of_its_cluster(trial, examined):

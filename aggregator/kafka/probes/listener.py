@@ -27,6 +27,7 @@ class Obstacle(StrEnum):
     WANTS_CERTIFICATE = "wants_certificate"
     REFUSES_CERTIFICATE = "refuses_certificate"
     TLS_FAILED = "tls_failed"
+    CONTROLLER = "controller"
     NOT_KAFKA = "not_kafka"
     SILENT = "silent"
 

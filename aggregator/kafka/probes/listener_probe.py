@@ -21,7 +21,7 @@ from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obs
 from aggregator.kafka.probes.tls import blind_context, certificates, has_certificate
 from aggregator.threads import ask_aside
 
-_SASL_HANDSHAKE, _API_VERSIONS = 17, 18
+_METADATA, _SASL_HANDSHAKE, _API_VERSIONS = 3, 17, 18
 _ILLEGAL_SASL_STATE = 34
 _CLIENT = b"aggregator-doctor"
 _LENGTH = struct.Struct(">i")
@@ -95,6 +95,8 @@ def probe(
 
 def _greeted(line: socket.socket, found: Listener) -> Listener:
     versions = _api_versions(line)
+    if _METADATA not in versions:
+        raise _Stopped(Obstacle.CONTROLLER)
     return replace(found, versions=versions, mechanisms=_mechanisms(line))
 
 

@@ -153,6 +153,11 @@ def _refused_as_setting(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(
+                f"ssl.key.location: the key does not belong to the certificate of `{name}`",
+                hint="give both from one renewal: the key of `ssl.key.location` and the certificate are a pair",
+            ) from None
         why = (
             error.strerror if error.errno and not isinstance(error, ssl.SSLError) else "holds nothing that TLS can use"
         )

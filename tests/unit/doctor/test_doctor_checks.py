@@ -160,12 +160,22 @@ def test_what_is_to_be_created_needs_the_right_to():
 def test_one_cluster_has_one_name():
     """Two edges, or an edge and central; and addresses that lead elsewhere."""
     twins = {"central": ClusterView("a", {}), "eu": ClusterView("b", {}), "us": ClusterView("b", {})}
-    assert {one.cluster for one in cluster.identity(twins, {}) if one.state is State.FAILED} == {"eu", "us"}
-    assert bad(cluster.identity({"central": ClusterView("a", {}), "eu": ClusterView("a", {})}, {})) == [
+    assert {one.cluster for one in cluster.identity(twins, {}, {}) if one.state is State.FAILED} == {"eu", "us"}
+    assert bad(cluster.identity({"central": ClusterView("a", {}), "eu": ClusterView("a", {})}, {}, {})) == [
         ("id", "failed")
     ]
-    (found,) = cluster.identity({"eu": ClusterView("a", {})}, {"eu": {"x:1": "c"}})
+    (found,) = cluster.identity({"eu": ClusterView("a", {})}, {"eu": {"x:1": "c"}}, {})
     assert "x:1 to c" in found.what
+
+
+def test_a_cluster_that_changed_behind_its_name_is_told_with_what_accepts_it():
+    """As the hub has kept it: an edge is not read then, and a hub with another central does not start."""
+    views = {"central": ClusterView("c", {}), "eu": ClusterView("new", {})}
+    (found,) = [one for one in cluster.identity(views, {}, {"eu": "old"}) if one.state is State.FAILED]
+    assert found.what == "leads to cluster new, and its name stood for old: nothing of it is read"
+    assert 'aggregator edge accept eu --reason "…"' in found.next
+    (found,) = [one for one in cluster.identity(views, {}, {"central": "b"}) if one.state is State.FAILED]
+    assert (found.cluster, "a hub does not start" in found.what) == ("central", True)
 
 
 @pytest.mark.parametrize(

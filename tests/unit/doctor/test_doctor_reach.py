@@ -113,6 +113,17 @@ def test_a_token_that_is_refused_has_another_remedy_than_a_password():
     assert "token.endpoint" in found.next
 
 
+def test_an_own_certificate_that_has_expired_is_the_only_cause():
+    """That a broker does not take it follows from that; what else stops another address does not."""
+    refused = Listener(THERE, Obstacle.REFUSES_CERTIFICATE, "tlsv1 alert certificate expired")
+    other = Listener(HERE, Obstacle.REFUSED)
+    given = Reach(SASL, (refused, other), own=certificate(-1))
+    assert shown(given) == [("tls", State.FAILED), ("port", State.FAILED)]
+    first = reach.findings("eu", given, NOW_MS)[0]
+    assert "the client's own certificate CN=b has expired" in first.what
+    assert shown(Reach(SASL, (refused,), own=certificate(90))) == [("tls", State.FAILED)]
+
+
 def test_brokers_are_looked_for_where_they_say_that_they_are():
     """One that is away there fails; one that says `localhost` to the outside is told, too."""
     lost = Listener(Address("inner.example", 9092), Obstacle.UNKNOWN_NAME)

@@ -161,6 +161,27 @@ def test_what_is_no_broker_is_told_so(answer):
         assert looked(address).obstacle is Obstacle.NOT_KAFKA
 
 
+def test_a_controller_is_no_broker():
+    """It greets clients, and knows no request for metadata: it takes votes, and no questions of theirs."""
+
+    def controller(line):
+        line.recv(4096)
+        body = struct.pack(">ihi", 1, 0, 2) + struct.pack(">hhh", 1, 0, 17) + struct.pack(">hhh", 52, 0, 2)
+        line.sendall(struct.pack(">i", len(body)) + body)
+
+    with serving(controller) as address:
+        assert probe(address, {}, None, patience_s=2).obstacle is Obstacle.CONTROLLER
+
+
+def test_a_key_of_another_certificate_is_told_so(authority):
+    """Both can be read, and do not belong together."""
+    certificate, _ = authority.issue("first")
+    _, key = authority.issue("second")
+    client = {"security.protocol": "SSL", "ssl.certificate.location": str(certificate), "ssl.key.location": str(key)}
+    with pytest.raises(ConfigError, match=r"ssl\.key\.location: the key does not belong to the certificate"):
+        context(client | {"ssl.ca.location": str(authority.path)})
+
+
 def test_a_broker_that_hangs_is_silent(authority):
     """Its kernel takes the connection, and nobody answers; with TLS, too."""
     with socket.create_server((LOOPBACK, 0)) as server:

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from datetime import date
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import fastavro
 import pytest
@@ -178,3 +179,28 @@ def test_a_writers_new_field_with_a_default_flows_changed_or_not(double, central
     assert out.rejected == {}
     newest = json.loads(central().versions("eu.orders-value")[-1].text)
     assert [field.get("default") for field in newest["fields"]] == [None, None, "", 5]
+
+
+def test_a_page_in_the_place_of_a_registry_is_told_as_one():
+    """A login page, or a proxy's: it can be reached, and nothing of what it says is repeated."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<html>sign in first</html>")
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        registry = open_registry(f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(RetryError, match="something that is no JSON, as a login page") as told:
+            registry.subjects()
+        server.shutdown()
+        thread.join()
+    assert "/subjects" in told.value.hint
+    assert "sign in" not in str(told.value)
