@@ -21,9 +21,13 @@ from aggregator.config.secrets import SecretRef
 from aggregator.config.value_types import EdgeName, HubName, RegistryOptions
 from aggregator.errors import ConfigError, Failed
 from aggregator.kafka.cluster.topics import topic_names
+from aggregator.kafka.probes.listener import Address, Obstacle
+from aggregator.kafka.probes.listener_probe import probe
 from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.registry import open_registry
 
+# For each step of a connection.
+_LOOK_S = 5.0
 _EDGE_NAME: TypeAdapter[str] = TypeAdapter(EdgeName)
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 _REGISTRY_OPTIONS: TypeAdapter[dict[str, str | SecretRef]] = TypeAdapter(RegistryOptions)
@@ -138,6 +142,9 @@ def init(
     _refuse_overwriting([output, policy])
     central, edges = _asked(central, edges)
     reference, registry = _registry(schemas, output.absolute().parent)
+    _require_plain(central)
+    for _, server in edges:
+        _require_plain(server)
     topic_names(ClusterConfig(bootstrap_servers=central))
     clusters = {name: ClusterConfig(bootstrap_servers=server) for name, server in edges}
     progress(f"asking {len(clusters)} edges for their topics …")
@@ -149,6 +156,20 @@ def init(
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     _tell(draft, output, policy)
+
+
+def _require_plain(server: str) -> None:
+    """Refuse a listener that speaks TLS, which looks to a client without it like one that does not answer.
+
+    Raises:
+        Failed: names it.
+    """
+    for one in map(Address.parse, server.split(",")):
+        if probe(one, {}, None, patience_s=_LOOK_S).obstacle is Obstacle.SPEAKS_TLS:
+            raise Failed(
+                f"{one} speaks TLS, and `init` connects without",
+                hint="name a plain listener, or write hub.yaml with a `client:` block by hand: docs/connections.md",
+            )
 
 
 def _refuse_overwriting(paths: Sequence[Path]) -> None:

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from aggregator.config.constructs import foreign
+
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _REPEATS = frozenset("*+?{")
 # Escapes of one letter that each stand for one sign.
@@ -48,7 +50,9 @@ def full_matches(pattern: str, names: Sequence[str]) -> list[bool]:
         found = compute.match_substring_regex(_strings(arrow, names), pattern=rf"\A(?:{pattern})\z")
     except arrow.ArrowInvalid as error:
         reason = str(error).removeprefix("Invalid regular expression: ").partition(":")[0]
-        raise ValueError(f"RE2 refuses the pattern ({reason}); it has no look-around and no back-references") from None
+        construct = foreign(pattern)
+        why = f"it holds {construct}, which RE2 does not have" if construct else reason
+        raise ValueError(f"RE2 refuses the pattern: {why}") from None
     return [bool(item.as_py()) for item in found]
 
 

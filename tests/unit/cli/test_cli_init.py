@@ -3,8 +3,12 @@
 import json
 import os
 import pty
+import socket
+import ssl
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +23,7 @@ from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.avro import parse
 from aggregator.schema.registry import open_registry
+from tests.authority import Authority
 
 CENTRAL = ["--central", "127.0.0.1:1"]
 EDGE = ["--edge", "eu=127.0.0.1:2"]
@@ -35,6 +40,35 @@ BOOKING = {
         {"name": "either", "type": ["int", "string"]},
     ],
 }  # fmt: skip
+
+
+def test_a_listener_that_speaks_tls_is_told_so(tmp_path):
+    """To a client without TLS it looks like a broker that does not answer; what to do is another thing."""
+    certificate, key = Authority(tmp_path).issue("broker")
+    encryption = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    encryption.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        over = threading.Event()
+        server.settimeout(0.05)
+
+        def serve():
+            while not over.is_set():
+                with suppress(OSError):
+                    line, _ = server.accept()
+                    line.settimeout(2)
+                    with suppress(OSError), encryption.wrap_socket(line, server_side=True) as secured:
+                        secured.recv(1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        where = ["--schemas", f"directory:{tmp_path}", "--output", str(tmp_path / "hub.yaml")]
+        done = CliRunner().invoke(main, ["init", "--central", address, *EDGE, *where])
+        over.set()
+        thread.join()
+    assert done.exit_code == 1
+    assert f"{address} speaks TLS" in done.stderr
+    assert "docs/connections.md" in done.stderr
 
 
 def test_leaves_are_named_as_a_policy_names_them():

@@ -56,13 +56,15 @@ FIELDS = [
         "directory:central-schemas", "https://h?k=p", "hub.yaml:7: schemas: ", "credentials", id="registry query"
     ),
     pytest.param(
-        "orders|payments\\\\..*", "(?=x)orders", "hub.yaml:9: topics[0].match: ", "look-around", id="look-around"
+        "orders|payments\\\\..*", "(?=x)orders", "hub.yaml:9: topics[0].match: ", "a look-ahead", id="look-ahead"
     ),
     pytest.param(
-        'lake: "{topic}"', "exclude: 'a(?!b)'", "hub.yaml:13: topics[0].exclude: ", "look-around", id="excluded"
+        'lake: "{topic}"', "exclude: 'a(?!b)'", "hub.yaml:13: topics[0].exclude: ", "a look-ahead", id="excluded"
     ),
     pytest.param("hub: demo\n", "hub: demo\nexclude: ''\n", "hub.yaml:2: exclude: ", "empty", id="nothing excluded"),
-    pytest.param("orders|payments\\\\..*", "(a)\\\\1", "hub.yaml:9: topics[0].match: ", "RE2", id="back-reference"),
+    pytest.param(
+        "orders|payments\\\\..*", "(a)\\\\1", "hub.yaml:9: topics[0].match: ", "a back-reference", id="back-reference"
+    ),
     pytest.param("orders|payments\\\\..*", "a)(b", "hub.yaml:9: topics[0].match: ", "RE2", id="half a group"),
     pytest.param('"orders|payments\\\\..*"', '""', "hub.yaml:9: topics[0].match: ", "empty", id="empty pattern"),
     pytest.param(
