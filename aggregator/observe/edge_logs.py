@@ -7,7 +7,7 @@ Invariant: reads only. Offsets are compared only with the topic that the ledger'
 recreated topic mean nothing to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,20 +71,27 @@ class EdgeLogs:
     undecided: Mapping[EdgePartition, Undecided] = field(default_factory=dict)
 
 
-def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, LedgerRecord], *, now_ms: int) -> EdgeLogs:
+def edge_logs(
+    config: HubConfig,
+    edge: str,
+    entries: Mapping[EdgePartition, LedgerRecord],
+    there: Collection[str],
+    *,
+    now_ms: int,
+) -> EdgeLogs:
     """Ask one edge for its logs.
 
     Args:
         config: The hub.
         edge: Which one.
         entries: Its flows in the ledger.
+        there: Names of the topics that it shows.
         now_ms: The reader's present.
 
     Raises:
         Unreachable: the edge does not answer.
     """
     cluster = config.edges[edge]
-    there = topics.topic_names(cluster, timeout_s=TIMEOUT_S)
     shown, silent = topics.described_each(cluster, {source.topic for source in entries if source.topic in there})
     flows = {s: (s.topic, s.partition) for s in entries if s.topic in shown}
     flows = {s: at for s, at in flows.items() if s.partition < shown[s.topic].partitions}
@@ -105,24 +112,21 @@ def edge_logs(config: HubConfig, edge: str, entries: Mapping[EdgePartition, Ledg
     )
     settings = _settings(config, edge, {s.topic for s in behind})
     margins = {
-        s: found
-        for s, at in behind.items()
-        if (
-            found := margin(
-                settings.get(s.topic, {"cleanup.policy": ""}),
-                unread_ms=ages.get(at),
-                oldest_ms=oldest.get(at),
-                trimmed=logs[at].start > 0,
-                now_ms=now_ms,
-            )
+        s: margin(
+            settings.get(s.topic, {"cleanup.policy": ""}),
+            unread_ms=ages.get(at),
+            oldest_ms=oldest.get(at),
+            trimmed=logs[at].start > 0,
+            now_ms=now_ms,
         )
+        for s, at in behind.items()
     }
     return EdgeLogs(
         unanswered=unanswered,
         ranges=ranges,
         recreated=recreated,
         unread_ms={s: ages[at] for s, at in behind.items() if at in ages},
-        margins=margins,
+        margins={s: found for s, found in margins.items() if found},
         undecided={s: Undecided(logs[at].undecided, opened.get(at)) for s, at in undecided.items()},
     )
 

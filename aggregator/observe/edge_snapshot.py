@@ -58,11 +58,10 @@ def edge_snapshot(
     """
     logs, answer, cluster_id = None, EdgeAnswer(), ""
     try:
-        if judge is not None:
-            cluster_id = cluster_metadata(config.edges[edge], timeout_s=TIMEOUT_S).cluster_id
-            if why := judge(edge, cluster_id):
-                return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
-        logs = edge_logs(config, edge, entries, now_ms=now_ms)
+        cluster_id, _, there = cluster_metadata(config.edges[edge], timeout_s=TIMEOUT_S)
+        if why := judge(edge, cluster_id) if judge is not None else "":
+            return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
+        logs = edge_logs(config, edge, entries, there, now_ms=now_ms)
     except Unreachable as error:
         answer = EdgeAnswer(trouble=error.message)
     else:

@@ -3,12 +3,16 @@
 import json
 import threading
 import time
+from collections import Counter
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
+from aggregator.kafka.client import clients
 from aggregator.observe.monitor import Monitor
 from aggregator.observe.observation import Watching
+from aggregator.observe.survey import survey
 from aggregator.replicate.discovery.edge_watch import EdgeWatch
 from aggregator.replicate.heartbeats import HeartbeatEmitter
 from aggregator.state.names import HubNames
@@ -186,3 +190,16 @@ def forge(bootstrap: str, topic: str, records) -> None:
     for key, value in records:
         producer.produce(topic, value, key, 0)
     assert producer.flush(10) == 0
+
+
+def test_a_look_asks_each_edge_for_its_metadata_once(epochs, monkeypatch):
+    """One answer tells whose cluster it is and which topics it has; a client is kept for each cluster."""
+    asked, ask = Counter(), AdminClient.list_topics
+
+    def counted(self, *arguments, **options):
+        asked[id(self)] += 1
+        return ask(self, *arguments, **options)
+
+    monkeypatch.setattr(AdminClient, "list_topics", counted)
+    survey(epochs.config, now_ms=int(time.time() * 1000))
+    assert [asked[id(clients.admin(one))] for one in epochs.config.edges.values()] == [1, 1]

@@ -73,10 +73,14 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
         raise HoldError(found)
 
 
-def known_clusters(config: HubConfig) -> KnownClusters:
+def known_clusters(config: HubConfig, successions: Mapping[str, Succession] | None = None) -> KnownClusters:
     """What the names of a configuration have stood for, as far as it is visible; nothing before the hub's first run.
 
     Where a control record is damaged nothing is known: a run refuses it by name, and who only looks sees the rest.
+
+    Args:
+        config: The hub.
+        successions: What people decided, for whoever has read the requests already.
 
     Raises:
         Unreachable: central does not answer.
@@ -87,4 +91,6 @@ def known_clusters(config: HubConfig) -> KnownClusters:
         return KnownClusters({}, {})
     with suppress(Failed):
         kept = fold(ControlState(), read_visible(config.central, names.control, [0]), names.control).clusters
-    return KnownClusters.of(config, kept, read_requests(config.central, names).successions)
+    if successions is None:
+        successions = read_requests(config.central, names).successions
+    return KnownClusters.of(config, kept, successions)
