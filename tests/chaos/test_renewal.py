@@ -167,6 +167,34 @@ def test_a_hub_flows_on_over_lifetimes_of_its_tokens(locked, hub):
     assert SECRET not in told
 
 
+@pytest.mark.spark
+def test_a_hub_flows_on_when_its_certificate_at_central_is_renewed_and_expires(locked, hub):
+    """Driver, slots and whoever else is at central sign in by the new one; then no connection of before is left."""
+    locked.lead(hub, {"eu": "scram", "central": "mutual"})
+    hub.settings["heartbeats"] = {"emit": False}
+    hub.write()
+    issue(locked, hub, seconds=4 * LIFETIME_S)
+    began = time.monotonic()
+    hub.produce("eu", 100)
+    with hub.running("--only", "replicate") as process:
+        wait_for(lambda: hub.central_count("eu") == 100, timeout=70, what="the first records")
+        issue(locked, hub, seconds=_DAY_S)
+        produced = 200
+        while time.monotonic() < began + 4 * LIFETIME_S + 3:
+            hub.produce("eu", 10)
+            produced += 10
+            time.sleep(1)
+        hub.close()  # its own clients know the broker's former life
+        broker = locked.sandbox.central
+        broker.stop()
+        broker.start()
+        hub.produce("eu", 100)
+        wait_for(lambda: hub.central_count("eu") == produced, timeout=120, what="the records after it expired")
+        process.terminate()
+        assert process.wait(90) == 0, process.log.read_text()[-3000:]
+    assert "signing in with what was renewed" in process.log.read_text()
+
+
 def issue(locked, hub, *, seconds: float) -> None:
     """A new certificate and its key, each in one step, one after the other."""
     for path in locked.authority.issue("hub", days=seconds / _DAY_S):

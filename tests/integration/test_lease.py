@@ -6,7 +6,7 @@ import time
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from aggregator.errors import AnotherHub, Failed, Fenced, TransactionAborted
+from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.client import clients, credentials
 from aggregator.kafka.transactional_rights import writable
 from aggregator.replicate.driver import Driver
@@ -14,6 +14,7 @@ from aggregator.replicate.leadership import leadership
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral
 from aggregator.replicate.leadership.lease import BEAT_S
 from aggregator.replicate.leadership.lease_renewal import LeaseRenewal
+from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.state.control import Lease
 from aggregator.threads import Threads
 from tests.trial import wait_for
@@ -135,6 +136,27 @@ def test_rule_b_a_driver_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(r
     kept = central._writer
     central.publish(Lease("first", 3))
     assert central._writer is kept
+
+
+def test_rule_c_a_slot_takes_its_id_anew_when_what_it_signs_in_by_is_renewed(renewable, epochs):
+    """Between two transactions: its producer says that it cannot go on, and the next one has what was renewed."""
+    central, renew = renewable
+    ports = KafkaSlotPorts(central._config, epochs.names, 0, batch_bytes=1_000_000)
+    writer = ports.writer()
+    writer.open()
+    writer.begin()
+    renew()
+    writer.produce(f"eu.{epochs.trial.topic}", b"k", b"v", partition=0)
+    writer.abort()
+    with pytest.raises(OutcomeUnknown, match="what was renewed"):
+        writer.begin()
+    writer.close()
+    fresh = ports.writer()
+    fresh.open()
+    fresh.begin()
+    fresh.abort()
+    fresh.close()
+    ports.close()
 
 
 def test_rule_b_a_renewal_takes_the_id_from_nobody(renewable, epochs):
