@@ -74,23 +74,21 @@ def _of_edge(config: HubConfig, edge: str) -> list[Lacking]:
     def takes(name: str) -> bool:
         return not is_internal(name) and rule_for(config, edge, name) is not None
 
-    return _of(config.edges[edge], f"edge:{edge}", edge_rights(config, edge), takes)
+    there = _names(config.edges[edge])
+    return [] if there is None else _of(config.edges[edge], f"edge:{edge}", edge_rights(config, edge), there, takes)
 
 
 def _of_central(config: HubConfig) -> list[Lacking]:
-    rights = central_rights(config)
-    found = _of(config.central, CENTRAL, rights, lambda name: _is_filled(config, name))
-    return [*found, *_ids(config, rights)]
+    rights, there = central_rights(config), _names(config.central)
+    if there is None:
+        return []
+    found = _of(config.central, CENTRAL, rights, there, lambda name: _is_filled(config, name))
+    return [*found, *(_ids(config, rights) if HubNames(config.hub).control in there else ())]
 
 
 def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
-    """Transactional ids, as their coordinators say; before the first run the brokers may have no topic for these."""
+    """Transactional ids of a hub that has run, as their coordinators say; before, brokers may have no topic for it."""
     names = HubNames(config.hub)
-    try:
-        if names.control not in topic_names(config.central, timeout_s=_PATIENCE_S):
-            return
-    except Unreachable:
-        return
     needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
     asked = [one.name for one in needed if not one.prefixed]
     told = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
@@ -113,9 +111,19 @@ def _is_filled(config: HubConfig, name: str) -> bool:
     return False
 
 
-def _of(cluster: ClusterConfig, place: str, rights: Sequence[Right], takes: Callable[[str], bool]) -> list[Lacking]:
+def _names(cluster: ClusterConfig) -> Collection[str] | None:
+    """Topics that a cluster shows; None where it does not answer, which is said wherever it is needed."""
     try:
-        needed = _needed(rights, topic_names(cluster, timeout_s=_PATIENCE_S), takes)
+        return topic_names(cluster, timeout_s=_PATIENCE_S)
+    except Unreachable:
+        return None
+
+
+def _of(
+    cluster: ClusterConfig, place: str, rights: Sequence[Right], there: Collection[str], takes: Callable[[str], bool]
+) -> list[Lacking]:
+    needed = _needed(rights, there, takes)
+    try:
         may = authorized(cluster, needed, patience_s=_PATIENCE_S)
     except Unreachable:
         return []  # said wherever the cluster is needed

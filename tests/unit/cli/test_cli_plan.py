@@ -5,6 +5,9 @@ import json
 import jsonschema
 import pytest
 
+from aggregator.plan.run_plan import HubPlan
+from aggregator.replicate.discovery.topic_settings import Drift, DriftAction
+
 HUB = """\
 hub: demo
 central: {bootstrap_servers: "127.0.0.1:1"}
@@ -89,6 +92,8 @@ def test_a_topic_that_no_rule_wants_is_told_why(aggregator, hub, topic, why):
         (("explain", "orders", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
         (("plan", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
         (("report", "--config", "{}/no.yaml"), 78, "no.yaml: cannot be read"),
+        (("plan", "--confirm", "unbounded"), 2, "--confirm says what --apply may carry over"),
+        (("plan", "--apply", "--confirm", "all"), 2, "unbounded"),
         (("run", "--only", "lake", "--report", "{}/r"), 2, "the lake strips nothing"),
         (("run", "--report", "{}/hub.yaml"), 2, "is a file"),
     ],
@@ -99,6 +104,19 @@ def test_wrong_calls_are_refused(aggregator, hub, arguments, code, told):
     result = aggregator(*(one.format(hub.parent) for one in arguments), *more)
     assert (result.exit_code, result.stdout) == (code, "")
     assert told in result.stderr
+
+
+def test_what_apply_carried_over_is_pending_no_more():
+    """Only a setting differs: pending before, nothing left to make after; what keeps for ever is not pending."""
+
+    def planned(action, edge="9"):
+        drift = Drift("orders", "retention.ms", "5", edge, ("eu",), action, "why")
+        return HubPlan("h", {}, (), (), (), (), (), (drift,))
+
+    assert (planned(DriftAction.CHANGE).pending, planned(DriftAction.CHANGE).makes) == (True, False)
+    unbounded = planned(DriftAction.UNBOUNDED, "-1")
+    assert (unbounded.pending, unbounded.changes()) == (False, {})
+    assert unbounded.changes(unbounded=True) == {"orders": {"retention.ms": "-1"}}
 
 
 @pytest.mark.parametrize("command", ["plan", "report"])
