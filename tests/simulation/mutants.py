@@ -202,6 +202,16 @@ MUTANTS = [
         situation="cut logs",
     ),
     Mutant(
+        "F: a refusal of begin or abort ends the slot",
+        [(SLOT, "except (OutcomeUnknown, TransactionAborted, Unreachable) as error", "except (OutcomeUnknown, Unreachable) as error")],  # noqa: E501 - one passage
+        situation="refusals",
+    ),
+    Mutant(
+        "gaps: a topic that is created again forgets an open cut of its log",
+        [(GAPS, "return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset", "return entry.next_offset")],  # noqa: E501 - one passage
+        situation="cut, recreated",
+    ),
+    Mutant(
         "damage: what lies before a damaged batch is not judged, nor the batch bounded",
         [(READERS, "if not self._is_told(flow) or not self._is_whole(flow):", "if False:")],
         situation=DAMAGED,

@@ -126,6 +126,7 @@ class Situation:
     one_remains: bool = False
     partition_by: str = "source"
     told: bool = False
+    calls: float = 0.0
 
     @property
     def has_gaps(self) -> bool:
@@ -151,7 +152,7 @@ SITUATIONS = {
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
-    "refusals": Situation(for_good=0.1, silent=0.1),
+    "refusals": Situation(for_good=0.1, silent=0.1, calls=0.02),
     "many drivers": Situation(second=0.01, freeze=0.005, crash=0.004),
     "restarts": Situation(crash=0.03, freeze=0.01, time_out=0.0, second=0.01, lost=0.0, refused=0.0),
     "markers dropped": Situation(dropped={f".{TOPIC}": 0.1}, crash=0.006),
@@ -222,6 +223,7 @@ class Schedule:
         self.promise = Promise(self.edge)
         self.logs = Logs(self.central, NAMES, LEDGERS, protocol)
         self.slots_of: dict[str, list[Actor]] = {}
+        self.open_cuts: list[tuple[EdgePartition, LedgerRecord]] = []  # of topics that were created again
         self.started = 0
         self.quiet = False
 
@@ -274,6 +276,8 @@ class Schedule:
         if draw.random() < odds.time_out:
             self.central.time_out()
         if draw.random() < odds.recreate:
+            open_gaps = self._open_gaps().items()
+            self.open_cuts += [(source, entry) for source, entry in open_gaps if entry.gap.kind is GapKind.TRUNCATED]
             self.edge.recreate()
             for partition in range(PARTITIONS):
                 for _ in range(draw.randint(0, 8)):
@@ -425,7 +429,7 @@ class Schedule:
         return not named.waits and all(task.result is not None and task.result.result == "drained" for task in tasks)
 
     def _task(self, driver: str, plan: object, life: str) -> Actor:
-        world = SimSlotPorts(self.logs, self.edge, life, plan.slot)
+        world = SimSlotPorts(self.logs, self.edge, life, plan.slot, refused_calls=self.situation.calls)
         delivery = Delivery(DeliveryPlan("sim", NAMES.dead_letters, Cycles("sim"), DIGEST_KEY), self._strip)
         return self._spawn(driver, plan, world, delivery)
 
@@ -437,6 +441,8 @@ class Schedule:
                 return slot.run()
             except Failed:  # a ledger, or the control topic, that a transaction holds for too long
                 return None
+            except TransactionAborted as error:
+                raise AssertionError(f"a refusal costs a slot its life: {error.message}") from None
 
         actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", run)
         self.slots_of.setdefault(driver, []).append(actor)
@@ -453,6 +459,7 @@ class Schedule:
             assert self.central.stable_end(place) == self.central.log_end(place), f"stands still: {place}"
         first = self.promise.first_epochs(entry for p in range(LEDGERS) for entry in self._ledger_log(p))
         letters = self._letters()
+        self._check_open_cuts()
         for partition in range(WIDEST):
             values, dead = self._delivered(partition), letters.get(partition, [])
             twice = [value for value, times in Counter([*values, *dead]).items() if times > 1]
@@ -497,6 +504,13 @@ class Schedule:
         assert not lost, f"lost from {life.topic_id}/{partition}: {sorted(lost)[:5]}"
         early = {value for value in mine if not self.promise.allows(value, life, partition, first)}
         assert not early, f"not asked for from {life.topic_id}/{partition}: {sorted(early)[:5]}"
+
+    def _check_open_cuts(self) -> None:
+        """A cut that stood open when its topic was created again is on record, by a decision about it or about both."""
+        decided = self.logs.decisions()
+        for source, entry in self.open_cuts:
+            starts = [one.gap.start for one in decided if (one.source, one.position) == (source, entry.position)]
+            assert min(starts, default=2**62) <= entry.gap.start, f"{source}: nobody knows of the cut in {entry}"
 
     def _excused(self, partition: int) -> set[bytes]:
         """What retention deleted, or could not be read, and somebody let go of: a person, or the rule if it says so.

@@ -29,7 +29,8 @@ _BEATS, _BEAT_S = 0.3, 2.0
 class SimWriter:
     """A transactional producer; records go to the brokers one by one, with other actors in between."""
 
-    def __init__(self, central: Central, name: str, *, shared: str | None = None) -> None:
+    def __init__(self, central: Central, name: str, *, shared: str | None = None, refused_calls: float = 0.0) -> None:
+        self._refused_calls = refused_calls
         self._central = central
         self._name = name
         self._shared = shared
@@ -46,6 +47,7 @@ class SimWriter:
         return refused
 
     def begin(self) -> None:
+        self._may_refuse("begin")
         if self._begun:
             raise OutcomeUnknown("begin in a transaction")
         self._begun, self.touched = True, set()
@@ -74,7 +76,13 @@ class SimWriter:
         self._central.end(self._name, self._epoch, "committing")
         self._begun = False
 
+    def _may_refuse(self, call: str) -> None:
+        """The client may say so of any call; what was open stays so until the id is taken again."""
+        if self._refused_calls and self._central.scheduler.random.random() < self._refused_calls:
+            raise TransactionAborted(f"{call} is refused")
+
     def abort(self) -> None:
+        self._may_refuse("abort")
         self._central.scheduler.pause()
         self._central.end(self._name, self._epoch, "aborting")
         self._begun = False
@@ -153,7 +161,8 @@ class Logs:
 class SimSlotPorts:
     """SlotPorts of one slot task."""
 
-    def __init__(self, logs: Logs, edge: Edge, life: str, slot: int) -> None:
+    def __init__(self, logs: Logs, edge: Edge, life: str, slot: int, *, refused_calls: float = 0.0) -> None:
+        self._refused_calls = refused_calls
         self._logs = logs
         self._edge = edge
         self._life = life
@@ -182,7 +191,8 @@ class SimSlotPorts:
             self.lead_anew()
         shared = "shared ledger partition" in self._logs.protocol.switches
         ledger = self._logs.names.ledger if shared else None
-        return SimWriter(self._logs.central, self._logs.names.slot_id(self._slot), shared=ledger)
+        name, odds = self._logs.names.slot_id(self._slot), self._refused_calls
+        return SimWriter(self._logs.central, name, shared=ledger, refused_calls=odds)
 
     def reader(self, edge: str) -> SimReader:
         return SimReader(self._logs.central.scheduler, self._edge, self._life)
