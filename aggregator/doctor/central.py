@@ -13,7 +13,7 @@ from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
-from aggregator.kafka import transactional_rights
+from aggregator.kafka.probes import transactional_rights
 from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
 from aggregator.kafka.probes import inspection

@@ -11,7 +11,7 @@ from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.doctor.finding import Finding, failed, listed, ok, warning
-from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 from aggregator.replicate.discovery.edge_topic import EdgeShown
 from aggregator.replicate.flow.cursor import Hold, HoldReason

@@ -13,7 +13,7 @@ from aggregator.config.model import ClusterConfig, HubConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.cluster.authorized_operations import authorized
 from aggregator.kafka.cluster.topics import topic_names
-from aggregator.kafka.transactional_rights import writable
+from aggregator.kafka.probes.transactional_rights import writable
 from aggregator.replicate.discovery.edge_topic import is_internal
 from aggregator.state.names import HubNames
 from aggregator.state.rights import ALTER, CREATE, OWN, TOPIC, TRANSACTIONAL_ID, Right, central_rights, edge_rights

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aggregator.errors import AnotherHub, Failed, Fenced, OutcomeUnknown, TransactionAborted
 from aggregator.kafka.client import clients, credentials
-from aggregator.kafka.transactional_rights import writable
+from aggregator.kafka.probes.transactional_rights import writable
 from aggregator.replicate.driver import Driver
 from aggregator.replicate.leadership import leadership
 from aggregator.replicate.leadership.kafka_central import KafkaDriverCentral

@@ -23,9 +23,9 @@ from aggregator.kafka.client.capabilities import require
 from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.tokens import token_options
 from aggregator.kafka.client.trust import token_server_trust
-from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.kafka.native.topic_ids import TopicIds
-from aggregator.kafka.readers.codes import SHUT_OUT
+from aggregator.kafka.native.sign_in import SHUT_OUT
 
 if TYPE_CHECKING:
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer

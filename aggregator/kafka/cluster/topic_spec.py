@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-# The largest that the hub's own producer sends.
-RECORD_BYTES_MOST = 64 * 1024 * 1024
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 
 

@@ -34,7 +34,7 @@ from aggregator.kafka.native.library import (
     rd,
 )
 from aggregator.kafka.native.reports import Acknowledged, Failure, reports
-from aggregator.kafka.readers.codes import SHUT_OUT
+from aggregator.kafka.native.sign_in import SHUT_OUT
 
 _FULL_WAIT_S = 0.05
 # A flush does not see reports that wait for us, and the records in them count as on their way.

@@ -96,9 +96,6 @@ _WRITING: Mapping[RefusalKind | Attempt, str] = {
     " UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_COMPRESSION_TYPE",
 }
 
-# What librdkafka says of itself only, and answers a question with "transport failure": why nobody let us in.
-SHUT_OUT: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - public codes
-
 Meaning = TypeVar("Meaning")
 
 

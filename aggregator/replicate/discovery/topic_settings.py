@@ -16,7 +16,7 @@ from typing import Any
 
 from aggregator.config.match import rule_for
 from aggregator.config.model import HubConfig
-from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import target
 
 _SIZE = "max.message.bytes"

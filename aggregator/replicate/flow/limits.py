@@ -10,7 +10,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST, TopicSpec
+from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
+from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.privacy.policy.cross_check import COMPACT
 
 # What Kafka takes where a topic and its broker say nothing.

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.cluster.topic_spec import RECORD_BYTES_MOST
+from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.discovery.topic_settings import DriftAction, changes, drifts, following
