@@ -13,10 +13,9 @@ from aggregator.doctor import facts
 from aggregator.doctor.flows import CentralTopic
 from aggregator.doctor.rights import central_needs
 from aggregator.errors import AggregatorError
-from aggregator.kafka.probes import transactional_rights
 from aggregator.kafka.client.clients import TRANSACTION_TIMEOUT_MS
 from aggregator.kafka.cluster.topic_spec import TopicSpec, inherited
-from aggregator.kafka.probes import inspection
+from aggregator.kafka.probes import inspection, transactional_rights
 from aggregator.kafka.probes.cluster_view import ClusterView, Topics, TopicView
 from aggregator.replicate.discovery.central_topics import central_topics
 from aggregator.replicate.discovery.discovery import without

@@ -21,6 +21,7 @@ def version(java: Path, options: tuple[str, ...]) -> subprocess.CompletedProcess
     return subprocess.run([java, *options, "-version"], capture_output=True, text=True, check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_an_archive_is_written_once_and_read(java):
     """By the JVM itself, at its end; the next one maps it."""
     assert reading("p 1", java) == ()

@@ -52,6 +52,7 @@ def modules_named(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.slow
 def test_every_module_that_a_document_names_is_there(document):
     """By its name alone, or with as many of its folders as tell it apart."""
     files = [

@@ -161,6 +161,7 @@ def test_a_log_line_is_one_line_and_obeyed_by_nobody(texts, form):
         structlog.reset_defaults()
 
 
+@pytest.mark.slow
 def test_nothing_that_a_cluster_or_registry_says_opens_a_field(texts, tmp_path):
     """Topic names, tags, paths, types and addresses of a first draft: the files load, drop everything, obey nobody."""
     for number in range(0, len(texts), 6):

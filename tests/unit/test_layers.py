@@ -152,6 +152,7 @@ def test_every_room_has_a_rank():
     assert {room for room in map(room_of, MODULES) if room is not None} <= set(RANK)
 
 
+@pytest.mark.slow
 def test_a_room_imports_only_rooms_above_it():
     """The order of the rooms is the order of the data flow; lazy imports count like any other."""
     assert offenders(MODULES, lambda path: upward(path, tree(path))) == {}
@@ -173,6 +174,7 @@ def later_parts(path: Path, module: ast.Module) -> list[str]:
     return sorted(name for name in found if rank is not None and (part_of(name) or 0) > rank)
 
 
+@pytest.mark.slow
 def test_a_part_imports_only_parts_before_it():
     """`kafka/` and `replicate/` have an order within, as the rooms have among each other."""
     assert offenders(MODULES, lambda path: later_parts(path, tree(path))) == {}
@@ -205,6 +207,7 @@ def rooms_shown() -> dict[str, int]:
     return {name: row for row, cell in enumerate(cells) for name in re.findall(r"`(\w+)(?:\.py|/)`", cell)}
 
 
+@pytest.mark.slow
 def test_the_table_has_every_room_once_and_each_imports_from_above():
     """`cli/` is in the last row; a room imports what its own row or a row above it holds."""
     shown = rooms_shown()
@@ -220,11 +223,13 @@ def test_the_table_has_every_room_once_and_each_imports_from_above():
     assert below == set()
 
 
+@pytest.mark.slow
 def test_a_foreign_package_stays_in_its_room():
     """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
     assert offenders(MODULES, lambda path: strangers(path, tree(path))) == {}
 
 
+@pytest.mark.slow
 def test_one_module_writes_to_the_terminal():
     """`cli/terminal/output.py` shows what came from elsewhere as it may be shown; nothing else prints."""
     writers = {"print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write"}
@@ -260,6 +265,7 @@ def exit_numbers(module: ast.Module) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_exit_codes_stand_in_one_table():
     """`ExitCode` alone gives them numbers."""
     assert offenders(MODULES, lambda path: exit_numbers(tree(path))) == {}
@@ -280,6 +286,7 @@ def test_a_module_says_what_it_is():
     assert offenders(MODULES, lambda path: not (ast.get_docstring(tree(path)) or "").strip()) == {}
 
 
+@pytest.mark.slow
 def test_modules_and_functions_stay_short():
     """A module has 400 lines at most, a function 60; past that a noun is missing."""
 
@@ -305,6 +312,7 @@ def test_jobs_are_thin():
     assert offenders(jobs, lambda path: path.read_text(encoding="utf-8").count("\n") >= 40) == {}
 
 
+@pytest.mark.slow
 def test_every_test_states_its_rule():
     """The docstring of a test is the rule that it proves."""
 
@@ -314,6 +322,7 @@ def test_every_test_states_its_rule():
     assert offenders(TESTS, bare) == {}
 
 
+@pytest.mark.slow
 def test_no_test_imports_from_another():
     """What several tests need has a module of its own, beside them; so each can be changed alone."""
 
@@ -396,6 +405,7 @@ def test_what_decides_reaches_no_client_no_clock_and_no_chance(name):
     assert sorted(reached(name)) == []
 
 
+@pytest.mark.slow
 def test_a_test_draws_when_it_runs_and_not_when_it_is_collected():
     """Workers that collect other test ids than each other run none."""
 

@@ -122,6 +122,7 @@ def test_a_vital_thread_that_never_lives_ends_the_process(stop, monkeypatch):
     assert len(lives) == 5
 
 
+@pytest.mark.slow
 def test_a_thread_that_hangs_is_named_and_named_again_when_it_moves(stop, caplog):
     """No pulse for its bound: hanging, in the log and where it is told; nothing is ended by force."""
     threads, moves, told = Threads(stop), threading.Event(), []

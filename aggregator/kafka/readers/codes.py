@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from confluent_kafka import KafkaError
-
 from aggregator.kafka.native.library import rd
 from aggregator.kafka.readers.reader_events import FaultKind
 

@@ -4,6 +4,8 @@ import threading
 import time
 from datetime import timedelta
 
+import pytest
+
 from aggregator.backfill.driver import BackfillDriver
 from aggregator.backfill.store import Backfill, Signed
 from aggregator.replicate.discovery.edge_topic import EdgeShown
@@ -42,6 +44,7 @@ def test_a_topic_that_comes_back_is_waited_for_and_read():
     back.join()
 
 
+@pytest.mark.slow
 def test_one_that_stays_away_is_waited_for_once():
     """As long as for a silent edge; further epochs wait no more, until it was there again."""
     made = driver(PATIENCE_S)

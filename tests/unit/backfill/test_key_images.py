@@ -61,6 +61,7 @@ TOKENS = [(50, b"token-1", False, NEWER), (51, b"token-2", True, GONE)]
 
 
 @FORMATS
+@pytest.mark.slow
 def test_what_was_superseded_or_deleted_stays_so_under_a_new_key(kind, tmp_path):
     """The edge compacted the older records away: their rows stay, and follow the keys of the younger ones."""
     table = Table(kind, tmp_path, *FORGOTTEN)
@@ -74,6 +75,7 @@ def test_what_was_superseded_or_deleted_stays_so_under_a_new_key(kind, tmp_path)
 
 
 @FORMATS
+@pytest.mark.slow
 def test_rows_outside_of_the_plan_follow_too(kind, tmp_path):
     """Retention took the older records, so no plan speaks of their rows, nor of their files."""
     table = Table(kind, tmp_path, *FORGOTTEN)
@@ -84,6 +86,7 @@ def test_rows_outside_of_the_plan_follow_too(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_window_that_ends_before_a_tombstone_brings_nothing_back(kind, tmp_path):
     """The older rows are restated and the younger ones are not asked for: those follow as well."""
     table = Table(kind, tmp_path, *FORGOTTEN)
@@ -92,6 +95,7 @@ def test_a_window_that_ends_before_a_tombstone_brings_nothing_back(kind, tmp_pat
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_new_version_of_a_key_replaces_the_tokens_of_the_former(kind, tmp_path):
     """A tombstone comes under each listed version; what it deletes stays deleted, and no record is current twice."""
     table = Table(
@@ -108,6 +112,7 @@ def test_a_new_version_of_a_key_replaces_the_tokens_of_the_former(kind, tmp_path
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_key_that_nothing_came_for_is_lost_where_others_came_under_new_ones(kind, tmp_path):
     """The edge has forgotten carol: her rows stay, but without a key that a policy may hide, and are not current."""
     carol = [(7, b"carol", False, OLD), (8, b"carol", True, GONE)]
@@ -119,6 +124,7 @@ def test_a_key_that_nothing_came_for_is_lost_where_others_came_under_new_ones(ki
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_key_is_lost_with_all_its_rows(kind, tmp_path):
     """Carol's tombstone loses its key, and so does her older row, whose record expired: it is not current again."""
     table = Table(kind, tmp_path, [(7, b"carol", False, OLD)], [(48, b"carol", True, GONE)], *FORGOTTEN)
@@ -127,6 +133,7 @@ def test_a_key_is_lost_with_all_its_rows(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_tombstone_that_leaves_the_table_brings_nothing_back(kind, tmp_path):
     """It died under the new policy, or fails a rule of the table: what it deleted has no key from then on."""
 
@@ -142,6 +149,7 @@ def test_a_tombstone_that_leaves_the_table_brings_nothing_back(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_key_that_came_as_several_is_lost(kind, tmp_path):
     """A policy that merged keys is replaced by one that tells them apart: nobody knows whose the older row is."""
     table = Table(
@@ -153,6 +161,7 @@ def test_a_key_that_came_as_several_is_lost(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_keys_that_do_not_change_stay_where_they_are(kind, tmp_path):
     """A policy that changes values alone: rows that stay keep their keys, and files without affected rows stay."""
     table = Table(kind, tmp_path, *FORGOTTEN, [(7, b"carol", False, OLD), (8, b"carol", True, GONE)])
@@ -165,6 +174,7 @@ def test_keys_that_do_not_change_stay_where_they_are(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_table_whose_affected_rows_are_gone_meanwhile(kind, tmp_path):
     """Nothing shows what became of keys: every row stays as it is, and the restate is done."""
     table = Table(kind, tmp_path, *FORGOTTEN)
@@ -173,6 +183,7 @@ def test_a_table_whose_affected_rows_are_gone_meanwhile(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_tombstones_of_one_record_under_one_key_are_one_row(kind, tmp_path):
     """Those under two versions of the key follow one image: an audit would take a second row for a double."""
     table = Table(
@@ -185,6 +196,7 @@ def test_tombstones_of_one_record_under_one_key_are_one_row(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_rows_that_come_meanwhile_follow_as_well(kind, tmp_path):
     """A hub that goes on under the keys of before, while the restate commits: one key has one state."""
     table = Table(kind, tmp_path, *FORGOTTEN)
@@ -206,6 +218,7 @@ def dying(_removed) -> None:
 
 @FORMATS
 @pytest.mark.parametrize("after", [False, True], ids=["before the commit", "behind it"])
+@pytest.mark.slow
 def test_a_restate_that_is_killed_goes_on(kind, tmp_path, monkeypatch, after):
     """Before its commit everything is as it was; behind it everything is done, and nothing is done twice."""
     table = Table(kind, tmp_path, *FORGOTTEN)

@@ -144,6 +144,7 @@ def test_a_generations_own_letters_come_by_a_replay_alone(case, later, only):
 
 
 @given(cases, cases)
+@pytest.mark.slow
 def test_a_frozen_plan_shrinks_with_what_others_write_and_never_grows(case, later):
     """An epoch writes what was planned and is still missing: never more than the plan, never what is there by now."""
     plan = plan_partition(Mode.MISSING, case.flow(), Shown("id", case.log, case.asked), "eu.orders")

@@ -97,6 +97,7 @@ class Beside(Everything):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_other_writers_are_not_lost_and_do_not_win(kind, tmp_path):
     """Rows that come, and a compaction, between look and commit: both stay, new rows are not worked out again."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -116,6 +117,7 @@ def test_other_writers_are_not_lost_and_do_not_win(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_two_processes_that_restate_the_same_do_it_once(kind, tmp_path):
     """The one that comes second finds the mark, and leaves nothing behind."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -131,6 +133,7 @@ def test_two_processes_that_restate_the_same_do_it_once(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_row_that_somebody_takes_out_meanwhile_does_not_come_back(kind, tmp_path):
     """New rows are only of origins that the very version has upon which they are committed."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -149,6 +152,7 @@ def test_a_row_that_somebody_takes_out_meanwhile_does_not_come_back(kind, tmp_pa
 
 
 @FORMATS
+@pytest.mark.slow
 def test_what_is_refused_changes_nothing(kind, tmp_path):
     """Rules that hold the new rows leave the table, and its folder, as they were."""
 
@@ -166,6 +170,7 @@ def test_what_is_refused_changes_nothing(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
     """After so many conflicts it says so, and leaves nothing behind."""
     monkeypatch.setattr(module, "ATTEMPTS", 3)
@@ -186,6 +191,7 @@ def test_a_faster_writer_is_given_up_against(kind, tmp_path, monkeypatch):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_the_current_state_follows_a_restate(kind, tmp_path):
     """Live positions stay where they are; by the restate's mark the state is worked out anew, once."""
     tables = kind("hub", Folder(str(tmp_path)))

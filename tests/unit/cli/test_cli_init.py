@@ -143,6 +143,7 @@ FOUND = st.lists(
 
 
 @given(FOUND)
+@pytest.mark.slow
 def test_whatever_is_found_the_two_files_load_and_open_nothing(tmp_path_factory, found):
     """The draft passes the loader, speaks of every topic at its edges, and keeps no field, key or header."""
     folder = tmp_path_factory.mktemp("init")
@@ -216,6 +217,7 @@ def test_a_registry_folder_must_be_there(tmp_path, monkeypatch):
     assert "there is no folder" in result.stderr
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_person_is_asked(tmp_path):
     """What the options left out is asked for on a terminal, and a wrong answer is asked for again."""
     ours, theirs = pty.openpty()

@@ -35,6 +35,7 @@ def data_files(tmp_path: Path) -> list[Path]:
     return list(tmp_path.glob("lake/*/hub-*.parquet"))
 
 
+@pytest.mark.slow
 def test_compact_then_vacuum(tables, tmp_path, aggregator):
     """Small files become one, and stay for readers of the older version until they are old."""
     config = ("--config", tmp_path / "hub.yaml", "-o", "json")

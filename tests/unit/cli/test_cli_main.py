@@ -48,6 +48,7 @@ def raising() -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_help_imports_no_command():
     """`aggregator --help` shows every command and imports neither one of them nor an engine."""
     code = (
@@ -215,6 +216,7 @@ def test_a_logged_traceback_shows_no_local_variables(form):
 
 @pytest.mark.parametrize(("daemon", "taken_apart"), [(True, False), (False, True)])
 @pytest.mark.parametrize(("arguments", "code", "word"), [(["--version"], 0, "0.1"), (["run", "--no"], 2, "--no")])
+@pytest.mark.slow
 def test_a_process_whose_threads_are_daemons_ends_with_its_code_and_takes_nothing_apart(
     daemon, taken_apart, arguments, code, word
 ):

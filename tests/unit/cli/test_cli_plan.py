@@ -120,6 +120,7 @@ def test_what_apply_carried_over_is_pending_no_more():
 
 
 @pytest.mark.parametrize("command", ["plan", "report"])
+@pytest.mark.slow
 def test_without_central_there_is_nothing_to_say(aggregator, hub, command):
     """Exit 1 with a sentence, within the time-out."""
     result = aggregator(command, "--config", hub)

@@ -43,6 +43,7 @@ def there(data, place):
 
 
 @pytest.mark.parametrize("place", sorted(set(keys(HubConfig))), ids=".".join)
+@pytest.mark.slow
 def test_every_key_is_in_the_full_example(place):
     """Also those that came last. Central and an edge sign in in the same ways: each way once is enough."""
     if place[:2] == ("central", "msk_iam"):

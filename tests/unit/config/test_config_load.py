@@ -94,6 +94,7 @@ def test_an_expression_without_a_value_is_refused(changed, tmp_path, expression,
     assert reason in lines[0]
 
 
+@pytest.mark.slow
 def test_loading_is_quick_and_starts_no_engine(load):
     """A tenth of a second at most, after the imports; neither Spark nor a Kafka client nor pandas is imported."""
     load()

@@ -175,6 +175,7 @@ def test_yaml_that_cannot_be_read_is_refused(faults, text, words):
     assert all(line.startswith("hub.yaml:") for line in lines)
 
 
+@pytest.mark.slow
 def test_aliases_of_aliases_end_before_the_memory_does(faults):
     """A few lines of aliases that would unfold to billions of nodes are refused, once and at once."""
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -157,6 +157,7 @@ def with_catalogue(setting: str) -> str:
 
 
 @pytest.mark.parametrize("setting", OPEN)
+@pytest.mark.slow
 def test_what_opens_a_store_needs_a_reason(changed, setting):
     """By class: an address without TLS, a switch, a scheme; with a reason it stands, and is shown as open."""
     (line,) = changed(LAKE, with_storage(setting))
@@ -202,6 +203,7 @@ def test_a_part_of_an_address_is_no_address(changed, setting):
 
 
 @pytest.mark.parametrize("row", range(len(stores._KINDS)))
+@pytest.mark.slow
 def test_each_row_of_the_table_is_needed(monkeypatch, row):
     """Without it, something of the lists above passes, or is told for something else."""
     doubled = ["allow_unsafe_rename: 'true'", "aws_conditional_put: disabled"]

@@ -65,6 +65,7 @@ def test_kerberos_is_refused_by_name(lint, client, setting):
     assert "SCRAM-SHA-512" in line
 
 
+@pytest.mark.slow
 def test_whatever_this_library_has_passes(lint):
     """TLS alone, and each mechanism that it was built with."""
     assert lint("security.protocol: SSL, ssl.ca.location: ca.pem") == []

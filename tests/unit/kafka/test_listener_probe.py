@@ -182,6 +182,7 @@ def test_a_key_of_another_certificate_is_told_so(authority):
         context(client | {"ssl.ca.location": str(authority.path)})
 
 
+@pytest.mark.slow
 def test_a_broker_that_hangs_is_silent(authority):
     """Its kernel takes the connection, and nobody answers; with TLS, too."""
     with socket.create_server((LOOPBACK, 0)) as server:

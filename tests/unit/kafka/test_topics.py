@@ -31,6 +31,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("spec", [TopicSpec("absent", 3), TopicSpec("narrow", 3)], ids=lambda spec: spec.name)
+@pytest.mark.slow
 def test_a_silent_controller_is_unreachable_by_the_name_of_the_topic(monkeypatch, spec):
     """Also where the client itself gives up later than we do: no foreign time-out leaves the room."""
     monkeypatch.setattr(clients, "admin", lambda _: Silent())

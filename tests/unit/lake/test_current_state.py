@@ -40,6 +40,7 @@ def state(tables, current: CurrentState) -> list[tuple]:
 
 
 @FORMATS
+@pytest.mark.slow
 def test_the_latest_row_of_each_key_without_the_deleted(kind, tmp_path):
     """Ordered by incarnation, then offset, per edge partition; a backfilled older row does not come back."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -95,6 +96,7 @@ def test_it_is_what_a_dictionary_would_hold(tmp_path_factory, drawn, cuts):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_columns_follow_the_table(kind, tmp_path):
     """A new column of the table is one of the state's."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -109,6 +111,7 @@ def test_columns_follow_the_table(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_of_two_drivers_one_brings_it(kind, tmp_path, monkeypatch):
     """The other conflicts and leaves nothing that stays; an older view never replaces a newer state."""
     tables = kind("hub", Folder(str(tmp_path)))

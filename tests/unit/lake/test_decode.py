@@ -60,6 +60,7 @@ def batch(values: list[bytes | None], origins: list[bytes | None] | None = None)
 
 @given(framed_values(unions=False))
 @settings(max_examples=60)
+@pytest.mark.slow
 def test_both_decoders_give_the_same_table(case):
     """Polars and fastavro give equal tables of the declared types for every shape that polars is trusted with."""
     text, values = case
@@ -75,6 +76,7 @@ def test_both_decoders_give_the_same_table(case):
 
 @given(framed_values(unions=True))
 @settings(max_examples=40)
+@pytest.mark.slow
 def test_unions_of_several_branches_decode(case):
     """Whatever holds such a union decodes to valid columns of the declared types."""
     text, values = case
@@ -184,6 +186,7 @@ header = st.one_of(
 @given(
     st.lists(st.one_of(header.map(str.encode), st.sampled_from([None, b"\xff/eu/t/0/1/0", b"h/eu/t/0/0"])), min_size=1)
 )
+@pytest.mark.slow
 def test_origins_are_read_alike_whether_they_are_alike_or_not(headers):
     """A batch whose origins differ in the offset only takes a shorter way to the same columns."""
     together = [column.to_pylist() for column in origin_columns(headers)]

@@ -51,6 +51,7 @@ def test_an_address_by_reference_opens_no_connection(tmp_path, monkeypatch, addr
     assert "c.invalid" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_positions_are_properties_of_the_same_commit(tables):
     """Every Iceberg reader can tell how far a table is; each commit is one metadata version and one snapshot."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -62,6 +63,7 @@ def test_positions_are_properties_of_the_same_commit(tables):
     assert len(after.metadata.snapshots) == len(before.metadata.snapshots) + 1
 
 
+@pytest.mark.slow
 def test_staged_files_are_read_by_name(tables):
     """Parquet files carry no field ids: pyiceberg reads them by the name mapping, also after columns were added."""
     commit(tables, staged(tables, FIRST, 0, 1, rows(1, s=pa.array([{"x": 1}]))))
@@ -76,6 +78,7 @@ def test_files_carry_column_statistics(tables):
     assert len(list(by_hand(tables).scan("id > 6").plan_files())) == 1
 
 
+@pytest.mark.slow
 def test_types_are_promoted_in_place(tables):
     """Int to long, float to double, more digits: also for files that were staged under the narrower type."""
     narrow = rows(
@@ -93,6 +96,7 @@ def test_types_are_promoted_in_place(tables):
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["found", "away"])
+@pytest.mark.slow
 def test_a_lost_answer_is_no_conflict(tables, monkeypatch, again):
     """The commit is found by its mark; while the catalogue is away, nothing is removed or repeated before it is."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -118,6 +122,7 @@ def test_a_lost_answer_is_no_conflict(tables, monkeypatch, again):
     assert read_ids(tables) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_table_that_was_rolled_back_is_held(tables):
     """Its positions would say that rows are there which are not."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -131,6 +136,7 @@ def test_a_table_that_was_rolled_back_is_held(tables):
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 2}
 
 
+@pytest.mark.slow
 def test_a_table_without_its_positions_is_held(tables):
     """Without them every record would come twice."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -149,6 +155,7 @@ def test_a_table_with_retries_is_held(tables):
         tables.open(NAME)
 
 
+@pytest.mark.slow
 def test_a_column_dropped_by_hand_comes_back(tables):
     """The next record that has it adds it again; files that hold it show their values again, by name."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))

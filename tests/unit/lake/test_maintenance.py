@@ -52,6 +52,7 @@ def test_files_of_another_tool_are_left_to_it():
 
 
 @FORMATS
+@pytest.mark.slow
 def test_small_files_become_one(kind, tmp_path):
     """The same rows and the same positions, in fewer files, under the columns of today."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -95,6 +96,7 @@ def test_compaction_and_commits_beside_each_other_lose_nothing(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
     """Where another compaction replaced a file meanwhile, the rewritten copy never becomes visible."""
     tables, other = kind("hub", Folder(str(tmp_path))), kind("hub", Folder(str(tmp_path)))
@@ -118,6 +120,7 @@ def test_a_rewrite_that_was_overtaken_is_dropped(kind, tmp_path, monkeypatch):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_vacuum_removes_what_only_old_versions_name_and_keeps_positions(kind, tmp_path):
     """Young versions stay readable; the positions outlive every version, checkpoint and snapshot."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -161,6 +164,7 @@ def test_delta_files_that_a_kept_version_names_are_no_leftovers(tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
     """Each part has files of its own, null is a part, and the columns are in the files too."""
     tables = kind("hub", Folder(str(tmp_path)), {NAME: ("_edge", "_day", "paid")})
@@ -194,6 +198,7 @@ def test_a_table_divided_by_columns_and_by_day(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_files_that_are_divided_in_another_way_are_refused(kind, tmp_path):
     """Whoever created the table decided; the next cycle stages as it is."""
     plain, divided = kind("hub", Folder(str(tmp_path))), kind("hub", Folder(str(tmp_path)), {NAME: ("_edge",)})

@@ -27,6 +27,7 @@ REMOVALS = {"remove", "delete_file", "unlink", "rmtree", "clear"}
 REMOVERS = {"lake/orphans.py", "lake/folder.py", "lake/tables/iceberg_handle.py", "backfill/restate.py"}
 
 
+@pytest.mark.slow
 def test_one_module_removes_files_of_the_lake():
     """Everybody else asks it, so that what it never removes nobody removes: no other call of a folder's."""
     root = Path(aggregator.__file__).parent
@@ -73,6 +74,7 @@ def test_memory_of_sent_files_is_bounded(tmp_path, monkeypatch):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_dropped_commit_leaves_what_it_sent_to_the_sweep(kind, tmp_path):
     """A writer that another one overtook removes nothing that it sent; a day later nothing of it is left."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -93,6 +95,7 @@ def test_a_dropped_commit_leaves_what_it_sent_to_the_sweep(kind, tmp_path):
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_job_that_ends_while_its_table_is_swept_keeps_what_it_committed(kind, tmp_path, monkeypatch):
     """It commits and ends its lease just before the lease is looked for; then a later version counts."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -117,6 +120,7 @@ def test_a_job_that_ends_while_its_table_is_swept_keeps_what_it_committed(kind, 
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_file_that_somebody_removed_before_its_commit_is_not_committed(kind, tmp_path):
     """Another tool's vacuum, or a wrong clock: the table stays readable where it was, and the rows come again."""
     tables = kind("hub", Folder(str(tmp_path)))
@@ -131,6 +135,7 @@ def test_a_file_that_somebody_removed_before_its_commit_is_not_committed(kind, t
 
 
 @FORMATS
+@pytest.mark.slow
 def test_a_job_that_still_works_keeps_all_that_it_staged(kind, tmp_path):
     """Its lease protects files of any age since it began; without it they are leftovers."""
     tables = kind("hub", Folder(str(tmp_path)))

@@ -95,6 +95,7 @@ def test_a_record_time_beyond_the_years_is_null_and_told(at):
 
 @settings(max_examples=40)
 @given(st.lists(st.fixed_dictionaries(dict.fromkeys(TIMES, EXTREMES)), min_size=1, max_size=4), EXTREMES)
+@pytest.mark.slow
 def test_no_time_in_a_value_stops_a_batch(rows, at):
     """Every row stays; a field is its number or null, and the null's number is told under its name."""
     table = decoded(TIMES, rows, [at] * len(rows))
@@ -205,6 +206,7 @@ def test_a_field_named_as_a_fixed_column_is_told_under_its_own_name():
 
 
 @FORMATS
+@pytest.mark.slow
 def test_they_are_counted_in_a_wide_table(kind, tmp_path):
     """Delta's own default keeps statistics of 32 columns; the table's are of all, also behind a checkpoint."""
     tables = kind("hub", Folder(str(tmp_path)))

@@ -24,6 +24,7 @@ lengths = st.lists(st.integers(1, 50_000), min_size=1, max_size=4)
 
 
 @given(lengths, st.integers(1, 4), st.integers(100, 20_000))
+@pytest.mark.slow
 def test_tasks_cover_every_span_once(sizes, parallel, records):
     """Together the tasks read every offset once, none reads more than its bound, and pieces never share a task."""
     spans = [span(number, 10, 10 + size) for number, size in enumerate(sizes)]

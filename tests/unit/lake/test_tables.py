@@ -25,6 +25,7 @@ def tables(request, tmp_path):
     return request.param("hub", Folder(str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_files_and_positions_are_one_version(tables):
     """The first commit creates the table; rows and positions appear together."""
     assert tables.open(NAME) is None
@@ -35,6 +36,7 @@ def test_files_and_positions_are_one_version(tables):
     assert read_ids(tables) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_two_handles_of_one_version_cannot_both_commit(tables):
     """The one that comes second conflicts and has committed nothing, for the same range and for another one."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -48,6 +50,7 @@ def test_two_handles_of_one_version_cannot_both_commit(tables):
     assert read_ids(tables) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_move_over_markers_conflicts_like_rows_do(tables):
     """A commit without a file would else set an older position over a newer one."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -58,6 +61,7 @@ def test_a_move_over_markers_conflicts_like_rows_do(tables):
     assert tables.open(NAME).positions([FIRST]) == {FIRST: 9}
 
 
+@pytest.mark.slow
 def test_after_a_conflict_the_overtaken_range_is_dropped_and_another_goes_in(tables):
     """From a fresh read, what the other writer committed drops out and what it did not touch is committed."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -108,6 +112,7 @@ def test_two_creations_do_not_both_succeed(tables):
     assert tables.open(NAME).schema() == FIXED_COLUMNS
 
 
+@pytest.mark.slow
 def test_positions_only_grow(tables):
     """The formats accept a smaller position; the hub does not."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -123,6 +128,7 @@ def test_a_recreated_topic_has_positions_of_its_own(tables):
     assert tables.open(NAME).positions([again]) == {}
 
 
+@pytest.mark.slow
 def test_two_hubs_in_one_table_have_positions_of_their_own(tables):
     """Positions carry the hub's name."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -133,6 +139,7 @@ def test_two_hubs_in_one_table_have_positions_of_their_own(tables):
     assert read_ids(tables) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_new_columns_are_added_before_the_rows(tables):
     """Wider rows are visible: the columns come in a commit of their own, nested ones too, and older rows have null."""
     small, wide = pa.struct([("x", pa.int32())]), pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -143,6 +150,7 @@ def test_new_columns_are_added_before_the_rows(tables):
     assert tables.open(NAME).schema().field("s").type == wide
 
 
+@pytest.mark.slow
 def test_a_widening_conflicts_like_rows_do(tables):
     """Who staged under the columns of before looks at the table again."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -153,6 +161,7 @@ def test_a_widening_conflicts_like_rows_do(tables):
         stale.commit(outcome.files, {FIRST: 2})
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_fit_are_held_and_others_go_in(tables):
     """A changed type holds its own outcome by name."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -183,6 +192,7 @@ def test_every_kind_of_column_comes_back_as_it_was_staged(tables):
     assert tables.open(NAME).schema() == schema
 
 
+@pytest.mark.slow
 def test_dates_beyond_pythons_years_are_committed(tables):
     """A timestamp in the year 70,000 is a value like any other: it costs its column the bounds, not the table."""
     far = pa.array([1, 2**61], pa.timestamp("us", "UTC"))
@@ -191,6 +201,7 @@ def test_dates_beyond_pythons_years_are_committed(tables):
     assert read_ids(tables) == [1, 2]
 
 
+@pytest.mark.slow
 def test_files_of_a_kept_version_are_no_leftovers(tables):
     """Only old files of the hub's that no version names are swept."""
     commit(tables, staged(tables, FIRST, 0, 3, ids(1, 2, 3)))
@@ -202,6 +213,7 @@ def test_files_of_a_kept_version_are_no_leftovers(tables):
     assert read_ids(tables) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_marker_range_moves_the_position_alone(tables):
     """Offsets without a record are a position without a file."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))
@@ -211,6 +223,7 @@ def test_a_marker_range_moves_the_position_alone(tables):
     assert (tables.open(NAME).rows(), read_ids(tables)) == (1, [1])
 
 
+@pytest.mark.slow
 def test_tables_travel_to_executors(tables):
     """A task takes them along, also after they have spoken to their catalogue."""
     commit(tables, staged(tables, FIRST, 0, 1, ids(1)))

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,6 +129,7 @@ def play(story, steps, clocks):
 
 @settings(max_examples=30)
 @given(STEPS, CLOCKS)
+@pytest.mark.slow
 def test_fault_17_no_clock_of_an_edge_changes_a_state(steps, clocks):
     """Ten minutes or a year off, forwards, backwards and changing: states and their times are the same to the look."""
     right, wrong = play(Story(), steps, [0] * 6), play(Story(), steps, clocks)
@@ -137,6 +139,7 @@ def test_fault_17_no_clock_of_an_edge_changes_a_state(steps, clocks):
 
 @settings(max_examples=30)
 @given(STEPS, st.integers(1, 6))
+@pytest.mark.slow
 def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
     """State and history come back from central's records; the time between two hubs belongs to no span."""
     before = play(Story(), steps[:at], [0] * 6)
@@ -157,6 +160,7 @@ def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
 
 @settings(max_examples=30)
 @given(STEPS, st.integers(0, 2000))
+@pytest.mark.slow
 def test_a_reader_sees_the_history_that_the_hub_has(steps, since_ms):
     """What was written when the state changed, and the state since: no second is missing, none is told twice; written
     later it is the same.

@@ -235,6 +235,7 @@ def forged(value: bytes, where: int, token: str, *, as_key: bool) -> bytes:
 @given(where=st.integers(0, 60), token=st.sampled_from(HOSTILE), as_key=st.booleans())
 @example(where=1, token="Infinity", as_key=False)
 @example(where=0, token="[" * 3_000 + "]" * 3_000, as_key=False)
+@pytest.mark.slow
 def test_a_forged_record_ends_nothing(kind, where, token, as_key):
     """A number without end, nesting without end, another type or name anywhere in a record of the hub's topics."""
     use, key, value = KINDS[kind]
@@ -245,6 +246,7 @@ def test_a_forged_record_ends_nothing(kind, where, token, as_key):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, print_blob=True)
 @given(value=st.one_of(st.none(), st.binary(max_size=60)), key=st.binary(max_size=20))
+@pytest.mark.slow
 def test_bytes_that_are_none_of_ours_end_nothing(kind, value, key):
     """Any bytes as a value, and as a key."""
     use, known, _ = KINDS[kind]
@@ -312,6 +314,7 @@ def test_a_history_of_centuries_is_not_cut_into_days():
 @settings(max_examples=200, print_blob=True)
 @given(key=st.one_of(st.none(), st.binary(max_size=40)), value=st.one_of(st.none(), st.binary(max_size=12)))
 @example(key=Heartbeat("h", "eu", 1).encode_key(), value=b"\x00\x00" + b"\x7f" * 8)
+@pytest.mark.slow
 def test_any_bytes_are_a_heartbeat_or_none(key, value):
     """A beat is exactly one, or `ValueError`."""
     try:

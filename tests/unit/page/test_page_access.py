@@ -29,6 +29,7 @@ def test_a_request_for_another_host_is_refused(host, path):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("word", [None, WORD])
+@pytest.mark.slow
 def test_every_answer_is_protected(path, word):
     """Pages, refusals, assets: no foreign script, style, picture or frame, nothing kept, no type guessed."""
     headers = client(troubled(), word=word).get(path).headers
@@ -105,6 +106,7 @@ def test_the_word_opens():
     assert visitor.get("/").status_code == 200
 
 
+@pytest.mark.slow
 def test_far_too_long_a_word_is_not_read():
     """Whoever sends megabytes to the door is refused after a few kilobytes."""
     assert client(troubled(), word=WORD).post("/sign-in", data={"token": "x" * 10_000_000}).status_code == 403

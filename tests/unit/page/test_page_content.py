@@ -82,6 +82,7 @@ def read(path: str, seen=None) -> Words:
         "edge us security.protocol sends password and records in clear a lab <b>",
     ],
 )
+@pytest.mark.slow
 def test_the_start_page_says_all_of_it_without_a_script(said):
     """States with reasons, what needs somebody and what to do, what is stripped, the lake, backfills, the past."""
     assert said in read("/").words
@@ -100,6 +101,7 @@ def test_the_start_page_says_all_of_it_without_a_script(said):
         "30 days",
     ],
 )
+@pytest.mark.slow
 def test_the_page_of_an_edge_says_why(said):
     """Topics, partitions and why they stand; topics without a flow and why; letters by reason; the past by window."""
     assert said in read("/edges/eu").words
@@ -112,6 +114,7 @@ def test_gaps_are_told_with_who_let_them_pass():
     assert "accepted 1970-01-01 00:00:00 ada (claimed): a known outage" in words
 
 
+@pytest.mark.slow
 def test_a_topic_is_explained_though_nobody_answers(monkeypatch):
     """An internal one, one that no rule wants, one of other edges: why not; an edge's silence is part of the answer."""
     monkeypatch.setattr("aggregator.plan.explanation._TIMEOUT_S", 0.1)
@@ -166,6 +169,7 @@ def test_ids_are_given_once(path):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 def test_a_hundred_edges_of_fifty_topics_stay_quick_and_small():
     """Start page and page of an edge, each made anew: under a third of a second of a core, and a megabyte."""
     seen = wide(100, 50)

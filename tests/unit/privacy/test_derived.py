@@ -239,6 +239,7 @@ def test_a_wide_schema_compiles_quickly():
     assert cpu_s(lambda: compile_plan(schema, scope, TODAY), enough_s=0.1) < 0.1
 
 
+@pytest.mark.slow
 def test_a_schema_that_multiplies_stays_small():
     """Each record holds the next one twice: 2**60 places share their nodes instead of filling the memory."""
     inner = "string"

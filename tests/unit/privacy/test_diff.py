@@ -117,6 +117,7 @@ def test_what_does_not_follow_is_other(one, other):
 
 @some
 @given(policies, st.booleans())
+@pytest.mark.slow
 def test_a_policy_compared_with_itself_changes_nothing(policy, with_schema):
     """Reflexive, whatever day a `keep` ends, with and without a schema."""
     changes = policy_changes(policy, policy, ORDERS if with_schema else [], TODAY)
@@ -125,6 +126,7 @@ def test_a_policy_compared_with_itself_changes_nothing(policy, with_schema):
 
 @some
 @given(policies, policies, st.booleans())
+@pytest.mark.slow
 def test_loosening_is_tightening_seen_from_the_other_side(one, other, with_schema):
     """Place by place, swapping old and new mirrors the verdict."""
     schemas = ORDERS if with_schema else []

@@ -240,6 +240,7 @@ def _holds(condition, world):
 
 @settings(max_examples=200)
 @given(st.lists(CONDITIONS, min_size=1, max_size=2))
+@pytest.mark.slow
 def test_conditions_against_their_definition(conditions):
     """Any conditions over any three-valued world: the same answer as Kleene's tables give one record at a time."""
     held = [1, 2, "1", "x", None, NOWHERE]

@@ -28,6 +28,7 @@ def _strip(registry, policy, made, **more):
 
 @IMPLEMENTATIONS
 @pytest.mark.parametrize("cell", CELLS, ids=str)
+@pytest.mark.slow
 def test_a_record_that_is_wrong(cell, made, caplog, capfd):
     """Never plain, always counted, told with its coordinates; what stands beside it arrives, before and after."""
     caplog.set_level(logging.DEBUG)

@@ -37,6 +37,7 @@ def test_the_corpus_is_large():
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.slow
 def test_values(operator):
     """What is tagged does not leave in clear, whatever its shape; what is kept beside it does."""
     exposed = expose(_policy(OPERATORS[operator]))
@@ -46,6 +47,7 @@ def test_values(operator):
 
 
 @pytest.mark.parametrize("default", ["drop", "nullify", "redact"])
+@pytest.mark.slow
 def test_values_without_any_tag(default):
     """What nobody declared does not leave either."""
     policy = f"policy: p\nversion: 1\ndefault: {default}\ntopics: {{orders: {{fields: {{kept: keep}}}}}}\n"
@@ -56,6 +58,7 @@ def test_values_without_any_tag(default):
 
 
 @pytest.mark.parametrize("key", ["keep", TOKEN, "drop"])
+@pytest.mark.slow
 def test_keys(key):
     """An Avro key's tags close it, whatever the key's operator says."""
     exposed = expose(_policy("drop", key=key), "key", framed(shared=False))
@@ -72,6 +75,7 @@ def test_headers():
 
 
 @pytest.mark.parametrize("place", ["value", "key", "header"])
+@pytest.mark.slow
 def test_the_search_finds_what_is_kept(place):
     """A search that never fails proves nothing: with a justified `keep` of everything every shape shows its canary."""
     kept = "{keep: {reason: r, owner: o, expires: 2030-01-01}}"
@@ -94,6 +98,7 @@ def test_every_encoding_is_recognised(name):
     assert recognised(noise, TRACES) == []
 
 
+@pytest.mark.slow
 def test_rejected_records_leave_nothing():
     """Key, value and headers of a record that cannot be delivered are gone; the reason holds no byte of it."""
     source = framed()

@@ -150,6 +150,7 @@ def test_senseless_ids_do_not_hide_one_that_comes(topic):
     assert out.values[60][5:] == LEFT
 
 
+@pytest.mark.slow
 def test_a_flow_of_senseless_ids_goes_on(topic):
     """New senseless ids in every batch cost a small share of the time; the allowance comes back."""
     registry = LateRegistry(0.001)
@@ -171,6 +172,7 @@ def test_no_patience_is_no_wait(topic):
     assert passed(topic(registry, 0.0), registry, batch(frame(7, b"x")))[1] == 0.0
 
 
+@pytest.mark.slow
 def test_what_comes_within_its_time_is_delivered(topic):
     """Property over ids, times and distances: in time, delivered; never known, dead; and no wait beyond its bound."""
     seed = random.SystemRandom().randrange(10**6)

@@ -56,6 +56,7 @@ def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1, asks=lambda _step: 
 
 @pytest.mark.parametrize("size", [100, 300, 5_000, 80_000])
 @pytest.mark.parametrize("ratio", [0.2, 1.0, 1.3])
+@pytest.mark.slow
 def test_a_backlog_is_received_at_the_rate(size, ratio):
     """Over half a minute within a twentieth, from the first second on, whatever a record takes and holds."""
     assert received_over(lambda: size, 30, ratio=ratio) == pytest.approx(30 * RATE, rel=0.05)
@@ -63,6 +64,7 @@ def test_a_backlog_is_received_at_the_rate(size, ratio):
 
 @settings(max_examples=10, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32), low=st.integers(500, 2_000), spread=st.integers(1, 40))
+@pytest.mark.slow
 def test_sizes_that_change_are_made_good(seed, low, spread):
     """What an estimate got wrong is put right when the client tells."""
     rng = random.Random(seed)

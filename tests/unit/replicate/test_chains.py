@@ -119,6 +119,7 @@ def test_a_chain_has_an_end():
     assert passed([hub(one, then, ()) for one, then in pairwise(ids)]) == fates
 
 
+@pytest.mark.slow
 def test_any_walk_comes_to_an_end():
     """Any hubs between any clusters, with keys or without: a record is never delivered to a cluster twice."""
     seed = random.SystemRandom().randrange(2**32)

@@ -97,6 +97,7 @@ def text(*words):
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("part", ["value", "key"])
+@pytest.mark.slow
 def test_a_rebuilt_registry_holds_the_flow(double, part, restarted):
     """The id decodes and nothing of it is tagged any more: the reason names id, topic, subject and the next step."""
     subject, topic = f"orders-{part}", "key: keep, default: keep"
@@ -174,6 +175,7 @@ def test_an_id_that_a_running_hub_knew_and_that_is_gone_is_held(double):
 
 
 @pytest.mark.parametrize("fault", ["drop", 503])
+@pytest.mark.slow
 def test_a_registry_that_is_away_holds_no_known_id(double, fault):
     """What is known counts on while nobody answers, over epochs."""
     double.add("orders-value", schema("kept"), schema_id=7)

@@ -104,6 +104,7 @@ def test_one_version_and_equal_tokens_add_nothing(rings, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.slow
 def test_any_batch_deletes_what_any_version_wrote(rings, seed):
     """A reader that compacts by key: after a tombstone, no token of its key is left, whatever came in between."""
     chance = random.Random(seed)

@@ -58,6 +58,7 @@ def test_rules_are_summed_over_audits():
     assert [one.id for one in found.audits] == ["id3", "id2", "id1"]
 
 
+@pytest.mark.slow
 def test_the_command_tells_json_text_and_a_page(config):
     """Without a broker: only the history is read. Names of others are escaped in the page."""
     page = config.parent / "page.html"

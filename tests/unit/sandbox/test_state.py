@@ -118,6 +118,7 @@ def test_a_cluster_has_one_broker_or_three(tmp_path, brokers):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
     """A folder keeps its brokers as it keeps its edges; the refusal says which it was made for."""
     SandboxState.fresh(["eu"], {"central": 3}).write(tmp_path / "sandbox.json")
@@ -127,6 +128,7 @@ def test_other_brokers_in_the_same_folder_are_refused(tmp_path):
         Sandbox.up(tmp_path, brokers={"us": 3})
 
 
+@pytest.mark.slow
 def test_another_version_in_the_same_folder_is_refused(tmp_path):
     """A folder keeps its releases of Kafka; the refusal says which it was made for."""
     SandboxState.fresh(["eu"], versions={"central": "3.5.2"}).write(tmp_path / "sandbox.json")
@@ -157,6 +159,7 @@ def test_a_folder_without_a_sandbox_says_how_to_make_one(tmp_path):
     assert f"sandbox up --dir {tmp_path}" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_folder_is_the_same_however_it_is_written(tmp_path):
     """A broker is known by its folder on its command line: a detour or a link must not make another sandbox of it."""
     (tmp_path / "sb").mkdir()

@@ -35,6 +35,7 @@ def _records(registry, flights, count=600):
     return plan, list(traffic.sample_records(plan, flights, registry, random.Random(1)))
 
 
+@pytest.mark.slow
 def test_flights_are_real_and_in_order(flights):
     """A hundred departures of one airport, each with its own id, in order of time."""
     assert {flight["origin"] for flight in flights} == {"JFK"}
@@ -63,6 +64,7 @@ def test_an_edge_of_any_name_has_an_airport(edges, airports):
     assert len(set(whose.values())) == len(edges)
 
 
+@pytest.mark.slow
 def test_edges_that_share_an_airport_have_no_flight_in_common():
     """They take its departures in turn; alone, an edge has all of them, in order of time."""
     whose = departures(["jfk", "a", "b", "c"])

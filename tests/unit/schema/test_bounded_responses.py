@@ -80,6 +80,7 @@ def test_an_answer_that_is_too_large_is_not_held(serve, how):
     assert set(server.accepted) == {"identity"}
 
 
+@pytest.mark.slow
 def test_an_answer_in_drops_is_cut_off(serve, monkeypatch):
     """Each byte is in time, and all of them never are: the question ends."""
     monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))
@@ -126,6 +127,7 @@ class Dripping(threading.Thread):
         self.listener.close()
 
 
+@pytest.mark.slow
 def test_a_head_in_drops_is_given_up(monkeypatch):
     """It ends in no time of its own; the registry is asked anew, and nothing of the old question is left running."""
     monkeypatch.setattr(bounded_responses, "ANSWER_SECONDS", bounded_responses.ANSWER_SECONDS._replace(limit=0.2))

@@ -153,6 +153,7 @@ def credentials(secret):
     return {"basic.auth.user.info": SecretRef("file", str(secret)), "insecure": "a double on loopback"}
 
 
+@pytest.mark.slow
 def test_credentials_come_from_their_reference_and_are_never_told(double, tmp_path):
     """Basic authentication by a secret in a file; wrong ones are no answer, and no error holds them."""
     double.add("a", '"string"')

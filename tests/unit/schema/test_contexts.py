@@ -22,6 +22,7 @@ def rooms(double):
 
 
 @pytest.mark.parametrize("how", ["beside", "address"])
+@pytest.mark.slow
 def test_an_id_means_what_it_means_in_its_context(rooms, how):
     """The context stands beside the address or at its end; subjects have their plain names."""
 

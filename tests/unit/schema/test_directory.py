@@ -100,6 +100,7 @@ def _register(root, texts):
     return {text: registry.register("subject", text) for text in texts}
 
 
+@pytest.mark.slow
 def test_concurrent_registration_gives_one_id_per_text(tmp_path):
     """Four processes that meet the same forty schemas agree on their ids, and no id is given twice."""
     texts = [f'{{"type":"fixed","name":"f","size":{size}}}' for size in range(40)]

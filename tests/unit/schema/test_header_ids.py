@@ -64,6 +64,7 @@ def test_a_stock_serialisers_header_is_read():
             header_id(wrong)
 
 
+@pytest.mark.slow
 def test_a_stock_producer_is_read_and_a_stock_consumer_reads(make, double, new_double):
     """Confluent-kafka's own Avro serialiser writes GUIDs into headers; its deserialiser reads what is at central."""
     client = SchemaRegistryClient({"url": double.address})

@@ -68,6 +68,7 @@ def central(request, tmp_path):
 
 @pytest.mark.parametrize("fault", ["drop", "slow", 401, 500, "html"])
 @pytest.mark.parametrize("at", ["edge", "central"])
+@pytest.mark.slow
 def test_a_registry_that_is_away_holds_new_ids_only(new_double, fault, at):
     """RetryError decides nothing of the batch; known ids flow meanwhile; the new id flows once it is back."""
     doubles = {"edge": new_double(), "central": new_double()}
@@ -108,6 +109,7 @@ def test_an_unknown_id_is_a_dead_letter_and_the_rest_is_delivered(new_double):
     assert split(out.values[1])[1] == b"\2"
 
 
+@pytest.mark.slow
 def test_one_id_with_two_meanings_on_two_edges(new_double, central):
     """Each edge's ids are its own: the same id is read under the schema that its edge's registry gives it."""
     eu, us = new_double(), new_double()
@@ -142,6 +144,7 @@ def test_two_regions_with_one_schema_share_a_central_id(new_double, central):
     assert central().subjects() == ["eu.orders-value", "us.orders-value"]
 
 
+@pytest.mark.slow
 def test_a_policy_change_that_breaks_readers_is_held_with_a_diff(double, central):
     """A field that was dropped comes back without a default: told by path and type, and nothing of it is delivered."""
     double.add("orders-value", PLAIN)
@@ -158,6 +161,7 @@ def test_a_policy_change_that_breaks_readers_is_held_with_a_diff(double, central
     assert fresh.strip(batch(value)).rejected == {}
 
 
+@pytest.mark.slow
 def test_a_policy_change_back_needs_no_check(double, central):
     """Dropping more is compatible; going back to a text that is in the subject is no new version."""
     double.add("orders-value", PLAIN)

@@ -99,6 +99,7 @@ def test_a_registry_gets_the_token_and_what_stands_beside_it(server, options, do
     assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_token_that_is_refused_is_named_and_asked_for_anew(server, options, double):
     """Revoked before its time: told by the setting; the next question comes with a new one."""
     double.add("a", '"string"')
@@ -125,6 +126,7 @@ def test_a_token_that_is_refused_is_named_and_asked_for_anew(server, options, do
         ((200, {"access_token": f"{CANARY}\r\nX: y"}), "answers without a token"),
     ],
 )
+@pytest.mark.slow
 def test_a_token_server_that_gives_none_holds_the_flow(server, options, double, answer, told):
     """Named with its address, without a word of its text; it goes on by itself, with the secret as it is then."""
     double.add("a", '"string"')

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
 from aggregator.config.expectations import NO_PERSONAL_DATA
 from aggregator.config.suites import DIVERTIBLE
@@ -41,6 +42,7 @@ def test_each_distinct_value_is_looked_at_once(monkeypatch):
     assert seen == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_lake_without_suites_imports_no_library_for_them():
     """Great Expectations takes seconds; the driver's modules do not know it."""
     code = "import sys, aggregator.lake.driver, aggregator.observe.status; print('great_expectations' in sys.modules)"

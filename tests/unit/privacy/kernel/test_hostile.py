@@ -107,6 +107,7 @@ WHOLE = (
 
 
 @pytest.mark.parametrize("topic", [KEEP, DROP, HASH, "default: redact", "default: nullify"])
+@pytest.mark.slow
 def test_every_cut_and_every_changed_byte(topic):
     """A record cut at each byte, longer by each byte, or with each byte changed to any other."""
     cuts = [WHOLE[:n] for n in range(len(WHOLE))]

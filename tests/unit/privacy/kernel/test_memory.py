@@ -82,6 +82,7 @@ def test_what_is_found_is_what_was_made_of_it(batches):
         known |= set(fresh)
 
 
+@pytest.mark.slow
 def test_it_grows_and_keeps_what_it_has():
     """Many times its first size; a value is lost only where the search for a place would be long."""
     memory = Memory(Budget())
@@ -94,6 +95,7 @@ def test_it_grows_and_keeps_what_it_has():
     assert all(answer in (None, result(*at)) for answer, at in zip(answers, values, strict=True))
 
 
+@pytest.mark.slow
 def test_several_memories_share_a_budget():
     """A memory that may not grow forgets instead, and what it keeps afterwards is right."""
     budget = Budget(400_000)

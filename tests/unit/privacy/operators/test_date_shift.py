@@ -143,6 +143,7 @@ ENTITIES = {
 @pytest.mark.parametrize("name", ENTITIES)
 @pytest.mark.parametrize("fate", ["keep", "drop", "redact", "{pseudonymize: {key: customer, domain: d}}"])
 @pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.slow
 def test_wherever_the_entity_stands_and_whatever_becomes_of_it(both, name, fate, is_first):
     """Before or behind the dates, kept, dropped, or changed itself: the shift is that of what was read."""
     shape, value, canonical = ENTITIES[name]

@@ -48,6 +48,7 @@ def named(module: ast.Module) -> set[str]:
     return (found & set(BY_NAME)) - ACTIONS
 
 
+@pytest.mark.slow
 def test_nothing_else_knows_an_operator():
     """What is true of one operator only is a field of its descriptor; otherwise a new one is forgotten there."""
     found = {str(path.relative_to(AGGREGATOR)): named(ast.parse(path.read_text(encoding="utf-8"))) for path in OTHERS}
