@@ -8,7 +8,7 @@ from tests.simulation.backfills import SITUATIONS, BackfillSchedule
 from tests.simulation.mutants import MUTANTS as ALL
 from tests.simulation.protocol import Mutant, protocol
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500")) // 10
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "200")) // 10
 MUTANT_SCHEDULES = 300
 SLOT, FLOW, READERS = (
     "aggregator.replicate.slot.slot",
@@ -96,6 +96,7 @@ def test_backfills_hold(situation):
     assert not found, "\n".join(f"seed {seed} of {situation}: {what}" for seed, what in list(found.items())[:5])
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_rule_is_needed(mutant):
     """Without it some schedule delivers twice, loses, or makes no progress."""

@@ -34,6 +34,7 @@ def test_rule_g_holds(form):
     assert not found, "\n".join(found[:5])
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize(("form", "mutant"), CASES, ids=[f"{form}: {mutant.name}" for form, mutant in CASES])
 def test_every_part_of_it_is_needed(form, mutant):
     """Without this part some schedule loses, doubles, removes what is committed, or fails."""

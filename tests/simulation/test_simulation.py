@@ -11,7 +11,7 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.protocol import protocol
 from tests.simulation.schedule import SITUATIONS, Schedule
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "500"))
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "200"))
 CHUNKS = 5
 MUTANT_SCHEDULES = 3000
 
@@ -43,6 +43,7 @@ def test_the_protocol_holds(situation, seeds):
     assert not failed, "\n".join(failed[:5])
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_rule_is_needed(mutant):
     """Without this rule some schedule delivers twice, loses, reorders, miscounts, or makes no progress."""
