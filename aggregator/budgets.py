@@ -37,6 +37,7 @@ class Budget(NamedTuple):
 
 
 REDACTED, IN_PARTS, SHARED = "the value is redacted", "done in parts", "places share lines"
+FORGED = "no cycle: it is delivered, and counted as forged"
 WAITS, HELD = "the flow waits", "the flow is held"
 
 # The slowest step of exact arithmetic grows with the square of the digits; no currency or sensor has so many.
@@ -57,6 +58,8 @@ WEIGHTLESS = Budget(Of.RECORD, 2048, "items without bytes", Reason.UNDECODABLE)
 INFLATED_TIMES = Budget(
     Of.RECORD, 16, "times its bytes once it is inflated (AWS Glue); 16,384 bytes in any case", Reason.TOO_LARGE
 )
+# A hub writes one of each; whoever copies headers adds a few.
+ORIGIN_HEADERS = Budget(Of.RECORD, 16, "headers `hub.origin`, and as many `hub.origin.mac`", FORGED)
 # A value of one byte costs 190 bytes while operators see it. A part of a batch holds one record at least.
 BATCH_VALUES = Budget(Of.BATCH, 131_072, "values that operators see at once", IN_PARTS)
 ASKED_VALUES = Budget(Of.RECORD, BATCH_VALUES.limit, "values that operators or conditions see", Reason.TOO_LARGE)
@@ -104,6 +107,7 @@ TABLE: tuple[Budget, ...] = (
     ASKED_VALUES,
     JSON_PARTS,
     INFLATED_TIMES,
+    ORIGIN_HEADERS,
     BATCH_VALUES,
     MADE_BYTES,
     BATCH_JSON_BYTES,

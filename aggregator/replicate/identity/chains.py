@@ -147,11 +147,15 @@ class Chains:
         if is_chain is None:
             begins = self.begins is None or written in self.begins
             return Judged(_repeated(new.chain, len(table)) if begins else None)
+        # Of several headers the last counts, as everywhere in Kafka; only that one is judged.
+        at = np.flatnonzero(is_chain)
+        owners = np.searchsorted(table.ends, at, side="right") - 1
+        counts = np.append(owners[1:] != owners[:-1], True)
+        is_chain[at[~counts]] = False
         values, codes = _distinct(table.values.where(is_chain))
         choices = [new, *(self.judge(edge, topic, written, value) for value in values)]
         which = np.zeros(len(table), np.int64)
-        # Of several headers the last counts, as everywhere in Kafka.
-        which[np.searchsorted(table.ends, np.flatnonzero(is_chain), side="right") - 1] = codes + 1
+        which[owners[counts]] = codes + 1
         fates = np.fromiter((one.fate for one in choices), np.int64, len(choices))[which]
         for place in asked:
             fates[place] = Fate.DELIVERED if fates[place] in _REASONS else fates[place]

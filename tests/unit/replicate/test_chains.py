@@ -184,6 +184,16 @@ def test_a_batch_is_judged_record_by_record():
         assert [dict(own)[CHAIN_HEADER] for _, _, own in produced.central] == [fresh] * 4
 
 
+def test_of_many_chains_of_one_record_only_the_last_is_judged(monkeypatch):
+    """Each would cost a few digests: a record of nothing but chains, a second of the slot."""
+    judged, judge = [], Chains.judge
+    monkeypatch.setattr(Chains, "judge", lambda *of: (judged.append(of[4]), judge(*of))[1])
+    crowd = [(CHAIN_HEADER, b"%d" % at) for at in range(1000)]
+    out = Chains("C", {"e": "E"}, (b"k" * 32,)).judged("e", "t", "t", [crowd, [], crowd[:10], [*crowd[:5], ("x", b"")]])
+    assert out.claimed == {0, 2, 3}
+    assert judged == [None, b"999", b"9", b"4"]
+
+
 def test_what_a_person_asks_for_by_its_letter_is_delivered():
     """Whoever replays a letter has seen that the record is a stranger's: it goes on, and is proven to nobody."""
     ours = Chains(A, {"eu": B}, (KEY,))

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from aggregator.budgets import ORIGIN_HEADERS
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import SEAL_HEADER
@@ -12,6 +13,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
+from tests.growth import cpu_s
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.delivered import CENTRAL, SOURCE, deliver
 from tests.unit.replicate.key_schemas import KEY_SCHEMA, SCHEMA, strip_of
@@ -114,6 +116,20 @@ def test_what_the_hub_sealed_it_knows_again():
         moved = [[("hub.origin", one + b"0"), (name, seal)] for one, seal in zip(origins, seals, strict=True)]
         assert SEALED.found(SOURCE.topic, moved) == (set(), {0, 1, 2, 3, 4})
         assert SEALED.found("elsewhere", headers) == (set(), set())
+
+
+@pytest.mark.parametrize("keys", [KEYS, ()])
+def test_a_crowd_of_origins_suppresses_nothing_and_costs_its_bytes(keys):
+    """A true seal among too many is none; twice the headers cost twice the time, whatever the hub's keys are."""
+    cycles = Cycles("hub", frozenset({SOURCE.topic}), frozenset({CENTRAL}), keys)
+    true = returned(OURS)
+    for spare, found in ((0, ({0}, set())), (1, (set(), {0}))):
+        crowd = [("hub.origin", b"hub/")] * (ORIGIN_HEADERS.limit - 1 + spare)
+        assert cycles.found(SOURCE.topic, [[*crowd, *true]]) == found
+        assert cycles.found(SOURCE.topic, [[(SEAL_HEADER, b"x")] * len(crowd) + true]) == found
+    flood = [("hub.origin", b"hub/")] * 20_000 + [(SEAL_HEADER, b"x")] * 20_000
+    assert cycles.found(SOURCE.topic, [flood]) == (set(), {0})
+    assert cpu_s(lambda: cycles.found(SOURCE.topic, [flood]), enough_s=0.2) < 0.2
 
 
 def test_only_what_can_come_back_is_sealed():
