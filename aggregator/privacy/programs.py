@@ -1,7 +1,8 @@
 """Everything that is compiled for one topic's values or keys, by writer schema id.
 
 Invariant: the derived schema is registered before a program can strip anything. A program is compiled anew on another
-day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again.
+day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again. An id
+that the registry was not asked about decides nothing: its record waits.
 """
 
 import time
@@ -28,7 +29,7 @@ from aggregator.privacy.tally import Met, report_rows, summed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.heritage import fingerprint, with_heritage
-from aggregator.schema.registry import Registry, UnknownSchema
+from aggregator.schema.registry import Flooded, Registry, UnknownSchema
 
 
 class Program(Protocol):
@@ -143,10 +144,8 @@ class Programs:
             HoldError: central refuses the derived schema, or an id has two meanings or none for this topic.
             ConfigError: a key cannot be read.
         """
-        if len(groups.members) > 1:  # nearly every batch has one
-            known = sum(not self._late.is_new(schema_id) for schema_id in groups.members)
-            self._room = max(0, UNKNOWN_IDS.limit - known)
-        programs = {schema_id: self._program(schema_id) for schema_id in self._late.in_turn(groups.members)}
+        members = groups.members
+        programs = {one: self._program(one, int(members[one][0])) for one in self._late.in_turn(members)}
         self.met = dict(self._meanings[one] for one, made in programs.items() if not isinstance(made, Rejection))
         return programs
 
@@ -155,20 +154,31 @@ class Programs:
         rows = [row for schema_id, plan, made in self._running for row in report_rows(schema_id, plan, made.met())]
         return summed([*self._past, *rows])
 
-    def _program(self, schema_id: int) -> Program | Rejection:
+    def _program(self, schema_id: int, place: int) -> Program | Rejection:
+        """What runs an id that the record at this place is the first to name; of one that is put off nothing counts."""
         known = self._known.get(schema_id)
         if known is not None:
             return known
         is_new = self._late.is_new(schema_id)
-        if not (self._room if is_new else self._late.may_ask(schema_id, self._now_s())):
-            return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
-        look_again = not self._missed or self._late.is_due(schema_id, self._now_s())
+        if is_new and not self._room:
+            self._late.put_off(schema_id, place)
+        elif self._late.may_ask(schema_id, self._now_s()):
+            return self._asked(schema_id, place, is_new=is_new)
+        return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
+
+    def _asked(self, schema_id: int, place: int, *, is_new: bool) -> Program | Rejection:
+        look_again = is_new or not self._missed or self._late.is_due(schema_id, self._now_s())
         try:
             text = self._edge_registry.schema(schema_id, look_again=look_again)
-        except DeadLetterError as error:  # not remembered: it may be registered in a moment
+        except Flooded:
+            self._late.put_off(schema_id, place)
+            return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
+        except UnknownSchema as error:  # not remembered: it may be registered in a moment
             self._missed, self._room = True, self._room - is_new
-            if isinstance(error, UnknownSchema):
-                self._late.miss(error, schema_id, self._now_s(), asked=look_again)
+            self._late.miss(error, schema_id, self._now_s(), asked=look_again)
+            return Rejection(error.reason, schema_id)
+        except DeadLetterError as error:
+            self._late.find(schema_id)
             return Rejection(error.reason, schema_id)
         self._late.find(schema_id)
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from aggregator.bytes_column import BytesColumn
-from aggregator.errors import Reason
+from aggregator.errors import Reason, Unreachable
 from aggregator.header_columns import Headers, HeaderTable
 
 
@@ -28,6 +28,27 @@ class Rejection(NamedTuple):
 
     reason: Reason
     schema_id: int | None = None
+
+
+class Unasked(Unreachable):
+    """A batch names more unknown schema ids than the registry is asked about at once; nothing of it was decided.
+
+    Args:
+        place: Of the first record whose id was not asked about; what stands before it can go on alone.
+        count: Of such ids.
+    """
+
+    def __init__(self, place: int, count: int) -> None:
+        super().__init__(
+            f"{count:,} schema ids were not asked about yet: records name more unknown ones than the registry is asked "
+            "about at once",
+            hint="see what writes to the topic; the flow goes on by itself",
+        )
+        self.place = place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuilt like every other error of the tree."""
+        return super().__reduce__()
 
 
 class Meaning(NamedTuple):
@@ -132,6 +153,7 @@ class Strip(Protocol):
 
         Raises:
             RetryError: the registry does not answer and a schema is not cached; nothing of the batch was decided.
+            Unasked: the same, and what stands before a place can go on.
             HoldError: this topic cannot go on (the derived schema is refused at central, for example).
         """
         ...

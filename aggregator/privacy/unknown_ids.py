@@ -1,8 +1,9 @@
 """Schema ids that a registry does not know yet, and how long a topic waits for them before they are dead letters.
 
-Invariants: an id is waited for once and for a bounded time, all ids of a batch at the same time. Waits that end in
-vain share one allowance, so that a flood of senseless ids costs a topic a small share of its time and no more. Pure:
-takes the time as an argument.
+Invariants: no id is a dead letter that the registry was never asked about, and one that it knows is no newcomer again.
+An id is waited for once and for a bounded time, all ids of a batch at the same time. Waits that end in vain share one
+allowance, so that a flood of senseless ids costs a topic a small share of its time and no more. Pure: takes the time as
+an argument.
 """
 
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from aggregator.errors import Unreachable
+from aggregator.privacy.strip import Unasked
 from aggregator.schema.registry import UnknownSchema
 
 # A wait in vain is paid back in twenty times its length.
@@ -41,6 +43,8 @@ class Latecomers:
         self._patience_s = self._allowance_s = patience_s
         self._late: dict[int, _Late] = {}
         self._lost: dict[int, None] = {}
+        self._there: set[int] = set()
+        self._unasked: dict[int, int] = {}
         self._waiting: dict[int, UnknownSchema] = {}
         self._began_s = 0.0
 
@@ -48,7 +52,7 @@ class Latecomers:
         """A new batch."""
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
-        self._waiting = {}
+        self._waiting, self._unasked = {}, {}
 
     def in_turn(self, schema_ids: Iterable[int]) -> list[int]:
         """Ids in the order in which to ask about them: new ones, those that wait by their last question, lost ones."""
@@ -59,22 +63,31 @@ class Latecomers:
         return late.asked_s if late else math.inf if schema_id in self._lost else -math.inf
 
     def is_new(self, schema_id: int) -> bool:
-        """Whether an id was not missing before."""
-        return schema_id not in self._late and schema_id not in self._lost
+        """Whether nothing is known of an id: it was neither there before nor missing."""
+        return schema_id not in self._there and schema_id not in self._late and schema_id not in self._lost
 
     def is_due(self, schema_id: int, now_s: float) -> bool:
         """Whether to ask again about an id, because it is waited for."""
         return schema_id in self._late and self._has_time(now_s)
 
     def may_ask(self, schema_id: int, now_s: float) -> bool:
-        """Whether an id that was missing before may cost this batch another look."""
-        return schema_id in self._late or self._has_time(now_s)
+        """Whether an id that is not new may cost this batch another look."""
+        return schema_id not in self._lost or self._has_time(now_s)
+
+    def put_off(self, schema_id: int, place: int) -> None:
+        """The registry cannot be asked about an id now, which the record at this place is the first to name.
+
+        One that was asked about in vain need not be asked about again.
+        """
+        if schema_id not in self._lost:
+            self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
 
     def _has_time(self, now_s: float) -> bool:
         return now_s - self._began_s < _ASKING_S
 
     def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, asked: bool) -> None:
         """The registry does not know an id of this batch; `asked`: it was asked just now."""
+        self._there.discard(schema_id)
         if schema_id in self._lost:
             return
         late = self._late.get(schema_id)
@@ -92,15 +105,19 @@ class Latecomers:
 
     def find(self, schema_id: int) -> None:
         """The registry knows an id."""
-        if self._late:
-            self._late.pop(schema_id, None)
+        self._there.add(schema_id)
+        self._late.pop(schema_id, None)
+        self._lost.pop(schema_id, None)
 
     def settle(self) -> None:
-        """Let the batch pass, unless an id of it is waited for.
+        """Let the batch pass, unless an id of it is waited for, or was not asked about.
 
         Raises:
             Unreachable: one is; nothing of the batch may be decided.
+            Unasked: one was not; the same.
         """
+        if self._unasked:
+            raise Unasked(min(self._unasked.values()), len(self._unasked))
         if self._waiting:
             first = next(iter(self._waiting.values()))
             others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""

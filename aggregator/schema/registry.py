@@ -12,7 +12,7 @@ from uuid import UUID
 from aggregator.config.glue import is_glue
 from aggregator.config.secrets import SecretRef
 from aggregator.config.transport import registry_faults
-from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason
+from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.wire import Framing
 
 
@@ -25,6 +25,20 @@ class UnknownSchema(DeadLetterError):
             f"schema id {schema_id} is not in {where}",
             schema_id=schema_id,
             hint="register the writer's schema at this edge's registry, then replay the dead letter",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuilt like every other error of the tree."""
+        return super().__reduce__()
+
+
+class Flooded(Unreachable):
+    """The registry was asked about too many ids that it does not have; those that are known flow on."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"registry {where}: too many unknown schema ids to ask about",
+            hint="see whether this topic's keys and values are Avro in Confluent's wire format",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -106,6 +120,7 @@ class Registry(Protocol):
         Raises:
             UnknownSchema: the registry answers and has no such id.
             Unreachable: the registry does not answer.
+            Flooded: it is not asked about this id now.
             HoldError: the id has two meanings, or the registry had it and has it no more.
         """
 

@@ -18,7 +18,7 @@ from aggregator.schema.guids import Guids
 from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.patience import Patience, StillWaiting
-from aggregator.schema.registry import GoneSchema, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.registry import Flooded, GoneSchema, Origin, Registered, TagPaths, UnknownSchema
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
@@ -90,10 +90,7 @@ class RemoteRegistry(ABC):
         if not look_again and self._misses.remembers(schema_id, asked):
             return
         if self._misses.flooded(asked):
-            raise Unreachable(
-                f"registry {self._where}: too many unknown schema ids to ask about",
-                hint="see whether this topic's keys and values are Avro in Confluent's wire format",
-            )
+            raise Flooded(self._where)
         if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
             now = time.monotonic()
             self._misses.add(schema_id, now, now - asked)

@@ -52,6 +52,10 @@ class Chunk:
             self.leader_epoch,
         )
 
+    def before(self, place: int) -> "Chunk":
+        """The records before one of them."""
+        return self.within(OffsetRange(self.offsets[0], self.offsets[place]))
+
     def halves(self) -> tuple["Chunk", "Chunk"]:
         """The records in two parts, in order."""
         start, middle, end = self.offsets[0], self.offsets[len(self) // 2], self.offsets[-1] + 1

@@ -18,6 +18,7 @@ from aggregator.replicate.flow.gaps import cut_log, damaged, gap
 from aggregator.replicate.slot.gate import Gate
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.ports import Reader, SlotPorts
+from aggregator.replicate.slot.refused_topics import RefusedTopic
 from aggregator.replicate.slot.topic_identity import CheckedReader
 from aggregator.state.gap import Gap, GapKind
 
@@ -175,6 +176,13 @@ class Readers:
         """Let a flow stand still, and try it again then."""
         self._release(flow)
         flow.cursor = flow.cursor.held_until(reason, detail, retry_at_s)
+
+    def stand(self, flow: Flow, closed: str, refused: RefusedTopic | None) -> None:
+        """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
+        if refused is None:
+            self.wait(flow, closed)
+        else:
+            self.hold_until(flow, HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
 
     def wait(self, flow: Flow, why: str) -> None:
         """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""

@@ -14,6 +14,7 @@ from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Fenced, HoldError, OutcomeUnknown, TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Polled
+from aggregator.privacy.strip import Unasked
 from aggregator.replicate.flow.cursor import HoldReason
 from aggregator.replicate.flow.flow import Flow
 from aggregator.replicate.slot.delivery import Delivery
@@ -262,7 +263,7 @@ class _Turn:
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
         if closed := self._gate.closed([flow.plan]):
-            self._stand_before(flow, closed)
+            self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._world.now()))
             return
         try:
             now_ms = self._world.clock_ms()
@@ -277,15 +278,10 @@ class _Turn:
                 return
             self._readers.hold(flow, HoldReason.REFUSED, str(error))
         except Unreachable as error:
-            self._readers.wait(flow, str(error))
-
-    def _stand_before(self, flow: Flow, closed: str) -> None:
-        """Let a flow stand still whose partition is closed: held where central refuses its topic, else it waits."""
-        refused = self._refused.of(flow.plan.central, self._world.now())
-        if refused is None:
-            self._readers.wait(flow, closed)
-        else:
-            self._readers.hold_until(flow, HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
+            if isinstance(error, Unasked) and error.place:
+                self._deliver(flow, chunk.before(error.place))
+            if flow.reading:
+                self._readers.wait(flow, str(error))
 
     def _begin(self) -> None:
         if self._open_since is None:

@@ -9,6 +9,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange
 from aggregator.errors import TransactionAborted, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Polled
+from aggregator.privacy.strip import Unasked
 from aggregator.replicate.flow.flow import FlowPlan
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.slot.cadence import Cadence
@@ -101,12 +102,47 @@ class Edge:
     open = close = begin = commit
 
 
-def drained(edge: Edge, delivery=None, *, fresh: bool = False) -> SlotOutcome:
-    """How a drain of its one record ends."""
+def drained(edge: Edge, delivery=None, *, fresh: bool = False, until: int = 1) -> SlotOutcome:
+    """How a drain of its records ends."""
     entry = LedgerRecord(0, "id", 0, epoch=1, slot=0)
-    flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=Limits(), until=1)
+    flow = FlowPlan(SOURCE, entry, fresh, "eu.orders", by_key=False, limits=Limits(), until=until)
     plan = SlotPlan(HubNames("hub"), 1, 0, (flow,), Cadence(0.5, 1 << 20), drain=True, patience_s=PATIENCE_S)
     return Slot(plan, edge, delivery or Delivery()).run()
+
+
+class Flood(Delivery):
+    """A registry that is not asked about the third record's id before it was waited for."""
+
+    def __init__(self):
+        self.taken = []
+
+    def deliver(self, _writer, flow, chunk, _begin, *, now_ms):
+        if chunk.offsets[-1] >= 2 and not self.taken:
+            raise Unasked(2 - chunk.offsets[0], 1)
+        self.taken.append(list(chunk.offsets))
+        flow.cursor = flow.cursor.past(chunk, dead=0, suppressed=0, stripped=0, schemas={})
+        return 0
+
+
+def test_what_stands_before_a_flood_goes_on_and_the_flow_waits():
+    """The rest is read again after a pause, from where it stands; nothing is left out."""
+    edge, delivery, starts = Edge(0.1), Flood(), []
+
+    def poll(_most, wait_s):
+        edge.time_s += wait_s
+        if edge.asked_s is None:
+            return Polled()
+        offsets = list(range(2 if delivery.taken else 0, 4))
+        starts.append((offsets[0], round(edge.time_s, 1)))
+        none = [None] * len(offsets)
+        return Polled([Chunk("orders", 0, none, none, none, [0] * len(offsets), offsets)])
+
+    edge.poll, edge.produce, edge.touched = poll, lambda *_, **__: None, ()
+    outcome = drained(edge, delivery, until=4)
+    assert delivery.taken == [[0, 1], [2, 3]]
+    assert [first for first, _ in starts] == [0, 2]
+    assert starts[1][1] - starts[0][1] >= 0.5
+    assert (outcome.holds, outcome.undrained) == ((), ())
 
 
 @pytest.mark.parametrize("latency_s", [tenths / 10 for tenths in itertools.chain(range(1, 10), (20, 40))])
