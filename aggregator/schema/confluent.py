@@ -19,7 +19,7 @@ from uuid import UUID
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryError
 
-from aggregator.budgets import SCHEMA_REFERENCES, SUBJECT_VERSIONS
+from aggregator.budgets import SCHEMA_CHARACTERS, SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.contexts import CONTEXT
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reason, Unreachable
@@ -108,13 +108,14 @@ class ConfluentRegistry(RemoteRegistry):
         newest: dict[str, int] = {}
         for one in ids:
             ask = partial(self._get, f"schemas/ids/{one}/versions", deleted="true", **self._context.query)
-            newest |= homes(self._found(ask) or [])
+            newest |= homes(_listed(self._found(ask)))
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
         return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
-        there = numbers(self._found(lambda: self._get(f"{self._context.path(subject)}/versions", deleted="true")) or [])
+        ask = partial(self._get, f"{self._context.path(subject)}/versions", deleted="true")
+        there = numbers(_listed(self._found(ask)))
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -145,7 +146,7 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _others(self, found: Entry) -> Iterator[Entry]:
         """Everything that a schema refers to, directly or not."""
-        waiting, seen = list(found.references), set[tuple[str, int]]()
+        waiting, seen, room = list(found.references), set[tuple[str, int]](), SCHEMA_CHARACTERS.limit - len(found.text)
         while waiting:
             at = waiting.pop(0)
             if at in seen:
@@ -163,11 +164,18 @@ class ConfluentRegistry(RemoteRegistry):
                     f"registry {self._where}: a schema refers to {at[0]} version {at[1]}, which is not there",
                     hint="restore that version; the flow goes on by itself",
                 )
+            room -= len(other.text)
+            if room < 0:
+                raise DeadLetterError(
+                    Reason.SCHEMA_REFUSED,
+                    f"writer schema refused: more than {SCHEMA_CHARACTERS.limit:,} characters, references included",
+                    hint="register a smaller schema",
+                )
             yield other
             waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        there = numbers(self._found(lambda: self._get(f"{self._context.path(subject)}/versions")) or [])
+        there = numbers(_listed(self._found(lambda: self._get(f"{self._context.path(subject)}/versions"))))
         found = [(number, self._version(subject, number)) for number in sorted(there)]
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
@@ -181,8 +189,10 @@ class ConfluentRegistry(RemoteRegistry):
         return sorted(name for name in names if self._context.holds(name))
 
     def _get(self, path: str, **query: str) -> object:
-        """One answer, past the client's memory."""
+        """One answer, past the client's memory; one without content, as a gateway gives it, is none."""
         answer: object = self._connection.client._rest_client.get(path, query)  # noqa: SLF001 - see `entries`
+        if answer is None:
+            raise ValueError("an answer without content")
         return answer
 
     def _admitted(self, subject: str, text: str) -> int:
@@ -289,6 +299,11 @@ def _checked(schema_id: object, where: str) -> int:
     if isinstance(schema_id, int) and 0 <= schema_id <= MAXIMUM_ID:
         return schema_id
     raise Unreachable(f"registry {where}: answers without a schema id", hint="is the address a registry's?")
+
+
+def _listed(answer: object | None) -> object:
+    """An empty list where the registry itself says that there is nothing; any other answer as it is."""
+    return [] if answer is None else answer
 
 
 def _of_list(answer: object) -> list[object]:

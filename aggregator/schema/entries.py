@@ -40,15 +40,15 @@ def entry(answer: Any) -> Entry:
         ValueError: it is none about a schema.
     """
     found = _of(dict, answer)
-    references = [_of(dict, one) for one in _of(list, found.get("references") or [])]
-    beside = _of(dict, _of(dict, found.get("metadata") or {}).get("tags") or {})
+    references = [_of(dict, one) for one in _if_any(list, found.get("references"))]
+    beside = _if_any(dict, _if_any(dict, found.get("metadata")).get("tags"))
     return Entry(
         _of(str, found.get("schema")),
-        _of(str, found.get("schemaType") or "AVRO"),
+        _if_any(str, found.get("schemaType")) or "AVRO",
         tuple((_of(str, one.get("subject")), _of(int, one.get("version"))) for one in references),
         tuple(sorted((_of(str, path), _names(tags)) for path, tags in beside.items())),
-        _of(int, found.get("version") or 0),
-        _of(int, found.get("id") or 0),
+        _if_any(int, found.get("version")),
+        _if_any(int, found.get("id")),
     )
 
 
@@ -81,11 +81,16 @@ def ids_by_context(answer: Any) -> list[tuple[str, int]]:
         ValueError: it is something else.
     """
     told = [_of(dict, one) for one in _of(list, answer)]
-    return [(_of(str, one.get("context") or ""), _of(int, one.get("id"))) for one in told]
+    return [(_if_any(str, one.get("context")), _of(int, one.get("id"))) for one in told]
 
 
 def _names(tags: Any) -> frozenset[str]:
     return frozenset(_of(str, tag) for tag in _of(list, tags))
+
+
+def _if_any(kind: type, value: Any) -> Any:
+    """What may be left out, or null; any other false value is none of it."""
+    return kind() if value is None else _of(kind, value)
 
 
 def _of(kind: type, value: Any) -> Any:

@@ -124,7 +124,13 @@ class RemoteRegistry(ABC):
     def history(self, subject: str, version: int) -> list[Registered]:
         """Asked for once, version by version."""
         if version not in self._histories.get(subject, {}):
-            self._histories |= self._ask(("history", subject), lambda: with_lenders(subject, self._history))
+            found = self._ask(("history", subject), lambda: with_lenders(subject, self._history))
+            if version not in found.get(subject, {}):  # tags of earlier versions would be lost in silence
+                raise Unreachable(
+                    f"registry {self._where}: version {version} of subject {subject} is not in its list of versions",
+                    hint="see what answers at this address, and whether a proxy keeps old answers",
+                )
+            self._histories |= found
         return history(self._histories, subject, version)
 
     def number(self, guid: UUID) -> int | None:

@@ -297,7 +297,7 @@ RECORDS = [
     _one(
         "a registry that is away decides nothing",
         PROGRAMS,
-        "        except DeadLetterError as error:  # not remembered",
+        "        except UnknownSchema as error:  # not remembered",
         "        except Exception as error:\n            error.reason = Reason.UNKNOWN_SCHEMA  # not remembered",
     ),
     _one("central is asked before anything is delivered", PROGRAMS, "self._central_registry.admit(", "(lambda *_: 1)("),

@@ -19,6 +19,7 @@ class RegistryDouble:
     """Subjects, versions and ids in memory.
 
     Attributes:
+        instead: Bytes that answer 200 at a path, as a gateway's do.
         fault: What every request meets: None, `slow`, `drop`, `html`, or a status.
         user: `name:password` that is asked for.
         token: The bearer token that is asked for.
@@ -31,6 +32,7 @@ class RegistryDouble:
 
     def __init__(self, certificate=None):
         self.fault = None
+        self.instead = {}
         self.user = self.token = None
         self.level = "BACKWARD"
         self.asked = []
@@ -292,6 +294,8 @@ def _handler(double):
                 self.close_connection = True
             elif double.fault == "html":
                 self.write(404, b"<html>no such page</html>")
+            elif path in double.instead:
+                self.write(200, double.instead[path])
             elif expected and given != expected:
                 self.tell(401, {"error_code": 40101, "message": f"no entry for {given}"})
             elif isinstance(double.fault, int):

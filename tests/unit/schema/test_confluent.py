@@ -73,6 +73,51 @@ def test_every_other_fault_is_no_answer(double, registry, fault):
     assert registry.schema(1) == '"string"'
 
 
+EMPTY = [b"", b"null", b"{}", b"false", b"0", b'""']
+
+
+@pytest.mark.parametrize("answer", [*EMPTY, b"[]", b"[2]"])
+def test_a_list_of_versions_without_content_is_no_answer(double, registry, answer):
+    """Tags of earlier versions would be lost in silence; nor is a list believed that lacks the version of the id."""
+    double.add("a", record(("x", "int")))
+    double.add("a", record(("x", "int"), ("y", "int", 0)))
+    (subject,) = registry.origin(1).versions
+    double.instead["/subjects/a/versions"] = answer
+    with pytest.raises(Unreachable):
+        registry.history(subject, 1)
+    double.instead.clear()
+    assert [one.version for one in registry.history(subject, 1)] == [1]
+
+
+@pytest.mark.parametrize("answer", EMPTY)
+def test_an_answer_without_content_makes_no_id_unknown(double, registry, answer):
+    """Neither its schema nor where it comes from; a field that is false where a list belongs is no answer either."""
+    double.add("a", record(("x", "int")))
+    double.instead |= {"/schemas/ids/1": answer, "/schemas/ids/1/versions": answer}
+    with pytest.raises(Unreachable):
+        registry.schema(1)
+    with pytest.raises(Unreachable):
+        registry.origin(1)
+    for field in ("references", "metadata", "schemaType"):
+        for wrong in (False, 0):
+            double.instead["/schemas/ids/1"] = json.dumps({"schema": '"int"', field: wrong}).encode()
+            with pytest.raises(Unreachable):
+                registry.schema(1)
+
+
+def test_a_schema_with_all_that_it_refers_to_has_a_budget(double, registry):
+    """It is counted while it is fetched."""
+    for number in range(4):
+        shape = {"type": "record", "name": f"R{number}", "doc": "x" * 700_000, "fields": []}
+        double.add(f"r{number}", json.dumps(shape))
+    double.add(
+        "a", '"int"', schema_id=9, references=[{"name": f"R{n}", "subject": f"r{n}", "version": 1} for n in range(4)]
+    )
+    with pytest.raises(DeadLetterError, match="references included"):
+        registry.schema(9)
+    assert "GET /subjects/r3/versions/1" not in double.asked
+
+
 def test_a_registry_that_is_down_is_no_answer(double, registry):
     """A closed port, told by the address."""
     double.close()
