@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aggregator.backfill.affected_rows import Affected
+import pyarrow as pa
+
+from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Affected
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.ranges import split
 from aggregator.backfill.replacement import ATTEMPTS, PAUSES, Admission, Come, Everything, Replacement
@@ -128,20 +130,25 @@ class _Rules:
         self._gate.admitted(version, outcomes)
 
 
-def require_whole(table: str, id_: str, outcomes: Iterable[Outcome], read: Mapping[str, int]) -> None:
+def records_with_rows(folder: Folder, outcomes: Iterable[Outcome]) -> int:
+    """Of how many records rows were staged: a tombstone has one under each live version of its key."""
+    rows = [folder.rows(file.path, list(ORIGIN_COLUMNS)) for outcome in outcomes for file in outcome.files]
+    return pa.concat_tables(rows).group_by(list(ORIGIN_COLUMNS)).aggregate([]).num_rows if rows else 0
+
+
+def require_whole(table: str, id_: str, *, came: int, told: int, read: Mapping[str, int]) -> None:
     """Refuse what the topics of a restate hold, if it is less than it read.
 
     Args:
         table: Its name.
         id_: Of the backfill.
-        outcomes: What was staged of all of these topics; a tombstone may come several times.
+        came: Records of which rows were staged, of all of these topics.
+        told: Records of which a notice was.
         read: How many records were delivered, dead and suppressed.
 
     Raises:
         Failed: somebody deleted records or the topic, or a version began it that told of none that it left out.
     """
-    told = sum(file.rows for outcome in outcomes for file in outcome.left_out)
-    came = sum(file.rows for outcome in outcomes for file in outcome.files)
     without = read["dead"] + read["suppressed"]
     if told < without or came < read["delivered"]:
         raise Failed(
@@ -188,7 +195,9 @@ class _Table:
             scratch = self._tables.folder / f".{self._plan.into}-{self._name}"
             try:
                 outcomes = self._decoded(spark, handle, scratch)
-                require_whole(self._name, self._plan.id, outcomes, self._read)
+                told = sum(file.rows for outcome in outcomes for file in outcome.left_out)
+                came = records_with_rows(scratch, outcomes)
+                require_whole(self._name, self._plan.id, came=came, told=told, read=self._read)
                 come = Come(outcomes, scratch, self._positions(), self._note())
                 done = replacement.bring(come, self._tell)
             finally:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from aggregator.backoff import Backoff
 from aggregator.coordinates import EdgePartition, Partition
-from aggregator.errors import HoldError, RetryError
+from aggregator.errors import HoldError, RetryError, Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.reader_events import Fault, FaultKind, Polled, Start
 from aggregator.replicate.flow.cursor import HoldReason, Waiting
@@ -330,7 +330,8 @@ class Readers:
     def _lost(self, flow: Flow) -> tuple[Gap | None, int | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
 
-        The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time.
+        The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time. A
+        search that met such a higher one has read two logs, and says nothing of either.
         """
         source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._world.clock_ms()
         reader, at = self._readers[source.edge], (source.topic, source.partition)
@@ -341,6 +342,8 @@ class Readers:
         if entry.leader_epoch is None or (lost is not None and lost.kind is GapKind.EXPIRED):
             return lost, None
         cut = reader.cut(at, log, entry.leader_epoch)
+        if leader_epoch is not None and cut.newer_epoch is not None and cut.newer_epoch > leader_epoch:
+            raise Unreachable(f"{source}: its log was truncated while that was looked for", hint="it is asked again")
         known = leader_epoch if cut.newer_epoch is None else cut.newer_epoch
         return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), known
 

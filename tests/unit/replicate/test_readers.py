@@ -133,6 +133,19 @@ def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
+def test_a_log_that_is_cut_while_that_is_looked_for_is_judged_anew():
+    """The search read two logs then: what it says of the newer one would count records as read that nobody read."""
+    edge = Edge(5, Cut(20, 25, 7))
+    readers, flow = reading(edge)
+    readers.fault("eu", Fault(AT, FaultKind.POSITION_LOST, "truncated"))
+    assert flow.cursor.entry.leader_epoch == 3
+    assert flow.cursor.waiting is not None
+    assert "truncated while that was looked for" in flow.cursor.waiting.why
+    edge._leader_epoch, edge._cut = 7, Cut(12, 14, 7)
+    readers.wake(100.0)
+    assert flow.cursor.entry.gap.start == 12
+
+
 @pytest.mark.parametrize(
     ("of_leader", "cut", "start", "held"),
     [
