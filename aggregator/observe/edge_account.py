@@ -128,7 +128,7 @@ class EdgeAccount:
             left_s=min(doomed, default=0.0),
             trouble=seen.answer.trouble,
             paused=pause.sentence if pause else "",
-            limited=f"limited to {per_second(self._edge.rate_limit)}" if limited else "",
+            limited=f"waits for its rate_limit: limited to {per_second(self._edge.rate_limit)}" if limited else "",
         )
 
     @staticmethod

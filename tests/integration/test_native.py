@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.header_columns import HeaderTable
+from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.native.consumer import Consumer
 from aggregator.kafka.native.producer import Producer, Rows
 from aggregator.kafka.native.topic_ids import Shown, TopicIds
@@ -191,6 +192,41 @@ def test_what_they_write_is_what_we_read(central, topic, consumer, draw):
     assert ended == {partition: len(kept[partition]) for partition in range(PARTITIONS)}
     assert all(offsets[partition] == list(range(len(kept[partition]))) for partition in range(PARTITIONS))
     assert consumer.watermarks(topic, 0, 5.0) == (0, len(kept[0]))
+
+
+def test_a_client_that_is_held_fetches_nothing(central, new_topic, producer, draw):
+    """Before its first poll, and between two: also of what it filters out, which leaves its queue empty."""
+    topic, size, count = new_topic(), 100_000, 60
+    for _ in range(count // 5):
+        producer.begin_transaction()
+        for _ in range(5):
+            producer.produce(topic, 0, b"k", draw.randbytes(size))
+        producer.flush(30)
+        producer.abort_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic, 0, b"k", b"the only one")
+    producer.commit_transaction(30)
+    statistics = ClientStatistics(50)
+    little = {"queued.min.messages": 1, "fetch.max.bytes": size, "message.max.bytes": size}
+    little |= {"fetch.message.max.bytes": size, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": central, **READING, **little, **statistics.options}, LOG)
+    consumer.hold()
+    consumer.assign([(topic, 0, 0, None)])
+    time.sleep(0.7)
+    consumer.poll(9, 0.0)
+    consumer.hold()
+    assert statistics.received_bytes < size
+    time.sleep(0.5)
+    consumer.poll(9, 0.05)
+    consumer.hold()
+    time.sleep(0.5)
+    consumer.poll(9, 0.0)
+    assert statistics.received_bytes < count * size / 2
+    found, deadline = [], time.monotonic() + 30
+    while not found and time.monotonic() < deadline:
+        found = [bytes(value) for chunk in consumer.poll(9, 0.1).chunks for value in chunk.values]
+    consumer.close()
+    assert found == [b"the only one"]
 
 
 def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer):

@@ -48,6 +48,9 @@ _BUFFER_BYTES = 16 * 1024 * 1024
 _LEAST_BUFFER_KB = 64
 # Of what a slow client may receive in a second: one partition's part of a request.
 _PIECE = 0.25
+# What librdkafka takes as a largest message is 1,000 bytes at least.
+_LEAST_PIECE = 1_000
+_MOST_PIECE = 8 * 1024 * 1024
 
 # librdkafka's own lines carry broker names only, but they belong into the process's log, not onto stderr.
 log = logging.getLogger("librdkafka")
@@ -70,13 +73,14 @@ def _given(cluster: ClusterConfig, role: Role) -> dict[str, str | SecretRef]:
 
 
 def slow_fetch(rate: float) -> dict[str, Any]:
-    """Requests of a client that is read at `rate` bytes a second: heartbeats wait behind half a second's worth at most.
+    """Requests of a client that is read at `rate` bytes a second: each for half a second's worth at most.
 
-    A broker hands out a batch whole, and sends one that is larger all the same.
+    A broker hands out a batch whole, and sends one that is larger all the same. While anything lies in the client's
+    queue it asks for nothing more, so one request to each broker is all that comes after it is held.
     """
-    piece = int(rate * _PIECE)
+    piece = min(_MOST_PIECE, max(_LEAST_PIECE, int(rate * _PIECE)))
     whole = {"fetch.max.bytes": 2 * piece, "message.max.bytes": 2 * piece}  # the one may not be below the other
-    return {"fetch.message.max.bytes": min(piece, FETCH_OPTIONS["fetch.message.max.bytes"])} | whole
+    return {"fetch.message.max.bytes": piece, "queued.min.messages": 1} | whole
 
 
 def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 EVERY_MS = 10_000
 # Where a rate is held by them.
-OFTEN_MS = 1_000
+OFTEN_MS = 250
 # Between its old brokers and its new ones a client may know none for a moment.
 _LOST_AFTER = 2
 

@@ -18,7 +18,7 @@ from aggregator.bytes_column import BytesColumn, Integers, Numbers
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native import rows
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.library import CONSUMER, Client, Message, checked, milliseconds, rd, refused
+from aggregator.kafka.native.library import COMMITTED, CONSUMER, Client, Message, checked, milliseconds, rd, refused
 
 _NO_CONSUMER_CLOSE = 0x8
 _ADDRESS = ctypes.sizeof(ctypes.c_void_p)
@@ -61,6 +61,14 @@ class Consumer(Client):
         rd.poll_set_consumer(self.handle)
         self._queue = rd.queue_get_consumer(self.handle)
         self._messages = np.zeros(0, np.int64)
+        self._stoppers = [0]  # in the queue
+
+        def polled(
+            _handle: int, _error: int, _offsets: int, _opaque: int, stoppers: list[int] = self._stoppers
+        ) -> None:
+            stoppers[0] -= 1
+
+        self._polled = COMMITTED(polled)
 
     def assign(self, starts: Iterable[Start]) -> None:
         """Read these partitions and no others."""
@@ -87,6 +95,18 @@ class Consumer(Client):
         asked = (self.handle, topic.encode(), partition, low, high, milliseconds(timeout_s))
         refused(rd.query_watermark_offsets(*asked))
         return low.value, high.value
+
+    def hold(self) -> None:
+        """Fetch nothing more before the next poll, where `queued.min.messages` is 1; what is on its way still comes.
+
+        A client fetches while its queue is empty, and what it filters out leaves the queue empty. So something is put
+        there: the answer to a commit of no offsets, which asks no broker. `rd_kafka_pause_partitions` would forget how
+        far was fetched, and read an aborted transaction that takes longer than a pause from its beginning for ever.
+        """
+        if not self._stoppers[0]:
+            self._stoppers[0] += 1
+            with _listed(()) as nothing:
+                refused(rd.commit_queue(self.handle, nothing, self._queue, self._polled, None))
 
     def poll(self, most: int, wait_s: float) -> Poll:
         """Take what is there, waiting at most `wait_s` seconds for the first message."""

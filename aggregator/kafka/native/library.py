@@ -67,6 +67,7 @@ class TopicPartition(Structure):
 _STATISTICS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 _LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 _TOKEN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_void_p)
+COMMITTED = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_void_p)
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "conf_new": (c_void_p, ()),
     "conf_destroy": (None, (c_void_p,)),
@@ -101,6 +102,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "assign": (c_int, (c_void_p, c_void_p)),
     "incremental_assign": (c_void_p, (c_void_p, c_void_p)),
     "incremental_unassign": (c_void_p, (c_void_p, c_void_p)),
+    "commit_queue": (c_int, (c_void_p, c_void_p, c_void_p, COMMITTED, c_void_p)),
     "query_watermark_offsets": (c_int, (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int)),
     "poll_set_consumer": (c_int, (c_void_p,)),
     "queue_get_consumer": (c_void_p, (c_void_p,)),

@@ -41,7 +41,7 @@ class EdgeReader:
     """
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int, rate: float | None = None) -> None:
-        self._cluster = cluster
+        self._cluster, self._holds = cluster, rate is not None
         self._starts: dict[Partition, Start] = {}
         slow = {} if rate is None else clients.slow_fetch(rate)
         buffer_bytes = buffer_bytes if rate is None else min(buffer_bytes, int(rate))
@@ -57,6 +57,8 @@ class EdgeReader:
         self._read()
 
     def _read(self) -> None:
+        if self._holds:
+            self._connection.client.hold()  # nothing is fetched that nobody asked for
         self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
     def start(self, at: Partition, start: Start) -> None:
@@ -70,8 +72,15 @@ class EdgeReader:
             self._connection.client.incremental_unassign([at])
 
     def poll(self, most: int, wait_s: float) -> Polled:
-        """Take what is there, waiting at most `wait_s` seconds for the first record."""
+        """Take what is there, waiting at most `wait_s` seconds for the first record.
+
+        With `most` 0 nothing is taken, and a reader that has a rate fetches nothing more until it is asked again.
+        """
         polled = Polled()
+        if not most:
+            if self._holds:
+                self._connection.client.hold()
+            return polled
         if self._connection.renew():
             self._read()
         found = self._connection.client.poll(most, wait_s)

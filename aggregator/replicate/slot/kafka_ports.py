@@ -17,6 +17,7 @@ from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.kafka.readers import ends
+from aggregator.kafka.readers.held_reader import HeldReader
 from aggregator.kafka.readers.log import read_to_end
 from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.writers.lossy_producer import Outlet
@@ -92,10 +93,11 @@ class KafkaSlotPorts:
         self._statistics[CENTRAL] = made.statistics
         return made
 
-    def reader(self, edge: str) -> EdgeReader:
+    def reader(self, edge: str) -> EdgeReader | HeldReader:
         """A reader of one edge."""
-        config = self._config.edges[edge]
-        made = EdgeReader(config, buffer_bytes=self._config.replication.fetch_buffer, rate=self._rates.get(edge))
+        config, rate = self._config.edges[edge], self._rates.get(edge)
+        most = self._config.replication.fetch_buffer
+        made = EdgeReader(config, buffer_bytes=most) if rate is None else HeldReader(config, most, rate)
         if edge in self._readers:
             self._before[edge] = self.received(edge)
         self._readers[edge] = self._statistics[f"edge {edge}"] = made.statistics

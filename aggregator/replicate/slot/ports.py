@@ -65,7 +65,7 @@ class Reader(Protocol):
         """Stop reading one partition."""
 
     def poll(self, most: int, wait_s: float) -> Polled:
-        """Take what is there."""
+        """Take what is there; with `most` 0 no records but heartbeats, and where a rate holds it, fetch none."""
 
     def log_range(self, at: Partition) -> OffsetRange:
         """What the edge has of a partition for its readers: [first offset, last stable offset)."""

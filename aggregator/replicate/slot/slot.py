@@ -233,11 +233,10 @@ class _Turn:
             if not most:
                 self._readers.ask(edge, now)  # it is we who do not
                 self._world.sleep(waiting / len(self._readers))
-                continue
-            polled = reader.poll(most, waiting / len(self._readers))
+            polled = reader.poll(most, waiting / len(self._readers) if most else 0.0)
             count = self._traffic.took(edge, polled.chunks)
-            self._behind = self._behind or (count >= most and not self._traffic.is_limited(edge))
-            if count >= most:
+            self._behind = self._behind or (count >= most > 0 and not self._traffic.is_limited(edge))
+            if count >= most > 0:
                 self._readers.ask(edge, now)
             busy = busy or bool(polled.chunks)
             self._take(edge, polled)

@@ -54,6 +54,13 @@ _RECORD_BYTES = 500.0
 _MOST_BYTES = 2**40
 # An edge that sends ten times what its records hold, or a hundredth of it, is no guess any more.
 _LEAST_RATIO, _MOST_RATIO = 0.01, 10.0
+# A grant is for one second's worth at most, at the worst ratio that was seen in the last words.
+_GRANT_S = 1.0
+_RATIO_FADES = 0.9
+# A request of a client that is held is for half a second's worth (`clients.slow_fetch`).
+_REQUEST_S = 0.5
+# So many words in a row that tell of next to nothing: the edge is quiet.
+_QUIET_WORDS = 3
 
 
 class ByteThrottle:
@@ -63,6 +70,9 @@ class ByteThrottle:
     came over the wire for each of them. That is put right as soon as the client tells what it has received. An estimate
     is wrong for a moment only, and over any longer stretch it is the received bytes that keep to the rate.
 
+    What a client filters out is received and never taken: aborted transactions, ranges that were compacted. While that
+    is so, or nobody knows yet, the throttle goes *blind*: it charges for each question what one request may bring.
+
     Args:
         rate: Bytes a second.
         now_s: Seconds on a clock that only goes forward.
@@ -70,26 +80,43 @@ class ByteThrottle:
 
     def __init__(self, rate: float, now_s: float) -> None:
         self._bucket = Throttle(rate, now_s, grain_s=_BYTES_GRAIN_S, late_s=_BYTES_LATE_S)
+        self._request, self._grant = rate * _REQUEST_S, rate * _GRANT_S
         self._record_bytes = _RECORD_BYTES
-        self._ratio = 1.0  # received bytes, by those of the records
+        self._ratio = self._worst = 1.0  # received bytes, by those of the records; and the worst of late
         self._received = 0
         self._taken = 0  # since it was told last
+        self._asked = 0.0  # charged for requests since then
+        self._is_blind, self._quiet = True, 0
 
     def told(self, received: int) -> None:
         """Take how much the client has received so far, in bytes; the same again says nothing new."""
         grown = received - self._received
         if grown <= 0:
             return
-        self._bucket.spend(grown - self._taken * self._ratio)
+        self._bucket.spend(grown - self._taken * self._ratio - self._asked)
+        self._look(grown)
         if self._taken:
             seen = min(_MOST_RATIO, max(_LEAST_RATIO, grown / self._taken))
             self._ratio = (self._ratio + seen) / 2
-        self._received, self._taken = received, 0
+            self._worst = max(seen, self._worst * _RATIO_FADES)
+        self._received, self._taken, self._asked = received, 0, 0.0
+
+    def _look(self, grown: int) -> None:
+        """Whether what was received is explained by what was taken."""
+        self._quiet = 0 if grown > self._request / 2 else self._quiet + 1
+        if grown <= self._taken * _MOST_RATIO or self._quiet >= _QUIET_WORDS:
+            self._is_blind = False
+        elif not self._quiet:
+            self._is_blind = True
 
     def most(self, now_s: float, limit: int) -> int:
-        """Records that may be taken now, `limit` at most."""
+        """Records that may be taken now, `limit` at most; none: the client is to be held."""
         left = self._bucket.most(now_s, _MOST_BYTES)
-        return min(limit, max(1, int(left / self._record_bytes / self._ratio))) if left else 0
+        if left and self._is_blind:
+            self._asked += self._request
+            self._bucket.spend(self._request)
+        grant = min(left, self._grant) / max(self._ratio, self._worst)
+        return min(limit, max(1, int(grant / self._record_bytes))) if left else 0
 
     def spend(self, records: int, size: int) -> None:
         """Count what was taken: records, and the bytes of their keys and values."""

@@ -1,12 +1,13 @@
 """What a slot takes of its edges and gives to central: bounds for the one, counts of both.
 
-Invariant: no edge is waited for: one that may give nothing now is passed over, and the others are not. What was written
+Invariant: no edge is waited for: one that may give nothing now is held, and the others are not. What was written
 counts when its transaction has committed.
 """
 
 from collections import Counter
 from collections.abc import Collection
 
+from aggregator.coordinates import HEARTBEATS
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.replicate.slot.plan import SlotPlan
 from aggregator.replicate.slot.ports import SlotPorts
@@ -48,7 +49,8 @@ class SlotTraffic:
         return allowed
 
     def took(self, edge: str, chunks: Collection[Chunk]) -> int:
-        """Count what an edge gave; returns its records."""
+        """Count what an edge gave; returns its records. Heartbeats are outside of every rate."""
+        chunks = [chunk for chunk in chunks if chunk.topic != HEARTBEATS]
         records = sum(map(len, chunks))
         self._throttle.spend(records)
         if edge in self._limits:

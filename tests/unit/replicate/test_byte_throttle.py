@@ -126,3 +126,66 @@ def test_no_assignment_lets_more_through_than_the_limit(by_slot):
     )
     sums = sum((Counter(own) for own in found.values()), Counter())
     assert all(total == pytest.approx(limits[edge]) for edge, total in sums.items())
+
+
+class FilteringLink:
+    """A client that is held by an unread queue, over a line of any speed; what it filters out is never taken.
+
+    It sends a request whenever nothing holds it, and each brings what `slow_fetch` asks for.
+    """
+
+    def __init__(self, request, line, filtered):
+        self.request, self.line, self.filtered = request, line, filtered
+        self.received, self.queue, self.told, self.is_held, self.busy_until = 0, 0, 0, True, 0.0
+
+    def step(self, now):
+        if now >= self.busy_until and not self.is_held and not self.queue:
+            self.busy_until = now + self.request / self.line
+            self.received += self.request
+            self.queue = 0 if self.filtered(now) else self.request
+
+    def take(self, most, size):
+        count = min(most, self.queue // size)
+        self.queue -= count * size
+        return count, count * size
+
+
+@pytest.mark.parametrize("line", [3 * RATE, 100 * RATE])
+def test_what_is_filtered_out_keeps_to_the_rate(line):
+    """An edge of aborted transactions alone, from the first second on: all is received, and nothing is taken."""
+    throttle, link, by_second = ByteThrottle(RATE, 0.0), FilteringLink(RATE // 2, line, lambda _now: True), [0]
+    run(throttle, link, by_second, 90)
+    assert worst_of_30_s(by_second) <= 1.05 * RATE
+    assert by_second[-1] >= 0.7 * 90 * RATE
+
+
+def test_filtered_and_taken_in_turn_keep_to_the_rate():
+    """Ten seconds of records, ten of aborted transactions; each begins before the client has told of it."""
+    throttle, by_second = ByteThrottle(RATE, 0.0), [0]
+    link = FilteringLink(RATE // 2, 4 * RATE, lambda now: int(now / 10) % 2 == 1)
+    run(throttle, link, by_second, 120)
+    assert worst_of_30_s(by_second) <= 1.1 * RATE
+    assert by_second[-1] >= 0.7 * 120 * RATE
+
+
+def run(throttle, link, by_second, seconds, size=1_000):
+    """A slot's loop: told four times a second, and only when it polls; held whenever nothing may be taken."""
+    told = 0
+    for step in range(round(seconds / STEP_S)):
+        now = step * STEP_S
+        link.step(now)
+        if step % 25 == 0:
+            told = link.received
+        throttle.told(link.told)
+        most = throttle.most(now, POLL)
+        link.is_held = not most
+        if most:
+            link.told = told
+            throttle.spend(*link.take(most, size))
+        if step % 100 == 99:
+            by_second.append(link.received)
+
+
+def worst_of_30_s(by_second):
+    """Bytes a second over the worst window."""
+    return max(after - before for before, after in zip(by_second, by_second[30:], strict=False)) / 30
