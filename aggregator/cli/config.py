@@ -25,11 +25,13 @@ def config() -> None:
 def lint(config: Path) -> None:
     """Tell every fault at once, with file and line; exit 78 if there is one.
 
-    Policies that the configuration names are read too, and the client library is asked what it cannot do.
+    Policies that the configuration names are read too, and the client library is asked what it cannot do: each
+    client is made once, without a connection.
     """
     from aggregator.kafka.client.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
+    from aggregator.kafka.client.trial_clients import unmakeable  # noqa: PLC0415 - loads librdkafka
 
-    loaded = load_config(config, os.environ, unsupported)
+    loaded = load_config(config, os.environ, unsupported, unmakeable)
     read_policies(loaded, datetime.now(UTC).date())
     say(f"{config}: no faults ({len(loaded.edges)} edges, {len(loaded.topics)} topic rules)")
 

@@ -15,7 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from aggregator.config.contexts import CONTEXT, context_refusal
 from aggregator.config.features import MECHANISMS
 from aggregator.config.glue import PROFILE, profile_refusal
-from aggregator.config.librdkafka import ADDRESSES, ALLOWED, IDENTITY, REFUSED, ROLES
+from aggregator.config.librdkafka import ADDRESSES, ALIASES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.secrets import SecretRef, secret_ref
 from aggregator.config.transport import INSECURE, PROTOCOLS, Opening, reason_refusal, unreasoned
 
@@ -172,6 +172,11 @@ def checked(
 
     def validate(options: Options) -> Options:
         refused = [(name, reason) for name, value in options.items() if (reason := why(name, value))]
+        refused += [
+            (name, f"and `{other}` are two names of one property: keep one of them")
+            for name, other in ALIASES.items()
+            if name in options and other in options and not why(name, options[name])
+        ]
         if open_by and not refused:
             refused = list(unreasoned(open_by(options), options))
         if refused:

@@ -5,7 +5,7 @@ value. Paths in the result are absolute, so that a worker with another working d
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,13 +40,19 @@ _NAMES = {
 }
 
 
-def load_config(path: Path, environ: Mapping[str, str], judge: Judge | None = None) -> HubConfig:
+def load_config(
+    path: Path,
+    environ: Mapping[str, str],
+    judge: Judge | None = None,
+    trial: Callable[[HubConfig], Iterator[Fault]] | None = None,
+) -> HubConfig:
     """Read, fill in, validate and cross-check one configuration.
 
     Args:
         path: The YAML file; relative paths in it are relative to its folder.
         environ: Where `${NAME}` is looked up, and what a store's client would ask.
         judge: Says what the library at hand cannot carry out of a cluster's `client:` block.
+        trial: Says of which settings, taken together, no client can be made; asked where nothing else is wrong.
 
     Raises:
         ConfigError: the file cannot be read, or the list of all its faults.
@@ -68,7 +74,10 @@ def load_config(path: Path, environ: Mapping[str, str], judge: Judge | None = No
     faults += _unsupported(filled, judge) if judge else ()
     if faults:
         raise _error(path, document, faults)
-    return _anchored(config, folder)
+    anchored = _anchored(config, folder)
+    if trial and (found := list(trial(anchored))):
+        raise _error(path, document, found)
+    return anchored
 
 
 def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:

@@ -15,7 +15,7 @@ _SHORT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 _SIZES = {"B": 1, "kB": 1000, "KiB": 1024, "MB": 1000**2, "MiB": 1024**2, "GB": 1000**3, "GiB": 1024**3}
 _SIZE = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?)\s*(B|kB|KiB|MB|MiB|GB|GiB)")
 LARGEST_SIZE = 2**60
-SLOWEST_RATE = 100_000
+SLOWEST_RATE, FASTEST_RATE = 100_000, 10**10
 _ISO_DURATION: TypeAdapter[timedelta] = TypeAdapter(timedelta)
 
 
@@ -76,7 +76,9 @@ def byte_rate(value: object) -> int:
         rate = int(Decimal(size[1]) * _SIZES[size[2]]) if size else None
     if rate is None:
         raise ValueError("a rate carries its unit: 512kB/s, 2MB/s, 8MiB/s (bytes, not bits)")
-    if not SLOWEST_RATE <= rate < LARGEST_SIZE:
+    if rate > FASTEST_RATE:
+        raise ValueError("a rate is at most 10GB/s: leave it out where nothing is to be held")
+    if rate < SLOWEST_RATE:
         raise ValueError("a rate is at least 100kB/s: a batch of one megabyte would hold up heartbeats for too long")
     return rate
 

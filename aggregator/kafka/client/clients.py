@@ -7,7 +7,8 @@ import functools
 import logging
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,7 +109,8 @@ def connection_options(cluster: ClusterConfig, role: Role) -> dict[str, Any]:
     return options
 
 
-def _reading(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
+def reading_options(cluster: ClusterConfig, buffer_bytes: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Of everybody who reads committed records."""
     return (
         connection_options(cluster, Role.CONSUMER)
         | FETCH_OPTIONS
@@ -134,7 +136,8 @@ def consumer(cluster: ClusterConfig, *, buffer_bytes: int = _BUFFER_BYTES, **opt
         buffer_bytes: Bound of the prefetch queue over all its partitions.
         options: Further librdkafka properties.
     """
-    return Consumer(_of_leaders(_reading(cluster, buffer_bytes, options)), logger=log)
+    with named(cluster, Role.CONSUMER):
+        return Consumer(_of_leaders(reading_options(cluster, buffer_bytes, options)), logger=log)
 
 
 def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
@@ -144,15 +147,17 @@ def _of_leaders(options: dict[str, Any]) -> dict[str, Any]:
 
 def uncommitted_consumer(cluster: ClusterConfig, **options: Any) -> Consumer:
     """The same for whoever looks at open transactions; nothing that is delivered is read so."""
-    reading = _of_leaders(_reading(cluster, _BUFFER_BYTES, options))
-    return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
+    reading = _of_leaders(reading_options(cluster, _BUFFER_BYTES, options))
+    with named(cluster, Role.CONSUMER):
+        return Consumer(reading | {"isolation.level": "read_uncommitted"}, logger=log)
 
 
 def bulk_consumer(cluster: ClusterConfig, *, buffer_bytes: int, **options: Any) -> "BulkConsumer":
     """The same for whoever reads millions of committed records: with `client.rack` from followers, too."""
     from aggregator.kafka.native.consumer import Consumer as BulkConsumer  # noqa: PLC0415 - loads numba, which takes a second
 
-    return BulkConsumer(_reading(cluster, buffer_bytes, options), log)
+    with named(cluster, Role.CONSUMER):
+        return BulkConsumer(reading_options(cluster, buffer_bytes, options), log)
 
 
 def transactional_producer(
@@ -161,7 +166,16 @@ def transactional_producer(
     """A producer with a fencing identity; the caller runs `init_transactions`."""
     from aggregator.kafka.native.producer import Producer as TransactionalProducer  # noqa: PLC0415 - loads pyarrow
 
-    return TransactionalProducer(
+    made = writing_options(cluster, transactional_id, batch_bytes, options)
+    with named(cluster, Role.PRODUCER):
+        return TransactionalProducer(made, log)
+
+
+def writing_options(
+    cluster: ClusterConfig, transactional_id: str, batch_bytes: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Of whoever delivers."""
+    return (
         compressing(connection_options(cluster, Role.PRODUCER))
         | options
         | {
@@ -179,9 +193,24 @@ def transactional_producer(
             # A topic that every broker denies for so long is gone: with the default of 30 seconds nobody would say so
             # before the commit runs out of time.
             "topic.metadata.propagation.max.ms": 10_000,
-        },
-        log,
+        }
     )
+
+
+@contextmanager
+def named(cluster: ClusterConfig, role: Role) -> Iterator[None]:
+    """Say of which role and cluster no client can be made, and which of its settings is why.
+
+    Raises:
+        ConfigError: the library refuses to make one; its words name the setting.
+    """
+    try:
+        yield
+    except KafkaException as refused:
+        raise ConfigError(
+            f"{role} of {cluster.bootstrap_servers}: {refused.args[0].str()}",
+            hint="aggregator config lint names file and line",
+        ) from None
 
 
 def compressing(options: dict[str, Any]) -> dict[str, Any]:
@@ -191,12 +220,9 @@ def compressing(options: dict[str, Any]) -> dict[str, Any]:
 
 def plain_producer(cluster: ClusterConfig, **options: Any) -> Producer:
     """An idempotent producer without transactions, for telemetry and heartbeats."""
-    return Producer(
-        connection_options(cluster, Role.PRODUCER)
-        | {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
-        | options,
-        logger=log,
-    )
+    own = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 10_000}
+    with named(cluster, Role.PRODUCER):
+        return Producer(connection_options(cluster, Role.PRODUCER) | own | options, logger=log)
 
 
 def topic_ids(cluster: ClusterConfig) -> TopicIds:
@@ -262,7 +288,8 @@ def _new_admin(cluster: ClusterConfig) -> _Admin:
         if error.code() in SHUT_OUT:
             shut.append(error.str())
 
-    client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)
+    with named(cluster, Role.ADMIN):
+        client = AdminClient(connection_options(cluster, Role.ADMIN) | {"error_cb": hear}, logger=log)
     return _Admin(client, time.monotonic(), credentials, shut)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.config.librdkafka import ALLOWED, IDENTITY, REFUSED, ROLES
+from aggregator.config.librdkafka import ALIASES, ALLOWED, IDENTITY, REFUSED, ROLES
 from aggregator.config.model import ClusterConfig
 from aggregator.kafka.client.clients import COMPRESSION, Role, compressing, connection_options
 
@@ -28,7 +28,9 @@ def told(changed):
 def test_each_role_takes_its_own_and_what_all_take(told, role):
     """What only others obey, and who signs in, stand elsewhere."""
     others = frozenset().union(*(names for other, names in ROLES.items() if other != role))
-    every = {name: "true" if name == "check.crcs" else "1" for name in sorted(ALLOWED - IDENTITY - others)}
+    every = {
+        name: "true" if name == "check.crcs" else "1" for name in sorted(ALLOWED - IDENTITY - others - ALIASES.keys())
+    }
     assert told(role, every) == {}
 
 
@@ -39,7 +41,9 @@ def test_what_another_role_obeys_is_sent_there(told, role):
     found = told(role, dict.fromkeys(homes, "1"))
     assert found.keys() == homes.keys()
     assert all(f"write it in `{homes[name]}:`" in why for name, why in found.items())
-    assert told("client", {name: "true" if name == "check.crcs" else "1" for name in homes}) == {}
+    assert (
+        told("client", {name: "true" if name == "check.crcs" else "1" for name in homes if name not in ALIASES}) == {}
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -89,3 +93,10 @@ def test_the_codec_of_central_is_the_configuration_s_before_the_default():
     assert compressing({"client.id": "a"}) == COMPRESSION | {"client.id": "a"}
     assert compressing({"compression.level": "3"}) == COMPRESSION | {"compression.level": "3"}
     assert compressing({"compression.type": "none"}) == {"compression.type": "none"}
+
+
+@pytest.mark.parametrize("block", ["client", "producer"])
+def test_one_property_has_one_name_in_a_block(told, block):
+    """Of two names one would win in silence; in `producer:` either wins over `client:`."""
+    (why,) = told(block, {"compression.type": "lz4", "compression.codec": "gzip"}).values()
+    assert "`compression.type` are two names of one property" in why

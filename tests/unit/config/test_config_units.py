@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.show import _duration
-from aggregator.config.units import LARGEST_SIZE, SLOWEST_RATE, byte_rate, duration, size_bytes, start_position
+from aggregator.config.units import (
+    FASTEST_RATE,
+    LARGEST_SIZE,
+    SLOWEST_RATE,
+    byte_rate,
+    duration,
+    size_bytes,
+    start_position,
+)
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 SIZES = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
@@ -36,7 +44,10 @@ def test_a_size_is_its_number_times_its_unit(number, unit):
 def test_a_rate_is_a_size_each_second(number, unit):
     """Every whole number of every unit, from the slowest on at which beats come in time."""
     expected = number * SIZES[unit]
-    if expected >= SLOWEST_RATE:
+    if expected > FASTEST_RATE:
+        with pytest.raises(ValueError, match="at most 10GB/s"):
+            byte_rate(f"{number}{unit}/s")
+    elif expected >= SLOWEST_RATE:
         assert byte_rate(f"{number}{unit}/s") == expected
     else:
         with pytest.raises(ValueError, match="at least 100kB/s"):

@@ -10,7 +10,7 @@ from aggregator.config.features import MECHANISMS, Library, lacking
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.capabilities import library
-from aggregator.kafka.client.clients import Role, admin, connection_options
+from aggregator.kafka.client.clients import Role, admin, bulk_consumer, connection_options
 
 HUB = """\
 hub: demo
@@ -135,3 +135,31 @@ def test_a_build_without_a_part_is_told_of_each_setting_that_needs_it():
         assert [name for name, _ in lacking(options, Library("2", every - {feature}))] == [setting]
     scram = {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512"}
     assert [name for name, _ in lacking(scram, Library("2", every - {"sasl_scram"}))] == ["sasl.mechanism"]
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ("consumer: {fetch.max.bytes: 500000}", "edges.eu.consumer.fetch.max.bytes"),
+        ("consumer: {receive.message.max.bytes: 1000000}", "edges.eu.consumer.receive.message.max.bytes"),
+        ("producer: {receive.message.max.bytes: 999}", "edges.eu.producer.receive.message.max.bytes"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_told_at_their_line(lint, more, place):
+    """Each is allowed alone, and no client could be made of it: not for the first slot to find."""
+    (line,) = lint("", text=HUB.replace("    client: {CLIENT}\n", f"    {more}\n"))
+    assert line.startswith(f"hub.yaml:7: {place}: ")
+
+
+@pytest.mark.parametrize("rate", ["100kB/s", "200MB/s", "2.1GB/s", "10GB/s"])
+def test_clients_can_be_made_at_every_rate(lint, rate):
+    """What a request asks for stays below what an answer may have."""
+    more = f"    rate_limit: {rate}\n    consumer: {{receive.message.max.bytes: 60000000}}\n"
+    assert lint("", text=HUB.replace("    client: {CLIENT}\n", more)) == []
+
+
+def test_no_client_is_made_of_a_contradiction():
+    """Whoever did not lint is told the role, the cluster and the setting."""
+    cluster = ClusterConfig(bootstrap_servers="127.0.0.1:1", consumer={"fetch.max.bytes": "500000"})
+    with pytest.raises(ConfigError, match=r"consumer of 127\.0\.0\.1:1: .*fetch\.max\.bytes"):
+        bulk_consumer(cluster, buffer_bytes=1 << 20)
