@@ -1,7 +1,7 @@
 """Bytes of each edge as the slots that run count them: what has moved since the watching began, and how fast.
 
-Invariant: pure. A slot's counters begin anew with each of its lives, and are added up. What was told before the
-watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
+Invariant: pure. A slot's counters begin anew with each of its lives, and are added up; two lives of it may overlap. What
+was told before the watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
 """
 
 from collections import deque
@@ -13,6 +13,8 @@ from typing import NamedTuple
 _OLD_S = 2.0
 # A client tells every ten seconds what it has received.
 _OVER_S = 30.0
+# A former life that has told nothing for so long is over: a slot tells every second, and a fenced one soon ends.
+_FORGOTTEN_S = 600.0
 # As much as a record can tell.
 MOST = 2**63 - 1
 Counters = Mapping[str, int]
@@ -60,22 +62,28 @@ class Traffic:
 
     def __init__(self) -> None:
         self._began_s: float | None = None
-        self._last: dict[int, tuple[str, Counters, Counters]] = {}
+        self._last: dict[tuple[int, str], tuple[float, Counters, Counters]] = {}  # by slot and life, oldest word first
         self._read: dict[str, _Series] = {}
         self._written: dict[str, _Series] = {}
 
     def take(self, slot: int, life: str, read: Counters, written: Counters, now_s: float) -> None:
         """Take one slot's counters, heard now; by edge, since this life of it began."""
         self._began_s = now_s if self._began_s is None else self._began_s
-        known_life, known_read, known_written = self._last.get(slot, ("", {}, {}))
-        if known_life != life:
-            known_read, known_written = {}, {}
-        self._last[slot] = life, read, written
+        _, known_read, known_written = self._last.pop((slot, life), (now_s, {}, {}))
+        self._last[slot, life] = now_s, read, written
+        self._forget(now_s)
         is_old = now_s - self._began_s < _OLD_S
         for series, told, known in ((self._read, read, known_read), (self._written, written, known_written)):
             for edge, count in told.items():
                 grown = 0 if is_old else max(0, count - known.get(edge, 0))
                 series.setdefault(edge, _Series()).add(grown, now_s)
+
+    def _forget(self, now_s: float) -> None:
+        """Lives that have ended; the newest of a slot may only be silent, because central does not answer."""
+        newest = {slot: life for slot, life in self._last}
+        for (slot, life), (heard_s, _, _) in list(self._last.items()):
+            if newest[slot] != life and now_s - heard_s > _FORGOTTEN_S:
+                del self._last[slot, life]
 
     def of(self, edge: str, now_s: float) -> Moved:
         """What is known of an edge now."""

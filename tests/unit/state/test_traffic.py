@@ -1,5 +1,8 @@
 """Bytes by edge, as slots tell them: sums over lives, rates over half a minute, nothing counted twice."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.state.traffic import MOST, Moved, Traffic
 
@@ -54,3 +57,36 @@ def test_a_reader_s_bytes_go_on_when_its_client_is_replaced():
         statistics.take(text % (name, received))
     assert statistics.received_bytes == 90
     assert statistics.options["statistics.interval.ms"] == 1_000
+
+
+def test_lives_of_one_slot_that_overlap_are_counted_once():
+    """A fenced one may tell a few words more while the next one has begun."""
+    words = [(10, "a", 1_000), (11, "b", 10), (12, "a", 1_100), (13, "b", 20), (14, "a", 1_200)]
+    assert told(*((at, 0, life, read, read) for at, life, read in words)).of("eu", 15)[:2] == (1_220, 1_220)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abc"), st.integers(0, 9), st.integers(0, 99)), max_size=60)
+)
+def test_what_is_told_is_what_was_counted(steps):
+    """Whatever lives take turns in whatever order, each counter is counted once."""
+    counters, words, now_s = {}, [], 5.0
+    for slot, life, passed_s, grown in steps:
+        now_s += passed_s
+        counters[slot, life] = counters.get((slot, life), 0) + grown
+        words.append((now_s, slot, life, counters[slot, life], counters[slot, life]))
+    assert told(*words).of("eu", now_s).read_bytes == sum(counters.values())
+
+
+def test_a_life_that_is_over_is_forgotten():
+    """A hub of years has thousands of them."""
+    traffic = told(*((5 + 60 * number, 0, f"life {number}", 7, 7) for number in range(1_000)))
+    assert len(traffic._last) < 20
+    assert traffic.of("eu", 1e6).read_bytes == 7_000
+
+
+def test_the_newest_life_of_a_slot_is_not_forgotten():
+    """While central is away for an hour it tells nothing, and then goes on where it was."""
+    assert told((5, 0, "a", 100, 10), (6, 1, "b", 5, 5), (4_000, 1, "b", 6, 6), (4_001, 0, "a", 120, 12)).of(
+        "eu", 4_001
+    )[:2] == (126, 18)
