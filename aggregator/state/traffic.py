@@ -1,7 +1,7 @@
 """Bytes of each edge as the slots that run count them: what has moved since the watching began, and how fast.
 
-Invariant: pure. A slot's counters begin anew with each of its lives, and are added up; two lives of it may overlap. What
-was told before the watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
+Invariant: pure. A slot's counters begin anew with each of its lives, and are added up; two lives may overlap. What was
+told before the watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
 """
 
 from collections import deque
@@ -80,7 +80,7 @@ class Traffic:
 
     def _forget(self, now_s: float) -> None:
         """Lives that have ended; the newest of a slot may only be silent, because central does not answer."""
-        newest = {slot: life for slot, life in self._last}
+        newest = dict(self._last.keys())
         for (slot, life), (heard_s, _, _) in list(self._last.items()):
             if newest[slot] != life and now_s - heard_s > _FORGOTTEN_S:
                 del self._last[slot, life]

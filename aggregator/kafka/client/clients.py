@@ -46,7 +46,7 @@ COMPRESSION = {"compression.type": "zstd", "compression.level": 1}
 TRANSACTION_TIMEOUT_MS = 15_000
 # Bound of a prefetch queue where nobody says another.
 _BUFFER_BYTES = 16 * 1024 * 1024
-_LEAST_BUFFER_KB = 64
+_LEAST_BUFFER_KB = 1  # librdkafka's own: of a limited edge each slot has its share of a second, however small
 # Of what a slow client may receive in a second: one partition's part of a request.
 _PIECE = 0.25
 # What librdkafka takes as a largest message is 1,000 bytes at least.

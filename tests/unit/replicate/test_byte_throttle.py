@@ -189,3 +189,54 @@ def run(throttle, link, by_second, seconds, size=1_000):
 def worst_of_30_s(by_second):
     """Bytes a second over the worst window."""
     return max(after - before for before, after in zip(by_second, by_second[30:], strict=False)) / 30
+
+
+@settings(max_examples=15, deadline=None, print_blob=True)
+@given(
+    seed=st.integers(0, 2**32),
+    limit=st.sampled_from([100_000, 1_000_000, 50_000_000]),
+    partitions=st.lists(st.integers(1, 10), min_size=1, max_size=8),
+)
+def test_slots_together_keep_to_the_limit_over_half_a_minute(seed, limit, partitions):
+    """Whatever records are, though the ratio changes tenfold every seven seconds; beside one request that is on its way."""
+    rng = random.Random(seed)
+    size, wire = rng.choice([10, 100, 500]), rng.choice([0.05, 0.3, 1.0])
+    owned = {slot: flows("eu", range(count)) for slot, count in enumerate(partitions)}
+    rates = [own["eu"] for own in shares({"eu": limit}, owned).values()]
+    slots = [(ByteThrottle(rate, 0.0), HeldLink(rate / 2, size)) for rate in rates]
+    by_second = []
+    for step in range(round(60 / _SLOT_STEP_S)):
+        now = step * _SLOT_STEP_S
+        for throttle, link in slots:
+            link.step(wire * (10 if int(now / 7) % 2 else 1))
+            throttle.told(link.told)
+            most = throttle.most(now, POLL)
+            link.is_held = not most
+            if most:
+                link.told = int(link.received) if step % 5 == 0 else link.told
+                throttle.spend(*link.take(most))
+        if step % round(1 / _SLOT_STEP_S) == 0:
+            by_second.append(sum(link.received for _, link in slots))
+    on_its_way = sum(rates) / 2 + len(rates) * size * wire * 10
+    assert worst_of_30_s(by_second[2:]) * 30 <= 1.05 * 30 * limit + on_its_way
+
+
+_SLOT_STEP_S = 0.05
+
+
+class HeldLink:
+    """A client that sends one request at a time, for so many bytes of the line, while its queue is empty."""
+
+    def __init__(self, request, size):
+        self.request, self.size = request, size
+        self.received, self.told, self.queue, self.is_held = 0.0, 0, 0, True
+
+    def step(self, wire):
+        if not self.is_held and not self.queue:
+            self.queue = max(1, int(self.request / self.size / wire))
+            self.received += self.queue * self.size * wire
+
+    def take(self, most):
+        count = min(most, self.queue)
+        self.queue -= count
+        return count, count * self.size
