@@ -77,8 +77,9 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
 @click.option("--reason", required=True, help="Why; kept with the decision.")
 @click.option("--by", metavar="WHO", help="Who decides, as claimed; user@host by default.")
 def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | None) -> None:
-    """Say that an edge's name stands for another cluster from now on.
+    """Say that an edge's name stands for another cluster, from its first answer to a running hub on.
 
+    Until then the former cluster is read on, if it answers; afterwards it is a stranger.
     Its topics have other ids: those of the same names begin a new incarnation and are read from their beginning. What
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.
@@ -111,7 +112,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     decide(hub, Kind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
     submit(hub.central, HubNames(hub.hub), [asked])
     progress(
-        f"{name} is cluster {new} from now on; a running hub goes on within seconds, another one when it starts."
+        f"{name} is cluster {new} as soon as that answers a running hub; until then the former one may be read."
         " Topics of the same names are read from their beginning, under a new incarnation"
     )
 
