@@ -198,7 +198,7 @@ def worst_of_30_s(by_second):
     partitions=st.lists(st.integers(1, 10), min_size=1, max_size=8),
 )
 def test_slots_together_keep_to_the_limit_over_half_a_minute(seed, limit, partitions):
-    """Whatever records are, though the ratio changes tenfold every seven seconds; beside one request that is on its way."""
+    """Whatever records are, though the ratio changes tenfold every seven seconds; beside a request on its way."""
     rng = random.Random(seed)
     size, wire = rng.choice([10, 100, 500]), rng.choice([0.05, 0.3, 1.0])
     owned = {slot: flows("eu", range(count)) for slot, count in enumerate(partitions)}
