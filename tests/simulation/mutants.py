@@ -79,7 +79,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: control not read after init_transactions",
-        [(SLOT, "if self._world.control().newest > self._plan.epoch:", "if False:")],
+        [(SLOT, "if self._ports.control().newest > self._plan.epoch:", "if False:")],
         situation="many drivers",
         seed=400,
     ),
@@ -95,7 +95,7 @@ MUTANTS = [
     ),
     Mutant(
         "C: the own ledger partition not read",
-        [(SLOT, "flows = self._flows(self._world.ledger())", "flows = self._flows({})")],
+        [(SLOT, "flows = self._flows(self._ports.ledger())", "flows = self._flows({})")],
     ),
     Mutant(
         "to its end: reading to the last stable offset",

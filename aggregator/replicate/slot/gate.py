@@ -56,16 +56,16 @@ class Gate:
     """What one life of a slot's producer knows of the partitions that it writes.
 
     Args:
-        world: Whom to ask.
+        ports: Whom to ask.
         plan: Of the slot.
         refused: Keeps what central refuses for good.
         acknowledged: An offset that the producer's newest records got in a partition, if a broker told one.
     """
 
     def __init__(
-        self, world: Ends, plan: SlotPlan, refused: Refused, acknowledged: Callable[[Partition], int | None]
+        self, ports: Ends, plan: SlotPlan, refused: Refused, acknowledged: Callable[[Partition], int | None]
     ) -> None:
-        self._world = world
+        self._ports = ports
         self._refused = refused
         self._acknowledged = acknowledged
         letters = plan.terms.dead_letters if plan.terms else plan.names.dead_letters
@@ -103,7 +103,7 @@ class Gate:
         return "" if closed is None else self._why(closed)
 
     def _why(self, closed: Partition) -> str:
-        refused = self._refused.of(closed[0], self._world.now())
+        refused = self._refused.of(closed[0], self._ports.now())
         if refused is not None:
             return refused.detail
         if closed in self._silent:
@@ -116,7 +116,7 @@ class Gate:
 
     def _each(self, topic: str, partition: int) -> list[Partition]:
         """The partition, or all of a topic whose partitioner chooses."""
-        return [(topic, one) for one in ([partition] if partition >= 0 else range(self._world.partitions(topic)))]
+        return [(topic, one) for one in ([partition] if partition >= 0 else range(self._ports.partitions(topic)))]
 
     def left(self) -> tuple[Partition, ...]:
         """Partitions in which something may be undecided now that the slot writes no more; they are asked once more."""
@@ -132,7 +132,7 @@ class Gate:
 
     def _is_overdue(self) -> bool:
         """Of those that answer; one without a leader is no matter of an epoch."""
-        now = self._world.now()
+        now = self._ports.now()
         return any(
             now - since > (BEHIND_S if place in self._behind else STUCK_S)
             for place, since in self._closed.items()
@@ -143,44 +143,44 @@ class Gate:
         fresh = self._ends.keys() - self._closed.keys()
         if fresh:
             self._wait_for(sorted(fresh))
-        elif self._world.now() >= self._again_at:
+        elif self._ports.now() >= self._again_at:
             self._look_again()
 
     def _wait_for(self, left: list[Partition]) -> None:
         """Ask about these, and nothing that is closed, until they are open or patience is over."""
-        deadline = self._world.now() + _PATIENCE_S
+        deadline = self._ports.now() + _PATIENCE_S
         for looks in count(1):
             self._look(left)
             left = [place for place in left if place in self._ends]
-            if not left or self._world.now() >= deadline:
+            if not left or self._ports.now() >= deadline:
                 break
-            self._world.sleep(_STEPS.pause_s(looks))
+            self._ports.sleep(_STEPS.pause_s(looks))
         if left:
             self._close()
 
     def _look_again(self) -> None:
         """Ask about what is closed; what is known to be refused has a time of its own."""
-        began = self._world.now()
+        began = self._ports.now()
         self._look([place for place in self._closed if self._refused.of(place[0], began) is None])
         self._close()
         # A partition without a leader takes a second of asking: most of the time is for those that have one.
-        took_s = self._world.now() - began
-        self._again_at = self._world.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
+        took_s = self._ports.now() - began
+        self._again_at = self._ports.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
 
     def _close(self) -> None:
         """Patience is over for what is not open: whether central refuses what does not answer, it is asked."""
-        now = self._world.now()
+        now = self._ports.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()
         self._behind &= self._closed.keys()
         if unexplained := [place for place in sorted(self._silent) if self._refused.of(place[0], now) is None]:
-            self._refused.hold(self._world.unwritable(unexplained), now)
+            self._refused.hold(self._ports.unwritable(unexplained), now)
 
     def _look(self, places: Collection[Partition]) -> None:
-        told = self._world.undecided(places)
+        told = self._ports.undecided(places)
         found = {place: offsets for place, offsets in told.items() if self._has_ours(place, offsets.end)}
         if len(found) < len(told):
-            self._world.lead_anew()
+            self._ports.lead_anew()
         self._silent = (self._silent | set(places)) - told.keys()
         self._behind = (self._behind - set(places)) | (told.keys() - found.keys())
         for place, (stable, end) in found.items():

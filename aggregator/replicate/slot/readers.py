@@ -32,18 +32,18 @@ class Readers:
 
     Args:
         plan: How patient a drain is.
-        world: Where readers come from.
+        ports: Where readers come from.
         flows: All of the slot.
         gate: No flow skips what may lie undecided at central.
     """
 
-    def __init__(self, plan: SlotPlan, world: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
+    def __init__(self, plan: SlotPlan, ports: SlotPorts, flows: Mapping[EdgePartition, Flow], gate: Gate) -> None:
         self._plan = plan
-        self._world = world
+        self._ports = ports
         self._flows = flows
         self._gate = gate
         self._readers: dict[str, Reader] = {}
-        self._opened_s = world.now()
+        self._opened_s = ports.now()
         self._asked: dict[str, float] = {}  # when edges were asked anew, or gave all that was asked for
         self._heard: dict[EdgePartition, float] = {}
         self._left: set[EdgePartition] = set()  # released or started anew since the newest poll
@@ -55,18 +55,18 @@ class Readers:
     def open(self) -> None:
         """Connect, and read every flow from where it stands."""
         for edge in sorted({source.edge for source in self._flows}):
-            self._readers[edge] = self._checked(edge, self._world.reader(edge))  # not earlier: see `EdgeReader`
+            self._readers[edge] = self._checked(edge, self._ports.reader(edge))  # not earlier: see `EdgeReader`
         self.assign()
         self._unwatched.clear()  # a new client compares each position with the first leader that it meets
 
     def _checked(self, edge: str, reader: Reader) -> Reader:
-        """A reader that hands over nothing of a topic that was created again, if the world can ask."""
-        ids = self._world.topic_ids(edge)
+        """A reader that hands over nothing of a topic that was created again, if the edge can be asked."""
+        ids = self._ports.topic_ids(edge)
         if ids is None:
             return reader
         own = {at: flow for at, flow in self._flows.items() if at.edge == edge}
         planned = {(at.topic, at.partition): flow.plan.entry.topic_id for at, flow in own.items()}
-        return CheckedReader(reader, ids, planned, now=self._world.now)
+        return CheckedReader(reader, ids, planned, now=self._ports.now)
 
     def close(self) -> None:
         """Leave every edge."""
@@ -84,13 +84,13 @@ class Readers:
         starts: dict[str, dict[Partition, Start]] = {edge: {} for edge in self._readers}
         for source, flow in self._flows.items():
             if flow.reading and source in self._doubted:  # a rewind has put aside that it waits
-                flow.cursor = flow.cursor.waits(Waiting(now := self._world.now(), now, _DOUBT))
+                flow.cursor = flow.cursor.waits(Waiting(now := self._ports.now(), now, _DOUBT))
             elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
                 self._unwatched.add(source)
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
-            self.ask(edge, self._world.now())  # silence counts from when it was asked
+            self.ask(edge, self._ports.now())  # silence counts from when it was asked
 
     def ask(self, edge: str, now: float) -> None:
         """An edge is asked anew, or was not asked, or has more than was asked for: nothing of it is silent yet."""
@@ -162,7 +162,7 @@ class Readers:
         """
         source, hold = flow.plan.source, flow.cursor.hold
         if hold is not None:
-            waited_s = self._world.now() - self._opened_s
+            waited_s = self._ports.now() - self._opened_s
             return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
         told = source in self._vouched and not self._doubted.get(source, False)
         return flow.drained and (flow.plan.until is None or flow.done or told)
@@ -186,7 +186,7 @@ class Readers:
 
     def wait(self, flow: Flow, why: str) -> None:
         """Try this flow again after a while; the longer it waits, the longer the pause; a drain gives up."""
-        now, before = self._world.now(), flow.cursor.waiting
+        now, before = self._ports.now(), flow.cursor.waiting
         since_s = before.since_s if before else now
         waited_s = now - since_s
         if self._plan.drain and waited_s > self._plan.patience_s:
@@ -307,7 +307,7 @@ class Readers:
         It may have begun a new leader epoch, which nobody can read. So what lies before it is judged now, and the
         flow keeps an epoch that the batch does not exceed: behind the batch, a log that is cut later is found by it.
         """
-        now, met = self._world.now(), flow.cursor.entry.gap
+        now, met = self._ports.now(), flow.cursor.entry.gap
         if not self._is_told(flow) or not self._is_whole(flow):
             return
         entry = flow.cursor.entry
@@ -320,7 +320,7 @@ class Readers:
             if behind is None:
                 self.wait(flow, fault.detail)
                 return
-            lost = damaged(entry.next_offset, behind, since_ms=self._world.clock_ms())
+            lost = damaged(entry.next_offset, behind, since_ms=self._ports.clock_ms())
             if met is not None and (met.kind, met.start, met.end) == (lost.kind, lost.start, lost.end):
                 lost = met
         self._went_without(flow, lost)
@@ -333,7 +333,7 @@ class Readers:
         The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time. A
         search that met such a higher one has read two logs, and says nothing of either.
         """
-        source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._world.clock_ms()
+        source, entry, now_ms = flow.plan.source, flow.cursor.entry, self._ports.clock_ms()
         reader, at = self._readers[source.edge], (source.topic, source.partition)
         leader_epoch = None if entry.leader_epoch is None else reader.leader_epoch(at)
         self._must_be_ours(flow, leader_epoch)

@@ -39,9 +39,9 @@ _PAUSES = Backoff(first_s=0.2, most_s=5.0)
 class Slot:
     """Runs one SlotPlan against a SlotPorts."""
 
-    def __init__(self, plan: SlotPlan, world: SlotPorts, delivery: Delivery) -> None:
+    def __init__(self, plan: SlotPlan, ports: SlotPorts, delivery: Delivery) -> None:
         self._plan = plan
-        self._world = world
+        self._ports = ports
         self._delivery = delivery
         self._failures = 0
         self._refused = Refused()
@@ -50,29 +50,29 @@ class Slot:
     def run(self) -> SlotOutcome:
         """Deliver until the epoch ends, the drain is done, or the id is taken."""
         while True:
-            seen = self._world.look()
+            seen = self._ports.look()
             if seen.newest > self._plan.epoch or seen.ended >= self._plan.epoch:
                 return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
-            writer = self._world.writer()
+            writer = self._ports.writer()
             try:
                 writer.open()
-                if self._world.control().newest > self._plan.epoch:
+                if self._ports.control().newest > self._plan.epoch:
                     return SlotOutcome(self._plan.slot, SlotResult.SUPERSEDED)
-                flows = self._flows(self._world.ledger())
-                self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._world)
-                core = (self._plan, self._world, self._delivery)
+                flows = self._flows(self._ports.ledger())
+                self._traffic = traffic = self._traffic or SlotTraffic(self._plan, self._ports)
+                core = (self._plan, self._ports, self._delivery)
                 turn = _Turn(*core, writer, flows, refused=self._refused, traffic=traffic)
                 outcome = turn.run() or self._outdated()
                 if outcome is not None:
                     return outcome
                 self._failures = 0
-                self._world.sleep(self._refused.pause_s)
+                self._ports.sleep(self._refused.pause_s)
             except Fenced:
                 return SlotOutcome(self._plan.slot, SlotResult.FENCED)
             except (OutcomeUnknown, TransactionAborted, Unreachable) as error:
                 self._failures += 1
-                self._world.telemetry(standstill(self._plan, self._refused, error.message))
-                self._world.sleep(_PAUSES.pause_s(self._failures))
+                self._ports.telemetry(standstill(self._plan, self._refused, error.message))
+                self._ports.sleep(_PAUSES.pause_s(self._failures))
             finally:
                 writer.close()
 
@@ -82,7 +82,7 @@ class Slot:
             found = ledger.get(plan.source)
             current = found is not None and found.epoch == self._plan.epoch
             flow = Flow(plan, found if current and found else plan.entry, persisted=current)
-            refused = self._refused.of(plan.central, self._world.now())
+            refused = self._refused.of(plan.central, self._ports.now())
             if refused is not None:
                 flow.hold_until(HoldReason.CENTRAL, refused.detail, refused.retry_at_s)
             flows[plan.source] = flow
@@ -91,7 +91,7 @@ class Slot:
     def _outdated(self) -> SlotOutcome | None:
         """After a refusal: the end of the epoch, where a topic takes something else than it was planned for."""
         for topic, limits in {plan.central: plan.limits for plan in self._plan.flows}.items():
-            if self._refused.is_about_limits(topic) and self._world.limits(topic) != limits:
+            if self._refused.is_about_limits(topic) and self._ports.limits(topic) != limits:
                 return SlotOutcome(self._plan.slot, SlotResult.STOPPED, detail=f"what {topic} takes was changed")
         return None
 
@@ -102,7 +102,7 @@ class _Turn:
     def __init__(
         self,
         plan: SlotPlan,
-        world: SlotPorts,
+        ports: SlotPorts,
         delivery: Delivery,
         writer: Writer,
         flows: dict[EdgePartition, Flow],
@@ -111,17 +111,17 @@ class _Turn:
         traffic: SlotTraffic,
     ) -> None:
         self._refused, self._traffic = refused, traffic
-        self._plan, self._world = plan, world
+        self._plan, self._ports = plan, ports
         self._delivery = delivery
         self._writer, self._flows = writer, flows
         self._open_since: float | None = None
-        self._last_commit = self._last_look = self._last_told = world.now()
+        self._last_commit = self._last_look = self._last_told = ports.now()
         self._transactions = 0
         self._commit_s = 0.0  # what a commit takes, lately
         self._behind = False  # the last round brought all that was asked for: more is waiting
         self._ages_ms: dict[str, int] = {}
-        self._gate = Gate(world, plan, refused, writer.acknowledged)
-        self._readers = Readers(plan, world, flows, self._gate)
+        self._gate = Gate(ports, plan, refused, writer.acknowledged)
+        self._readers = Readers(plan, ports, flows, self._gate)
         self._unwritten = [flow for flow in flows.values() if flow.plan.fresh and not flow.persisted]
 
     def run(self) -> SlotOutcome | None:
@@ -162,11 +162,11 @@ class _Turn:
                 self._note(error)
                 self._writer.abort()
                 self._gate.over(self._writer.touched)
-                self._world.sleep(self._refused.pause_s)
+                self._ports.sleep(self._refused.pause_s)
             else:
                 self._gate.over(self._writer.touched)
                 for flow in fresh:
-                    flow.persist(self._world.now())
+                    flow.persist(self._ports.now())
                 return
         if fresh:
             raise Unreachable(f"central refuses the first positions of {len(fresh)} flows: {self._refused.why}")
@@ -185,7 +185,7 @@ class _Turn:
     def _loop(self) -> SlotOutcome | None:
         while True:
             try:
-                ended = self._step(self._world.now())
+                ended = self._step(self._ports.now())
             except TransactionAborted as error:
                 if self._abort(error):
                     return None
@@ -196,7 +196,7 @@ class _Turn:
     def _step(self, now: float) -> SlotResult | None:
         """One round: look, poll, deliver, commit when due. Returns how the slot ends; None: it goes on."""
         if now - self._last_look >= _LOOK_EVERY_S:
-            state = self._world.look()
+            state = self._ports.look()
             if state.newest > self._plan.epoch or state.ended >= self._plan.epoch:
                 self._commit_if_moved()
                 return SlotResult.STOPPED
@@ -224,15 +224,15 @@ class _Turn:
             waiting = 0.0
             if not self._behind:  # a round for every few records would cost more than they do
                 rest_s = self._plan.cadence.rest_s(open_s=now - self._open_since, commit_s=self._commit_s)
-                self._world.sleep(min(_REST_MOST_S, rest_s))
+                self._ports.sleep(min(_REST_MOST_S, rest_s))
         busy = self._behind = False
         if not len(self._readers):
-            self._world.sleep(waiting)
+            self._ports.sleep(waiting)
         for edge, reader in self._readers:
             most = self._traffic.most(edge, POLL_RECORDS)
             if not most:
                 self._readers.ask(edge, now)  # it is we who do not
-                self._world.sleep(waiting / len(self._readers))
+                self._ports.sleep(waiting / len(self._readers))
             polled = reader.poll(most, waiting / len(self._readers) if most else 0.0)
             count = self._traffic.took(edge, polled.chunks)
             self._behind = self._behind or (count >= most > 0 and not self._traffic.is_limited(edge))
@@ -243,7 +243,7 @@ class _Turn:
         return busy
 
     def _take(self, edge: str, polled: Polled) -> None:
-        self._readers.polled(edge, polled, self._world.now())
+        self._readers.polled(edge, polled, self._ports.now())
         flows = [self._flows[EdgePartition(edge, chunk.topic, chunk.partition)] for chunk in polled.chunks]
         self._gate.closed(flow.plan for flow in flows)  # asks about all of them at once
         for flow, chunk in zip(flows, polled.chunks, strict=True):
@@ -262,10 +262,10 @@ class _Turn:
     def _deliver(self, flow: Flow, chunk: Chunk) -> None:
         """Deliver a chunk, or what lies before the first record that cannot go on."""
         if closed := self._gate.closed([flow.plan]):
-            self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._world.now()))
+            self._readers.stand(flow, closed, self._refused.of(flow.plan.central, self._ports.now()))
             return
         try:
-            now_ms = self._world.clock_ms()
+            now_ms = self._ports.clock_ms()
             written = self._delivery.deliver(self._writer, flow, chunk, self._begin, now_ms=now_ms)
             self._traffic.wrote(flow.plan.source.edge, written)
             self._ages_ms[flow.plan.source.edge] = now_ms - chunk.timestamps_ms[-1]
@@ -285,10 +285,10 @@ class _Turn:
     def _begin(self) -> None:
         if self._open_since is None:
             self._writer.begin()
-            self._open_since = self._world.now()
+            self._open_since = self._ports.now()
 
     def _commit_when_due(self, *, busy: bool) -> None:
-        now = self._world.now()
+        now = self._ports.now()
         cadence = self._plan.cadence
         if self._open_since is None:
             if cadence.idle_due(since_commit_s=now - self._last_commit):
@@ -315,13 +315,13 @@ class _Turn:
             self._refused.took(flow.plan.central for flow in moved)
             self._open_since = None
             self._traffic.commit()
-        self._last_commit = self._world.now()
+        self._last_commit = self._ports.now()
 
     def _commit(self) -> None:
-        began = self._world.now()
+        began = self._ports.now()
         self._writer.commit()
         self._gate.over(self._writer.touched)
-        took = self._world.now() - began
+        took = self._ports.now() - began
         self._commit_s = min(took, self._commit_s + (took - self._commit_s) / 4)  # one slow one is soon forgotten
 
     def _abort(self, error: TransactionAborted) -> bool:
@@ -340,14 +340,14 @@ class _Turn:
         self._traffic.abort()
         for flow in self._flows.values():
             flow.rewind()
-        self._world.sleep(self._refused.pause_s)
+        self._ports.sleep(self._refused.pause_s)
         self._readers.assign()
         return False
 
     def _note(self, error: TransactionAborted) -> bool:
         """Keep why a transaction failed, and say it at once: the next one may not last until it is due."""
         refusals = self._writer.refusals()
-        self._refused.note(error.message, refusals, self._world.now())
+        self._refused.note(error.message, refusals, self._ports.now())
         self._say()
         return bool(refusals)
 
@@ -370,15 +370,15 @@ class _Turn:
     def _tell(self, now: float, *, last: bool = False) -> None:
         if now - self._last_told >= _TELL_EVERY_S:
             self._last_told, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
-            for body in self._delivery.field_reports(self._world.now(), last=last):
-                self._world.telemetry(head | body)
+            for body in self._delivery.field_reports(self._ports.now(), last=last):
+                self._ports.telemetry(head | body)
             self._say()
 
     def _say(self) -> None:
         cursors = {str(at): flow.cursor for at, flow in self._flows.items()}
         waiting = {at: one.waiting.why for at, one in cursors.items() if one.waiting and not one.reading}
         held = {at: [one.hold.reason, one.hold.detail] for at, one in cursors.items() if one.hold}
-        self._world.telemetry(
+        self._ports.telemetry(
             {
                 "epoch": self._plan.epoch,
                 "slot": self._plan.slot,

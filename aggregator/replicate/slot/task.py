@@ -103,7 +103,7 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
     terms = plan.terms or Terms("", plan.names.dead_letters)
     batch_bytes = min([_BATCH_BYTES, *limits])
     keys = checked_rings(work.config.keys, work.checks)
-    world = KafkaSlotPorts(
+    ports = KafkaSlotPorts(
         work.config, plan.names, plan.slot, batch_bytes=batch_bytes, backfill=terms.backfill, rates=plan.rates
     )
     try:
@@ -119,11 +119,11 @@ def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
             ),
             strips(work, keys),
         )
-        return Slot(plan, world, delivery).run()
+        return Slot(plan, ports, delivery).run()
     except ExitError as error:
         return SlotOutcome(plan.slot, SlotResult.FAILED, detail=str(error))
     finally:
-        world.close()
+        ports.close()
 
 
 def cycles_of(work: EpochWork, keys: Mapping[str, KeyRing]) -> Cycles:

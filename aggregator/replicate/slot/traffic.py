@@ -19,12 +19,12 @@ class SlotTraffic:
 
     Args:
         plan: The backfill's rate, and the share of each edge's limit.
-        world: Knows what its clients have received.
+        ports: Knows what its clients have received.
     """
 
-    def __init__(self, plan: SlotPlan, world: SlotPorts) -> None:
-        now = world.now()
-        self._world = world
+    def __init__(self, plan: SlotPlan, ports: SlotPorts) -> None:
+        now = ports.now()
+        self._ports = ports
         self._throttle = Throttle(plan.terms.rate if plan.terms else None, now)
         self._limits = {edge: ByteThrottle(rate, now) for edge, rate in plan.rates.items()}
         self._limited: set[str] = set()
@@ -33,16 +33,16 @@ class SlotTraffic:
 
     def pace(self, rate: float | None) -> None:
         """Another rate for the backfill."""
-        self._throttle.limit(rate, self._world.now())
+        self._throttle.limit(rate, self._ports.now())
 
     def most(self, edge: str, records: int) -> int:
         """Records that may be taken of an edge now."""
-        now = self._world.now()
+        now = self._ports.now()
         most = self._throttle.most(now, records)
         limit = self._limits.get(edge)
         if limit is None or not most:
             return most
-        limit.told(self._world.received(edge))
+        limit.told(self._ports.received(edge))
         allowed = limit.most(now, most)
         if not allowed:
             self._limited.add(edge)
