@@ -4,7 +4,8 @@ Invariant: whoever comes after meets wire format 0 only, with numbers of this pr
 replaced, so that it is refused and never taken for a schema by its first bytes; of a value the reason is told.
 """
 
-from aggregator.errors import DeadLetterError
+from aggregator.budgets import made_most
+from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.header_schema_ids import REFUSED
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.registry import Registry
@@ -19,18 +20,33 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
         registry: The edge's; gives schema versions their numbers.
         keys: Whether keys may be Avro.
         values: The same of values.
+
+    Raises:
+        HoldError: too much would be made of all of them; of one alone a frame's own budget is the bound.
     """
     rejected: dict[int, Rejection] = {}
+    contents = [one for column in (batch.values, batch.keys) for one in column if one is not None]
+    most, made = made_most(sum(map(len, contents))), 0
+
+    def bounded(content: bytes) -> bytes:
+        nonlocal made
+        made += len(content)
+        if made > most and len(batch.values) > 1:
+            raise HoldError(
+                f"{len(batch.values)} records of AWS Glue inflate to more than {most} bytes",
+                hint="their halves are tried",
+            )
+        return content
 
     def value(place: int, content: bytes) -> bytes:
         try:
-            return _with_number(content, registry)
+            return bounded(_with_number(content, registry))
         except DeadLetterError as error:
             rejected[place] = Rejection(error.reason)
             return REFUSED
 
     found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
-    told = [None if one is None else _key(one, registry) for one in batch.keys] if keys else batch.keys
+    told = [None if one is None else bounded(_key(one, registry)) for one in batch.keys] if keys else batch.keys
     return Batch(told, found, batch.headers), rejected
 
 

@@ -2,7 +2,7 @@
 
 Invariant: whoever comes after meets wire format 0 only. What has a header that cannot be read, or that names a GUID
 which the registry cannot know, is replaced, so that it is refused and never taken for another schema's by its first
-bytes.
+bytes. So is what names a number by itself that only a GUID can have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.strip import Batch
 from aggregator.schema.registry import Registry
-from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id
+from aggregator.schema.wire import HEADER_BYTES, KEY_ID_HEADER, MAGIC, VALUE_ID_HEADER, frame, header_id, split
 
 ID_HEADERS = frozenset((KEY_ID_HEADER, VALUE_ID_HEADER))
 # Neither wire format 0 nor text.
@@ -37,10 +37,17 @@ def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True
 def _framed(
     contents: Sequence[bytes | None], told: Sequence[Mapping[str, bytes | None]], name: str, registry: Registry
 ) -> list[bytes | None]:
-    return [
-        content if content is None or name not in headers else _with_id(content, headers[name], registry)
-        for content, headers in zip(contents, told, strict=True)
-    ]
+    def named(content: bytes, headers: Mapping[str, bytes | None]) -> bytes:
+        return _with_id(content, headers[name], registry) if name in headers else _own(content, registry)
+
+    pairs = zip(contents, told, strict=True)
+    return [None if content is None else named(content, headers) for content, headers in pairs]
+
+
+def _own(content: bytes, registry: Registry) -> bytes:
+    """What its first bytes name, unless that is a number of this process."""
+    is_framed = content[:1] == MAGIC and len(content) >= HEADER_BYTES
+    return REFUSED if is_framed and split(content)[0] >= registry.ids_end else content
 
 
 def _with_id(content: bytes, header: bytes | None, registry: Registry) -> bytes:
@@ -48,5 +55,7 @@ def _with_id(content: bytes, header: bytes | None, registry: Registry) -> bytes:
         named = header_id(header)
     except DeadLetterError:
         return REFUSED
-    schema_id = named if isinstance(named, int) else registry.number(named)
-    return REFUSED if schema_id is None else frame(schema_id, content)
+    if isinstance(named, int):
+        return frame(named, content) if named < registry.ids_end else REFUSED
+    number = registry.number(named)
+    return REFUSED if number is None else frame(number, content)

@@ -156,6 +156,8 @@ class Programs:
 
     def _program(self, schema_id: int, place: int) -> Program | Rejection:
         """What runs an id that the record at this place is the first to name; of one that is put off nothing counts."""
+        if schema_id >= self._edge_registry.ids_end and not self._late.is_numbered:
+            return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)  # else it would stand for whichever GUID has the number
         known = self._known.get(schema_id)
         if known is not None:
             return known

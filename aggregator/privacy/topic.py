@@ -125,16 +125,18 @@ class TopicStrip:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
         headers = HeaderTable.of(batch.headers)
         unreadable: dict[int, Rejection] = {}
-        if self._edge_registry.framing is Framing.GLUE:
+        glued = self._edge_registry.framing is Framing.GLUE
+        named = not glued and not ID_HEADERS.isdisjoint(headers.used)
+        if glued:
             batch, unreadable = unframed(
                 batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire
             )
-        elif not ID_HEADERS.isdisjoint(headers.used):
+        elif named:
             batch = unified(batch, self._edge_registry, keys=self._keys_by_wire, values=self._values_by_wire)
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
-        self._late.begin(self._now_s())
+        self._late.begin(self._now_s(), numbered=glued or named)
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
         self._late.settle()
         values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted

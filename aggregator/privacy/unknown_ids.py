@@ -37,6 +37,9 @@ class Latecomers:
 
     Args:
         patience_s: Longest time that an id is waited for; 0: not at all.
+
+    Attributes:
+        is_numbered: Whether ids beyond the registry's own may be numbers of GUIDs, in this batch.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -47,9 +50,11 @@ class Latecomers:
         self._unasked: dict[int, int] = {}
         self._waiting: dict[int, UnknownSchema] = {}
         self._began_s = 0.0
+        self.is_numbered = False
 
-    def begin(self, now_s: float) -> None:
-        """A new batch."""
+    def begin(self, now_s: float, *, numbered: bool = False) -> None:
+        """A new batch; `numbered`: numbers of GUIDs took the places of what named schemas in it."""
+        self.is_numbered = numbered
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
         self._waiting, self._unasked = {}, {}

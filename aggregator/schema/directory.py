@@ -42,6 +42,7 @@ class DirectoryRegistry:
     """
 
     framing = Framing.CONFLUENT
+    ids_end = MAXIMUM_ID + 1
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -8,13 +8,14 @@ from collections import defaultdict
 from uuid import UUID
 
 from aggregator.schema.registry import Origin, Registered, UnknownSchema
-from aggregator.schema.wire import Framing
+from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
 class MemoryRegistry:
     """Subjects and texts in dictionaries."""
 
     framing = Framing.CONFLUENT
+    ids_end = MAXIMUM_ID + 1
 
     def __init__(self) -> None:
         self._texts: list[str] = []

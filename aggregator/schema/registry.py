@@ -105,9 +105,11 @@ class Registry(Protocol):
 
     Attributes:
         framing: How records name its schemas.
+        ids_end: Ids that records name are below it; what `number` gives is not.
     """
 
     framing: Framing
+    ids_end: int
 
     def schema(self, schema_id: int, *, look_again: bool = True) -> str:
         """The schema's text.

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from aggregator.errors import DeadLetterError, Reason, Unreachable
-from aggregator.schema.guids import Guids
+from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.histories import history, with_lenders
 from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.patience import Patience, StillWaiting
@@ -52,6 +52,7 @@ class RemoteRegistry(ABC):
     """
 
     framing = Framing.CONFLUENT
+    ids_end = FIRST
 
     def __init__(self, where: str, wait_s: float) -> None:
         self._where = where

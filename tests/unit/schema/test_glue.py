@@ -157,6 +157,16 @@ def test_records_become_confluents_at_central(glue, strip):
     assert out.keys[0] == b"text"
 
 
+def test_what_a_batch_inflates_to_has_a_budget(glue, strip):
+    """A flood of small frames is tried in halves, so that a slot never holds all of what it becomes."""
+    version = glue.add("orders", record("x"))
+    bomb = framed(version, b"\2" + bytes(16_000), deflated=True)
+    with pytest.raises(HoldError, match="5000 records of AWS Glue inflate to more than 67108864 bytes"):
+        strip.strip(Batch([None] * 5000, [bomb] * 5000, [None] * 5000))
+    few = strip.strip(Batch([None] * 10, [bomb] * 10, [None] * 10))
+    assert {one.reason for one in few.rejected.values()} == {Reason.UNDECODABLE}
+
+
 def test_a_schema_of_another_registry_is_unknown(glue, opened):
     """Of the same account: its topics are not ours. A schema of another topic is told by its subjects."""
     theirs = opened.number(uuid.UUID(glue.add("orders", record("x"), registry="theirs")))

@@ -12,7 +12,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from aggregator.errors import DeadLetterError, Reason, RetryError
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
-from aggregator.schema.guids import Guids
+from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.registry import open_registry
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id, split
 from tests.reference.reference import ReferenceStrip
@@ -112,6 +112,21 @@ def test_a_header_counts_before_the_first_bytes(known, make):
     assert out.rejected[0] == Rejection(Reason.WRONG_MAGIC)
     assert out.rejected[1].reason is Reason.UNKNOWN_SCHEMA
     assert out.values == [None, None]
+
+
+def test_a_number_that_only_a_guid_can_have_stands_for_none(known, make):
+    """Neither in a value nor in a header of version 0, beside a GUID's record or after it; and nobody is asked."""
+    body, named = b"\2\4", [(VALUE_ID_HEADER, HEADER)]
+    stripped = make(open_registry(known.address))
+    values = [body, frame(FIRST, body), body]
+    out = stripped.strip(Batch([None] * 3, values, [named, None, [(VALUE_ID_HEADER, frame(FIRST, b""))]]))
+    assert out.values[0] is not None
+    assert out.rejected == {at: Rejection(Reason.WRONG_MAGIC) for at in (1, 2)}
+    asked = len(known.asked)
+    for number in (FIRST, 2**32 - 1):
+        later = stripped.strip(Batch([None], [frame(number, body)], [None]))
+        assert later.rejected == {0: Rejection(Reason.UNKNOWN_SCHEMA, number)}
+    assert len(known.asked) == asked
 
 
 def test_a_registry_without_guids_refuses_them(make, tmp_path):

@@ -68,6 +68,7 @@ class MemoryRegistry:
     """A registry without a disk, whose schemas are those of all topics that are in TOPICS."""
 
     framing = Framing.CONFLUENT
+    ids_end = 2**32
 
     def __init__(self):
         self.texts = []
