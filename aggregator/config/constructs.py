@@ -49,7 +49,7 @@ def is_list(pattern: str) -> bool:
             _, index = _class(pattern, index)
         elif repeat := _REPEAT.match(pattern, index):
             index = repeat.end()
-        elif pattern[index] == "," or pattern[index].isspace():
+        elif pattern[index] in ", \t":
             return True
         else:
             index += 1

@@ -68,7 +68,7 @@ def _strings(arrow: Any, names: Sequence[str]) -> Any:
 
 def literal(name: str) -> str:
     """The pattern that matches this name alone, as a person would write it."""
-    return re.escape(name).replace("\\-", "-")
+    return re.escape(name).replace("\\-", "-").replace(",", "\\,")
 
 
 def branches(pattern: str) -> list[Branch]:

@@ -271,7 +271,7 @@ def test_a_paused_edge_is_not_read_and_nothing_is_finished_without_it(new_trial)
     assert late_origins(trial) == late_origins(trial, edge="us") == list(range(20))
 
     with ThreadPoolExecutor(1) as pool:
-        started = late.start(late.plan(partition=1), rate=5)
+        started = late.start(late.plan(partition=1), rate=2)
         running = pool.submit(late.carry, started)
         wait_for(lambda: late_origins(trial, partition=1), timeout=60, what="its first records")
         say(paused=True)

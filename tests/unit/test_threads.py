@@ -166,6 +166,9 @@ class Beats:
     def __init__(self, errors):
         self._errors = [None, *errors]
 
+    def shut_out(self):
+        return ""
+
     def publish(self, _):
         error = self._errors.pop(0) if self._errors else None
         if error is not None:
