@@ -13,6 +13,7 @@ from tests.chaos.deaths import die
 from tests.trial import read_all, settle, wait_for
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
+HAS_AMOUNT = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
 ONES = ("--edge", "eu", "--partition", "0", "--to", "1000")
 
 
@@ -149,15 +150,19 @@ def latest(trial) -> list[tuple]:
     return sorted(newest.values())
 
 
-def test_a_restate_that_fails_a_holding_rule_changes_nothing(new_trial):
-    """It ends with 4 and names the rule, the table stays; under another policy it begins anew and does not go on."""
-    trial = new_trial()
-    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
-    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
+def holding(trial):
+    """300 orders in a table that holds whatever has no amount."""
+    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [HAS_AMOUNT]}))
     trial.settings["lake"] |= {"tables": {trial.topic: {"quality": [{"suite": "suite.json", "on_failure": "hold"}]}}}
     trial.write()
     trial.produce("eu", 300)
     trial.drain()
+    return trial
+
+
+def test_a_restate_that_fails_a_holding_rule_changes_nothing(new_trial):
+    """It ends with 4 and names the rule, the table stays; under another policy it begins anew and does not go on."""
+    trial = holding(new_trial())
     before = sorted(trial.lake("_partition, _offset, amount"))
     policy, words = Changed(trial), ("run", "--yes", "--restate", "--edge", "eu")
     policy.to("{nullify: {}}")
@@ -228,13 +233,7 @@ def test_a_restate_keeps_what_only_the_table_has(new_trial):
 
 def test_what_a_restate_read_decides_and_not_what_the_edge_has_by_now(new_trial):
     """Records go between its reading and its commit: those of its own topic stop it, those of the edge do nothing."""
-    trial = new_trial()
-    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "amount"}}
-    (trial.folder / "suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
-    trial.settings["lake"] |= {"tables": {trial.topic: {"quality": [{"suite": "suite.json", "on_failure": "hold"}]}}}
-    trial.write()
-    trial.produce("eu", 300)
-    trial.drain()
+    trial = holding(new_trial())
     before = sorted(trial.lake("_partition, _offset, amount"))
     policy, words = Changed(trial), ("backfill", "run", "--yes", "--restate", "--edge", "eu")
     policy.to("{nullify: {}}", out=range(150))
@@ -251,7 +250,7 @@ def test_what_a_restate_read_decides_and_not_what_the_edge_has_by_now(new_trial)
     assert sorted(trial.lake("_partition, _offset, amount")) == before
     for partition in range(3):
         trial.cut("eu", partition, 100)
-    mended = json.dumps({"name": "orders", "expectations": [rule | {"kwargs": {"column": "id"}}]})
+    mended = json.dumps({"name": "orders", "expectations": [HAS_AMOUNT | {"kwargs": {"column": "id"}}]})
     (trial.folder / "suite.json").write_text(mended)
     (_, one) = listed(trial)
     backfill(trial, "resume", one["id"])
