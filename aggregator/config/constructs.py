@@ -5,6 +5,8 @@ takes without a word and that mean something else there, so that they are looked
 """
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _GROUPS = {
     "(?=": "a look-ahead",
@@ -16,44 +18,48 @@ _GROUPS = {
 _POSSESSIVE = re.compile(r"[*+?]\+|\{\d+(?:,\d*)?\}\+")
 _REPEAT = re.compile(r"\{\d+(?:,\d*)?\}")
 _REFERENCES = frozenset("123456789k")
+_SEPARATORS = frozenset(", \t")
+
+
+class _Piece(NamedTuple):
+    """An escape, a class, a repetition or one character; `foreign`: what RE2 reads otherwise, of a class."""
+
+    start: int
+    end: int
+    foreign: str = ""
 
 
 def foreign(pattern: str) -> str:
     """The first construct that RE2 does not have or reads otherwise, by its name; empty where there is none."""
-    index = 0
-    while index < len(pattern):
-        if pattern[index] == "\\":
-            if pattern[index + 1 : index + 2] in _REFERENCES:
-                return "a back-reference"
-            index = _after_escape(pattern, index)
-        elif pattern[index] == "[":
-            found, index = _class(pattern, index)
-            if found:
-                return found
-        elif group := next((name for name in _GROUPS if pattern.startswith(name, index)), ""):
+    for start, end, found in _pieces(pattern):
+        if found:
+            return found
+        if pattern[start] == "\\" and pattern[start + 1 : end] in _REFERENCES:
+            return "a back-reference"
+        if group := next((name for name in _GROUPS if pattern.startswith(name, start)), ""):
             return _GROUPS[group]
-        elif _POSSESSIVE.match(pattern, index):
+        if _POSSESSIVE.match(pattern, start):
             return "a possessive quantifier"
-        else:
-            index += 1
     return ""
 
 
 def is_list(pattern: str) -> bool:
     """Whether it holds a comma or a space that is to be matched, as MirrorMaker's lists do: no topic has one."""
-    index = 0
-    while index < len(pattern):
-        if pattern[index] == "\\":
-            index = _after_escape(pattern, index)
-        elif pattern[index] == "[":
-            _, index = _class(pattern, index)
-        elif repeat := _REPEAT.match(pattern, index):
-            index = repeat.end()
-        elif pattern[index] in ", \t":
-            return True
+    return any(pattern[start:end] in _SEPARATORS for start, end, _ in _pieces(pattern))
+
+
+def _pieces(pattern: str) -> Iterator[_Piece]:
+    end = 0
+    while (start := end) < len(pattern):
+        found = ""
+        if pattern[start] == "\\":
+            end = _after_escape(pattern, start)
+        elif pattern[start] == "[":
+            found, end = _class(pattern, start)
         else:
-            index += 1
-    return False
+            repeat = _REPEAT.match(pattern, start)
+            end = repeat.end() if repeat else start + 1
+        yield _Piece(start, end, found)
 
 
 def _after_escape(pattern: str, index: int) -> int:

@@ -107,15 +107,13 @@ class ConfluentRegistry(RemoteRegistry):
             ids = [one for context, one in told if self._context.is_called(context)]
         newest: dict[str, int] = {}
         for one in ids:
-            ask = partial(self._get, f"schemas/ids/{one}/versions", deleted="true", **self._context.query)
-            newest |= homes(_listed(self._found(ask)))
+            newest |= homes(self._listing(f"schemas/ids/{one}/versions", deleted="true", **self._context.query))
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
         return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
-        ask = partial(self._get, f"{self._context.path(subject)}/versions", deleted="true")
-        there = numbers(_listed(self._found(ask)))
+        there = numbers(self._listing(f"{self._context.path(subject)}/versions", deleted="true"))
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -153,11 +151,7 @@ class ConfluentRegistry(RemoteRegistry):
                 continue
             seen.add(at)
             if len(seen) > SCHEMA_REFERENCES.limit:
-                raise DeadLetterError(
-                    Reason.SCHEMA_REFUSED,
-                    f"writer schema refused: it refers to more than {SCHEMA_REFERENCES.limit} others",
-                    hint="register a smaller schema",
-                )
+                raise _too_large(f"it refers to more than {SCHEMA_REFERENCES.limit} others")
             other = self._version(*at)
             if other is None:
                 raise Unreachable(
@@ -166,16 +160,12 @@ class ConfluentRegistry(RemoteRegistry):
                 )
             room -= len(other.text)
             if room < 0:
-                raise DeadLetterError(
-                    Reason.SCHEMA_REFUSED,
-                    f"writer schema refused: more than {SCHEMA_CHARACTERS.limit:,} characters, references included",
-                    hint="register a smaller schema",
-                )
+                raise _too_large(f"more than {SCHEMA_CHARACTERS.limit:,} characters, references included")
             yield other
             waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        there = numbers(_listed(self._found(lambda: self._get(f"{self._context.path(subject)}/versions"))))
+        there = numbers(self._listing(f"{self._context.path(subject)}/versions"))
         found = [(number, self._version(subject, number)) for number in sorted(there)]
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
@@ -187,6 +177,11 @@ class ConfluentRegistry(RemoteRegistry):
         """Registries list the subjects of every context."""
         names = map(self._context.plain, self._connection.client.get_subjects())
         return sorted(name for name in names if self._context.holds(name))
+
+    def _listing(self, path: str, **query: str) -> object:
+        """An answer that lists; an empty list where the registry itself says that there is nothing."""
+        answer = self._found(partial(self._get, path, **query))
+        return [] if answer is None else answer
 
     def _get(self, path: str, **query: str) -> object:
         """One answer, past the client's memory; one without content, as a gateway gives it, is none."""
@@ -295,15 +290,14 @@ def _kind(name: str | None) -> str:
     return name if name in ("JSON", "PROTOBUF") else "unknown"
 
 
+def _too_large(why: str) -> DeadLetterError:
+    return DeadLetterError(Reason.SCHEMA_REFUSED, f"writer schema refused: {why}", hint="register a smaller schema")
+
+
 def _checked(schema_id: object, where: str) -> int:
     if isinstance(schema_id, int) and 0 <= schema_id <= MAXIMUM_ID:
         return schema_id
     raise Unreachable(f"registry {where}: answers without a schema id", hint="is the address a registry's?")
-
-
-def _listed(answer: object | None) -> object:
-    """An empty list where the registry itself says that there is nothing; any other answer as it is."""
-    return [] if answer is None else answer
 
 
 def _of_list(answer: object) -> list[object]:

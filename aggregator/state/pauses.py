@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
 from aggregator.moments import iso
 
@@ -66,24 +66,19 @@ _DECODER = TypedDecoder(_Pause)
 
 def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
     """The newest pause or resumption of each edge; a damaged record pauses it."""
-    found = [_decoded(record) or _resting(record) for record in _last(records)]
+    found = [_decoded(record) or _resting(record) for record in newest(records, _PAUSES)]
     return {pause.edge: pause for pause in found}
 
 
 def damaged_pauses(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """Sentences about the newest words that nobody can read."""
-    for record in _last(records):
+    for record in newest(records, _PAUSES):
         if _decoded(record) is None:
             edge = record.key.removeprefix(_PAUSES)
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: edge {edge} rests until"
                 " `aggregator edge pause` or `aggregator edge resume` is said again"
             )
-
-
-def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
-    last = {record.key: record for record in records if record.key.startswith(_PAUSES)}
-    return [record for record in last.values() if record.value is not None]
 
 
 def _decoded(record: LogRecord) -> Pause | None:

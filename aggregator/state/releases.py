@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from msgspec import Struct
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
 
 VERSION = 1
@@ -51,12 +51,12 @@ class Release:
 
 def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
     """Every release that can be read."""
-    return tuple(release for release in map(_decoded, _last(records)) if release is not None)
+    return tuple(release for release in map(_decoded, newest(records, _RELEASES)) if release is not None)
 
 
 def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """Sentences about those that nobody can read."""
-    for record in _last(records):
+    for record in newest(records, _RELEASES):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: its range stays held until"
@@ -74,11 +74,6 @@ class _Release(Struct, tag_field="v", tag=VERSION):
 
 
 _DECODER = TypedDecoder(_Release)
-
-
-def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
-    last = {record.key: record for record in records if record.key.startswith(_RELEASES)}
-    return [record for record in last.values() if record.value is not None]
 
 
 def _decoded(record: LogRecord) -> Release | None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from aggregator.coordinates import EdgePartition, Position
 from aggregator.errors import Failed
-from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, TypedDecoder, is_flow
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses
@@ -77,11 +77,6 @@ def _about(key: str) -> str:
     return key.removeprefix(_GAPS).partition("/")[2]
 
 
-def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
-    last = {record.key: record for record in records if record.key.startswith(_GAPS)}
-    return [record for record in last.values() if record.value is not None]
-
-
 def by_flow(decisions: Iterable[Decision]) -> Mapping[EdgePartition, tuple[Decision, ...]]:
     """Decisions of each flow."""
     found: dict[EdgePartition, tuple[Decision, ...]] = {}
@@ -112,7 +107,7 @@ def fold_requests(records: Collection[LogRecord], topic: str) -> Requests:
     decisions = dict[str, Decision]()
     of_each = (damaged_pauses, damaged_releases, damaged_successions)
     damaged = [sentence for damaged_of in of_each for sentence in damaged_of(records, topic)]
-    for record in _last(records):
+    for record in newest(records, _GAPS):
         try:
             found = decode(record, topic)
             decisions[found.key] = found

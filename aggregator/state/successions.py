@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from msgspec import Struct
 
-from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.log_record import LogRecord, newest
 from aggregator.kafka.readers.typed_decoder import Damaged, Moment, TypedDecoder
 
 VERSION = 1
@@ -63,22 +63,17 @@ _DECODER = TypedDecoder(_Succession)
 
 def fold_successions(records: Iterable[LogRecord]) -> dict[str, Succession]:
     """The newest word about each name that can be read."""
-    return {one.edge: one for one in map(_decoded, _last(records)) if one is not None}
+    return {one.edge: one for one in map(_decoded, newest(records, _SUCCESSIONS)) if one is not None}
 
 
 def damaged_successions(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
     """Sentences about those that nobody can read."""
-    for record in _last(records):
+    for record in newest(records, _SUCCESSIONS):
         if _decoded(record) is None:
             yield (
                 f"{topic} offset {record.offset}: the request {record.key} is damaged: the edge stays held until"
                 " `aggregator edge accept` is said again"
             )
-
-
-def _last(records: Iterable[LogRecord]) -> list[LogRecord]:
-    last = {record.key: record for record in records if record.key.startswith(_SUCCESSIONS)}
-    return [record for record in last.values() if record.value is not None]
 
 
 def _decoded(record: LogRecord) -> Succession | None:

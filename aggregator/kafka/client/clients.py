@@ -254,8 +254,7 @@ def _inherited() -> list[AdminClient]:
 
 def leave_inherited() -> None:
     """In a process that was forked: the clients of its parent have no threads here. They are neither used nor ended."""
-    for kept in (_retired(), {key: one.client for key, one in _admins().items()}):
-        _inherited().extend(kept.values())
+    _inherited().extend([*_retired().values(), *(one.client for one in _admins().values())])
     _retired().clear()
     _admins().clear()
 

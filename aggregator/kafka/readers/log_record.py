@@ -3,6 +3,7 @@
 Invariant: a value alone; no client is imported here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -15,3 +16,9 @@ class LogRecord:
     key: str
     value: bytes | None
     timestamp_ms: int = 0
+
+
+def newest(records: Iterable[LogRecord], prefix: str) -> list[LogRecord]:
+    """The last record of each key that begins so; none of a key that was removed."""
+    last = {record.key: record for record in records if record.key.startswith(prefix)}
+    return [record for record in last.values() if record.value is not None]
