@@ -2,7 +2,7 @@
 
 Invariant: the derived schema is registered before a program can strip anything. A program is compiled anew on another
 day, because a `keep` may have expired. Refused schemas are remembered; a registry that was away is asked again. An id
-that the registry was not asked about decides nothing: its record waits.
+that the registry has said nothing about decides nothing: its record waits.
 """
 
 import time
@@ -11,7 +11,6 @@ from datetime import date
 from functools import partial
 from typing import Protocol
 
-from aggregator.budgets import UNKNOWN_IDS
 from aggregator.bytes_column import Integers
 from aggregator.config.secrets import KeyRing
 from aggregator.errors import DeadLetterError, Reason
@@ -29,7 +28,7 @@ from aggregator.privacy.tally import Met, report_rows, summed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.schema.avro import Schema, parse
 from aggregator.schema.heritage import fingerprint, with_heritage
-from aggregator.schema.registry import Flooded, Registry, UnknownSchema
+from aggregator.schema.registry import Flooded, Listing, Registry, UnknownSchema
 
 
 class Program(Protocol):
@@ -95,7 +94,6 @@ class Programs:
         self._now_s = now_s
         self._drops_whole = drops_whole
         self._day: date | None = None
-        self._missed, self._room = False, UNKNOWN_IDS.limit
         self._known: dict[int, Program | Rejection] = {}
         self._meanings: dict[int, tuple[str, Meaning]] = {}
         self.met: dict[str, Meaning] = {}
@@ -120,7 +118,7 @@ class Programs:
 
     def begin(self, today: date) -> None:
         """A new batch: what was unknown may be known by now, and what was open may have expired."""
-        self._missed, self._room, self.met = False, UNKNOWN_IDS.limit, {}
+        self.met = {}
         if today != self._day:
             self._past, self._running = self.report(), []
             self._day, self._known = today, {}
@@ -161,23 +159,24 @@ class Programs:
         known = self._known.get(schema_id)
         if known is not None:
             return known
-        is_new = self._late.is_new(schema_id)
-        if is_new and not self._room:
-            self._late.put_off(schema_id, place)
-        elif self._late.may_ask(schema_id, self._now_s()):
-            return self._asked(schema_id, place, is_new=is_new)
+        if self._late.is_asked(schema_id, self._listing):
+            return self._asked(schema_id, place)
+        self._late.judge(schema_id, place, self._now_s(), self._edge_registry.ids_end)
         return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
 
-    def _asked(self, schema_id: int, place: int, *, is_new: bool) -> Program | Rejection:
-        look_again = is_new or not self._missed or self._late.is_due(schema_id, self._now_s())
+    def _listing(self) -> Listing:
+        return self._edge_registry.listing(self._subjects.topic, self._subjects.may_own)
+
+    def _asked(self, schema_id: int, place: int) -> Program | Rejection:
+        began_s = self._now_s()
         try:
-            text = self._edge_registry.schema(schema_id, look_again=look_again)
+            text = self._edge_registry.schema(schema_id)
         except Flooded:
             self._late.put_off(schema_id, place)
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
         except UnknownSchema as error:  # not remembered: it may be registered in a moment
-            self._missed, self._room = True, self._room - is_new
-            self._late.miss(error, schema_id, self._now_s(), asked=look_again)
+            now_s = self._now_s()
+            self._late.miss(error, schema_id, now_s, took_s=now_s - began_s)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
             self._late.find(schema_id)

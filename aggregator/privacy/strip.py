@@ -36,12 +36,13 @@ class Unasked(Unreachable):
     Args:
         place: Of the first record whose id was not asked about; what stands before it can go on alone.
         count: Of such ids.
+        why: What the registry's listing met with; empty where it says nothing about these ids.
     """
 
-    def __init__(self, place: int, count: int) -> None:
+    def __init__(self, place: int, count: int, why: str = "") -> None:
         super().__init__(
             f"{count:,} schema ids were not asked about yet: records name more unknown ones than the registry is asked "
-            "about at once",
+            f"about at once{'; ' if why else ''}{why}",
             hint="see what writes to the topic; the flow goes on by itself",
         )
         self.place = place

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from aggregator.errors import HoldError
 from aggregator.privacy.strip import Meaning
+from aggregator.schema.avro import FULL_NAME
 from aggregator.schema.registry import Origin
 
 Part = Literal["key", "value"]
@@ -32,6 +33,11 @@ class Subjects(NamedTuple):
     part: Part
     opens: Callable[[str], bool]
     reissued: Mapping[str, str] = MappingProxyType({})
+
+    def may_own(self, subject: str) -> bool:
+        """Whether a subject is one of the topic's for some record, whose name `key` and `value` look like."""
+        topic, _, record = subject.rpartition("-")
+        return (topic == self.topic and FULL_NAME.fullmatch(record) is not None) or self.opens(subject)
 
     def meaning(self, origin: Origin, subject: str, fingerprint: str) -> tuple[str, Meaning]:
         """What an id is called in the memory of a flow, and what it means."""

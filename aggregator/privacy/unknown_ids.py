@@ -1,26 +1,29 @@
 """Schema ids that a registry does not know yet, and how long a topic waits for them before they are dead letters.
 
-Invariants: no id is a dead letter that the registry was never asked about, and one that it knows is no newcomer again.
-An id is waited for once and for a bounded time, all ids of a batch at the same time. Waits that end in vain share one
-allowance, so that a flood of senseless ids costs a topic a small share of its time and no more. Pure: takes the time as
-an argument.
+Invariants: no id is a dead letter of which the registry has not said, since its record was read, that it does not have
+it; and one that it knows is no newcomer again. A few ids of a batch are asked about one by one, the others by one
+listing of the topic's schemas. An id is waited for once and for a bounded time, all ids of a batch at the same time.
+Waits that end in vain share one allowance, so that a flood of senseless ids costs a topic a small share of its time and
+no more. Pure: takes the time as an argument.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
+from aggregator.budgets import UNKNOWN_IDS
 from aggregator.errors import Unreachable
 from aggregator.privacy.strip import Unasked
-from aggregator.schema.registry import UnknownSchema
+from aggregator.schema.registry import Listing, UnknownSchema
 
 # A wait in vain is paid back in twenty times its length.
 _REFILL = 1 / 20
 # Less is not worth another read of the batch.
 _LEAST_S = 1.0
-# How long one batch may ask again about ids that were missing before.
-_ASKING_S = 0.5
+# How long one batch may ask in vain about ids one by one.
+_ASKING_S = 0.1
 # More than all batches of a slot name, so that a flood of senseless ids forgets senseless ids only.
 _MOST = 65_536
 
@@ -47,9 +50,12 @@ class Latecomers:
         self._late: dict[int, _Late] = {}
         self._lost: dict[int, None] = {}
         self._there: set[int] = set()
+        self._met_s: dict[int, float] = {}
         self._unasked: dict[int, int] = {}
         self._waiting: dict[int, UnknownSchema] = {}
         self._began_s = 0.0
+        self._room, self._asking_s = UNKNOWN_IDS.limit, 0.0
+        self._listing: Listing | Unreachable | None = None
         self.is_numbered = False
 
     def begin(self, now_s: float, *, numbered: bool = False) -> None:
@@ -57,6 +63,7 @@ class Latecomers:
         self.is_numbered = numbered
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
+        self._room, self._asking_s, self._listing = UNKNOWN_IDS.limit, 0.0, None
         self._waiting, self._unasked = {}, {}
 
     def in_turn(self, schema_ids: Iterable[int]) -> list[int]:
@@ -67,31 +74,60 @@ class Latecomers:
         late = self._late.get(schema_id)
         return late.asked_s if late else math.inf if schema_id in self._lost else -math.inf
 
-    def is_new(self, schema_id: int) -> bool:
-        """Whether nothing is known of an id: it was neither there before nor missing."""
-        return schema_id not in self._there and schema_id not in self._late and schema_id not in self._lost
+    def is_asked(self, schema_id: int, ask: Callable[[], Listing]) -> bool:
+        """Whether to ask the registry about this id alone: it has it, or is not known to lack it, and there is time.
 
-    def is_due(self, schema_id: int, now_s: float) -> bool:
-        """Whether to ask again about an id, because it is waited for."""
-        return schema_id in self._late and self._has_time(now_s)
+        Args:
+            schema_id: From a record.
+            ask: Asks for the topic's schemas; called once a batch at most.
 
-    def may_ask(self, schema_id: int, now_s: float) -> bool:
-        """Whether an id that is not new may cost this batch another look."""
-        return schema_id not in self._lost or self._has_time(now_s)
+        Raises:
+            HoldError: as `ask`.
+        """
+        if schema_id in self._there:
+            return True
+        if schema_id not in self._lost and self._room and self._asking_s < _ASKING_S:
+            return True
+        listing = self._listed(ask)
+        return isinstance(listing, Listing) and schema_id in listing.ids
+
+    def _listed(self, ask: Callable[[], Listing]) -> Listing | Unreachable:
+        if self._listing is None:
+            try:
+                self._listing = ask()
+            except Unreachable as error:
+                self._listing = error
+        return self._listing
+
+    def judge(self, schema_id: int, place: int, now_s: float, ids_end: int) -> None:
+        """Judge an id by the batch's listing, which does not have it; it is put off if that does not speak of it.
+
+        Args:
+            schema_id: From a record.
+            place: Of the first record that names it.
+            now_s: The time.
+            ids_end: Ids are below it; from there on are numbers of GUIDs.
+        """
+        listing, met_s = self._listing, self._met(schema_id)
+        if isinstance(listing, Listing) and listing.asked_s >= met_s and (schema_id < ids_end or listing.has_guids):
+            self.miss(UnknownSchema(schema_id, listing.where), schema_id, now_s)
+        else:
+            self.put_off(schema_id, place)
+
+    def _met(self, schema_id: int) -> float:
+        """When a record first named an id that is unknown: a listing that is late has nothing to say of later ones."""
+        _forget_oldest(self._met_s)
+        return self._met_s.setdefault(schema_id, self._began_s)
 
     def put_off(self, schema_id: int, place: int) -> None:
-        """The registry cannot be asked about an id now, which the record at this place is the first to name.
+        """The registry cannot be asked about an id now, which the record at this place is the first to name."""
+        self._met(schema_id)
+        self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
 
-        One that was asked about in vain need not be asked about again.
-        """
-        if schema_id not in self._lost:
-            self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
-
-    def _has_time(self, now_s: float) -> bool:
-        return now_s - self._began_s < _ASKING_S
-
-    def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, asked: bool) -> None:
-        """The registry does not know an id of this batch; `asked`: it was asked just now."""
+    def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, took_s: float = 0.0) -> None:
+        """The registry has just said that it does not know an id of this batch; to ask about it alone took so long."""
+        self._room, self._asking_s = max(0, self._room - 1), self._asking_s + took_s
+        self._met(schema_id)
         self._there.discard(schema_id)
         if schema_id in self._lost:
             return
@@ -101,7 +137,7 @@ class Latecomers:
                 self._lose(schema_id)
                 return
             late = self._late[schema_id] = _Late(now_s, now_s + self._allowance_s, now_s)
-        late.asked_s = now_s if asked else late.asked_s
+        late.asked_s = now_s
         if now_s < late.until_s:
             self._waiting[schema_id] = error
         else:
@@ -111,8 +147,8 @@ class Latecomers:
     def find(self, schema_id: int) -> None:
         """The registry knows an id."""
         self._there.add(schema_id)
-        self._late.pop(schema_id, None)
-        self._lost.pop(schema_id, None)
+        for known in (self._late, self._lost, self._met_s):
+            known.pop(schema_id, None)
 
     def settle(self) -> None:
         """Let the batch pass, unless an id of it is waited for, or was not asked about.
@@ -122,7 +158,8 @@ class Latecomers:
             Unasked: one was not; the same.
         """
         if self._unasked:
-            raise Unasked(min(self._unasked.values()), len(self._unasked))
+            why = self._listing.message if isinstance(self._listing, Unreachable) else ""
+            raise Unasked(min(self._unasked.values()), len(self._unasked), why)
         if self._waiting:
             first = next(iter(self._waiting.values()))
             others = f", nor are {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
@@ -134,6 +171,10 @@ class Latecomers:
     def _lose(self, schema_id: int) -> None:
         self._late.pop(schema_id, None)
         self._lost[schema_id] = None
-        for known in (self._lost, self._late):
-            for oldest in list(islice(known, max(0, len(known) - _MOST))):
-                del known[oldest]
+        _forget_oldest(self._lost)
+        _forget_oldest(self._late)
+
+
+def _forget_oldest(known: dict[int, Any]) -> None:
+    for oldest in list(islice(known, max(0, len(known) - _MOST))):
+        del known[oldest]

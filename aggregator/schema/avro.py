@@ -15,7 +15,7 @@ from aggregator.budgets import DECIMAL_DIGITS, FIXED_BYTES, SCHEMA_CHARACTERS, S
 from aggregator.errors import DeadLetterError, Reason
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 TAGS = "confluent:tags"
 
 
@@ -217,16 +217,16 @@ class _Reader:
     def define(self, data: dict[str, Any], namespace: str, node: Node) -> tuple[int, str]:
         """Number a named type before its fields are read, so that they can name it."""
         name = data.get("name")
-        if not isinstance(name, str) or not _FULL_NAME.fullmatch(name) or name in PRIMITIVES:
+        if not isinstance(name, str) or not FULL_NAME.fullmatch(name) or name in PRIMITIVES:
             raise _refused("a named type has no name that Avro allows")
         space = data.get("namespace")
-        if space is not None and (not isinstance(space, str) or (space and not _FULL_NAME.fullmatch(space))):
+        if space is not None and (not isinstance(space, str) or (space and not FULL_NAME.fullmatch(space))):
             raise _refused("a namespace is not one that Avro allows")
         full = _full(name, namespace if space is None else space)
         if full in self.named:
             raise _refused("one name is defined twice")
         space = full.rpartition(".")[0]
-        aliases = tuple(_full(alias, space) for alias in _names(data.get("aliases"), _FULL_NAME))
+        aliases = tuple(_full(alias, space) for alias in _names(data.get("aliases"), FULL_NAME))
         index = self.add(replace(node, name=full, tags=_tags(data), aliases=aliases))
         self.named[full] = index
         return index, space

@@ -26,16 +26,17 @@ from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reaso
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
-from aggregator.schema.entries import Entry, entry, homes, ids_by_context, numbers
+from aggregator.schema.entries import Entry, entry, homes, ids_by_context, names, numbers
 from aggregator.schema.references import self_contained
 from aggregator.schema.registry import Origin, Registered, TagPaths
-from aggregator.schema.remote_registry import AVRO, WAIT_S, RemoteRegistry, Told
+from aggregator.schema.remote_registry import AVRO, WAIT_S, Named, RemoteRegistry, Told
 from aggregator.schema.tokens import TokenRefused
 from aggregator.schema.wire import MAXIMUM_ID
 
 _NOT_FOUND = 404
 _CONFLICT = 409
 _UNPROCESSABLE = 422
+_DELETED = {"deleted": "true"}
 _DENIED = (401, 403)
 _NO_SCHEMA = 40403
 _ABSENT = (40401, 40402, _NO_SCHEMA)  # subject, version, schema
@@ -107,27 +108,34 @@ class ConfluentRegistry(RemoteRegistry):
             ids = [one for context, one in told if self._context.is_called(context)]
         newest: dict[str, int] = {}
         for one in ids:
-            newest |= homes(self._listing(f"schemas/ids/{one}/versions", deleted="true", **self._context.query))
+            newest |= homes(self._told_list(f"schemas/ids/{one}/versions", **_DELETED, **self._context.query))
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
         return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
     def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
-        there = numbers(self._listing(f"{self._context.path(subject)}/versions", deleted="true"))
-        if len(there) > SUBJECT_VERSIONS.limit:
-            raise HoldError(
-                f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
-                hint="delete versions that no record needs, for good; their tags go with them",
-            )
-        for number in set(there) - known.keys():
+        for number in set(self._numbers(subject)) - known.keys():
             one = self._version(subject, number)
             if one is not None and one.kind == AVRO:
                 known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
 
+    def _numbers(self, subject: str) -> list[int]:
+        there = numbers(self._told_list(f"{self._context.path(subject)}/versions", **_DELETED))
+        if len(there) > SUBJECT_VERSIONS.limit:
+            raise HoldError(
+                f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
+                hint="delete versions that no record needs, for good; their tags go with them",
+            )
+        return there
+
+    def _called(self, subject: str, number: int) -> Named | None:
+        one = self._version(subject, number)
+        return None if one is None else Named(one.schema_id, UUID(one.guid) if one.guid else None)
+
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
         """A version may be deleted and still be needed to read what was written under it."""
-        query = {"deleted": "true"} if deleted else {}
+        query = _DELETED if deleted else {}
         answer = self._found(lambda: self._get(f"{self._context.path(subject)}/versions/{number}", **query))
         return None if answer is None else self._entry(answer)
 
@@ -165,7 +173,7 @@ class ConfluentRegistry(RemoteRegistry):
             waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        there = numbers(self._listing(f"{self._context.path(subject)}/versions"))
+        there = numbers(self._told_list(f"{self._context.path(subject)}/versions"))
         found = [(number, self._version(subject, number)) for number in sorted(there)]
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
@@ -173,12 +181,12 @@ class ConfluentRegistry(RemoteRegistry):
             if one is not None and one.kind == AVRO
         ]
 
-    def _listed(self) -> list[str]:
+    def _listed(self, *, deleted: bool = False) -> list[str]:
         """Registries list the subjects of every context."""
-        names = map(self._context.plain, self._connection.client.get_subjects())
-        return sorted(name for name in names if self._context.holds(name))
+        told = map(self._context.plain, names(self._told_list("subjects", **(_DELETED if deleted else {}))))
+        return sorted(name for name in told if self._context.holds(name))
 
-    def _listing(self, path: str, **query: str) -> object:
+    def _told_list(self, path: str, **query: str) -> object:
         """An answer that lists; an empty list where the registry itself says that there is nothing."""
         answer = self._found(partial(self._get, path, **query))
         return [] if answer is None else answer

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.compatibility import refusal
-from aggregator.schema.registry import GoneSchema, Origin, Registered, UnknownSchema
+from aggregator.schema.registry import GoneSchema, Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 _FILE = re.compile(r"([1-9]\d{0,9})-(\d{1,10})\.avsc")
@@ -51,14 +51,14 @@ class DirectoryRegistry:
         self._stale: set[int] = set()
         self._is_fresh = False
 
-    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
+    def schema(self, schema_id: int) -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look_anew(schema_id)
         if schema_id not in self._texts:
             found = self._of(schema_id)
-            if not found and look_again:
+            if not found:
                 self._scan()
                 found = self._of(schema_id)
             if not found:
@@ -77,6 +77,12 @@ class DirectoryRegistry:
             raise GoneSchema(schema_id, f"directory:{self._root}")
         self._texts[schema_id] = _one_meaning(found)
         self._stale.discard(schema_id)
+
+    def listing(self, _topic: str, is_own: Callable[[str], bool]) -> Listing:
+        """The ids of the files in these folders."""
+        self._scan()
+        ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
+        return Listing(f"directory:{self._root}", ids)
 
     def origin(self, schema_id: int) -> Origin:
         """The folders that have a file of the id; files have no tags beside them."""

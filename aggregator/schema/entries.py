@@ -23,6 +23,7 @@ class Entry:
         tags: `metadata.tags`; a rule set's tags choose among these, and give none.
         version: Of its subject; 0 where the answer is about an id.
         schema_id: 0 where the answer does not say it.
+        guid: Empty where the answer does not say it.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Entry:
     tags: TagPaths
     version: int
     schema_id: int
+    guid: str
 
 
 def entry(answer: Any) -> Entry:
@@ -49,6 +51,7 @@ def entry(answer: Any) -> Entry:
         tuple(sorted((_of(str, path), _names(tags)) for path, tags in beside.items())),
         _if_any(int, found.get("version")),
         _if_any(int, found.get("id")),
+        _if_any(str, found.get("guid")),
     )
 
 
@@ -63,6 +66,15 @@ def homes(answer: Any) -> Mapping[str, int]:
         subject, version = _of(str, _of(dict, one).get("subject")), _of(int, one.get("version"))
         newest[subject] = max(version, newest.get(subject, 0))
     return newest
+
+
+def names(answer: Any) -> list[str]:
+    """A list of names.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return [_of(str, one) for one in _of(list, answer)]
 
 
 def numbers(answer: Any) -> list[int]:
@@ -85,7 +97,7 @@ def ids_by_context(answer: Any) -> list[tuple[str, int]]:
 
 
 def _names(tags: Any) -> frozenset[str]:
-    return frozenset(_of(str, tag) for tag in _of(list, tags))
+    return frozenset(names(tags))
 
 
 def _if_any(kind: type, value: Any) -> Any:

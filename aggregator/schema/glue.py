@@ -17,7 +17,7 @@ from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
 from aggregator.schema.registry import Origin, Registered
-from aggregator.schema.remote_registry import AVRO, WAIT_S, RemoteRegistry, Told
+from aggregator.schema.remote_registry import AVRO, WAIT_S, Named, RemoteRegistry, Told
 from aggregator.schema.wire import Framing
 
 _TIMEOUT_S = 5.0
@@ -81,9 +81,17 @@ class GlueRegistry(RemoteRegistry):
 
     def _versions(self, subject: str) -> list[Registered]:
         """Version by version: deleted ones are gone."""
+        told = [(at, self._version(subject, at)) for at in self._numbers(subject)]
+        return [
+            Registered(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
+            for at, one in told
+            if one is not None and one.get("DataFormat") == AVRO
+        ]
+
+    def _numbers(self, subject: str) -> list[int]:
         name = _schema(subject)
         newest = None if name is None else self._asked(self._client.get_schema, SchemaId=self._of(name))
-        if name is None or newest is None:
+        if newest is None:
             return []
         count = _integer(newest.get("LatestSchemaVersion"))
         if count > SUBJECT_VERSIONS.limit:
@@ -91,15 +99,19 @@ class GlueRegistry(RemoteRegistry):
                 f"schema {name} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
                 hint="let the topic's records name a schema of fewer versions",
             )
-        of = self._of(name)
-        told = [self._found(SchemaId=of, SchemaVersionNumber={"VersionNumber": at}) for at in range(1, count + 1)]
-        return [
-            Registered(subject, at, self._guids.number(UUID(str(one.get("SchemaVersionId"))), self._texts), _text(one))
-            for at, one in enumerate(told, 1)
-            if one is not None and one.get("DataFormat") == AVRO
-        ]
+        return list(range(1, count + 1))
 
-    def _listed(self) -> list[str]:
+    def _called(self, subject: str, number: int) -> Named | None:
+        one = self._version(subject, number)
+        return None if one is None else Named(0, _guid(one))
+
+    def _version(self, subject: str, number: int) -> Mapping[str, Any] | None:
+        name = _schema(subject)
+        at = {"VersionNumber": number}
+        return None if name is None else self._found(SchemaId=self._of(name), SchemaVersionNumber=at)
+
+    def _listed(self, *, deleted: bool = False) -> list[str]:
+        del deleted  # those are gone
         pages = self._client.get_paginator("list_schemas").paginate(RegistryId={"RegistryName": self._name})
         names = (str(one["SchemaName"]) for page in pages for one in page["Schemas"])
         return sorted({subject for name in names for subject in _subjects(name)})
@@ -175,6 +187,10 @@ def _text(found: Mapping[str, Any]) -> str:
     if not isinstance(text, str):
         raise ValueError("no definition")  # noqa: TRY004 - of an answer, and not of an argument
     return text
+
+
+def _guid(found: Mapping[str, Any]) -> UUID:
+    return UUID(str(found.get("SchemaVersionId")))
 
 
 def _number(found: Mapping[str, Any]) -> int:

@@ -35,6 +35,10 @@ class Guids:
             self._next += 1
         return self._numbers[guid]
 
+    def known(self, guid: UUID) -> int | None:
+        """The number of a GUID that has one."""
+        return self._numbers.get(guid)
+
     def guid(self, number: int) -> UUID | None:
         """Whose number it is."""
         return self._guids.get(number)

@@ -5,9 +5,10 @@ whether a derived schema may follow is the question of the registry that it woul
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from uuid import UUID
 
-from aggregator.schema.registry import Origin, Registered, UnknownSchema
+from aggregator.schema.registry import Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
 
@@ -21,16 +22,20 @@ class MemoryRegistry:
         self._texts: list[str] = []
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
-    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
+    def schema(self, schema_id: int) -> str:
         """The text of an id.
 
         Raises:
             UnknownSchema: no text has it.
         """
-        del look_again
         if not 0 < schema_id <= len(self._texts):
             raise UnknownSchema(schema_id, "memory")
         return self._texts[schema_id - 1]
+
+    def listing(self, _topic: str, is_own: Callable[[str], bool]) -> Listing:
+        """The ids of all versions of these subjects."""
+        ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
+        return Listing("memory", frozenset(ids))
 
     def origin(self, schema_id: int) -> Origin:
         """The subjects that have the text."""

@@ -3,7 +3,8 @@
 Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -100,6 +101,22 @@ class Origin(NamedTuple):
     name: str
 
 
+class Listing(NamedTuple):
+    """The schemas of some subjects, as a registry listed them.
+
+    Attributes:
+        where: The registry, as errors name it.
+        ids: The id of every version, deleted ones and those that are not Avro among them; also numbers of GUIDs.
+        has_guids: Whether a number of a GUID that is not among the ids is no schema of these subjects.
+        asked_s: When the registry was asked, on the clock of `time.monotonic`; infinity: just now.
+    """
+
+    where: str
+    ids: frozenset[int]
+    has_guids: bool = True
+    asked_s: float = math.inf
+
+
 class Registry(Protocol):
     """What every registry can do.
 
@@ -111,19 +128,27 @@ class Registry(Protocol):
     framing: Framing
     ids_end: int
 
-    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
-        """The schema's text.
-
-        Args:
-            schema_id: From a record.
-            look_again: Ask the registry about an id that is not known yet. Whoever did so since the record was read
-                says no, so that a batch of unknown ids costs one look and not one each.
+    def schema(self, schema_id: int) -> str:
+        """The schema's text; a registry is asked again about an id that it did not know before.
 
         Raises:
             UnknownSchema: the registry answers and has no such id.
             Unreachable: the registry does not answer.
             Flooded: it is not asked about this id now.
             HoldError: the id has two meanings, or the registry had it and has it no more.
+        """
+
+    def listing(self, topic: str, is_own: Callable[[str], bool]) -> Listing:
+        """The schemas of a topic's subjects: one answer about any number of ids that the registry may not know.
+
+        Args:
+            topic: Whose subjects they are; equal topics have equal subjects.
+            is_own: Whether a subject is one of them.
+
+        Raises:
+            Unreachable: the registry does not answer, or not yet.
+            Flooded: it is not asked now.
+            HoldError: a subject has too many versions.
         """
 
     def origin(self, schema_id: int) -> Origin:

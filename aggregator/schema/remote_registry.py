@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from aggregator.errors import DeadLetterError, Reason, Unreachable
+from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
 from aggregator.schema.histories import history, with_lenders
-from aggregator.schema.negative_cache import NegativeCache
 from aggregator.schema.patience import Patience, StillWaiting
-from aggregator.schema.registry import Flooded, GoneSchema, Origin, Registered, TagPaths, UnknownSchema
+from aggregator.schema.registry import Flooded, GoneSchema, Listing, Origin, Registered, TagPaths, UnknownSchema
 from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
@@ -43,6 +43,18 @@ class Told(NamedTuple):
     tags: TagPaths = ()
 
 
+class Named(NamedTuple):
+    """What records call a schema.
+
+    Attributes:
+        schema_id: 0 where they call it by its GUID only.
+        guid: None where the registry tells none.
+    """
+
+    schema_id: int
+    guid: UUID | None = None
+
+
 class RemoteRegistry(ABC):
     """What was asked, and what was answered.
 
@@ -64,16 +76,18 @@ class RemoteRegistry(ABC):
         self._former: dict[int, Origin] = {}
         self._histories: dict[str, Mapping[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
-        self._misses = NegativeCache()
+        self._budget = AskingBudget()
+        self._named: Mapping[str, Mapping[int, Named]] = {}
+        self._listed_ids: set[int] = set()
         self._guids = Guids()
 
-    def schema(self, schema_id: int, *, look_again: bool = True) -> str:
+    def schema(self, schema_id: int) -> str:
         """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look_anew(schema_id)
         if schema_id not in self._texts and schema_id not in self._foreign:
-            self._look(schema_id, look_again=look_again)
+            self._look(schema_id)
         if schema_id in self._foreign:
             kind = self._foreign[schema_id]
             raise DeadLetterError(
@@ -86,15 +100,49 @@ class RemoteRegistry(ABC):
             raise UnknownSchema(schema_id, self._where)
         return self._texts[schema_id]
 
-    def _look(self, schema_id: int, *, look_again: bool) -> None:
+    def _look(self, schema_id: int) -> None:
         asked = time.monotonic()
-        if not look_again and self._misses.remembers(schema_id, asked):
-            return
-        if self._misses.flooded(asked):
+        if schema_id not in self._listed_ids and self._budget.is_spent(asked):
             raise Flooded(self._where)
         if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
-            now = time.monotonic()
-            self._misses.add(schema_id, now, now - asked)
+            self._spend(asked)
+
+    def _spend(self, since_s: float) -> None:
+        now = time.monotonic()
+        self._budget.spend(now, now - since_s)
+
+    def listing(self, topic: str, is_own: Callable[[str], bool]) -> Listing:
+        """Asked anew each time; versions that were seen once are not asked about again until the next `refresh`."""
+        began = time.monotonic()
+        if self._budget.is_spent(began):
+            raise Flooded(self._where)
+        try:
+            asked_s, told = self._ask(("listing", topic), lambda: self._list(is_own))
+        finally:
+            self._spend(began)
+        numbers = (self._guids.known(one.guid) for one in told if one.guid is not None)
+        ids = frozenset(one for one in (*(one.schema_id for one in told), *numbers) if one)
+        self._listed_ids |= ids
+        return Listing(self._where, ids, all(one.guid is not None for one in told), asked_s)
+
+    def _list(self, is_own: Callable[[str], bool]) -> tuple[float, list[Named]]:
+        """When it began, and every version of some subjects."""
+        began, former, named = time.monotonic(), self._named, dict[str, Mapping[int, Named]]()
+        for subject in filter(is_own, self._listed(deleted=True)):
+            named[subject] = self._names(subject, former.get(subject, {}))
+        self._named = {**former, **named}
+        return began, [one for names in named.values() for one in names.values()]
+
+    def _names(self, subject: str, former: Mapping[int, Named]) -> Mapping[int, Named]:
+        """A subject's versions; all anew where the newest is not the one that it was, as of a subject made anew."""
+        found: dict[int, Named] = {}
+        for number in sorted(self._numbers(subject), reverse=True):
+            one = former.get(number) if found else None
+            one = one or self._called(subject, number)
+            if one is not None:
+                former = former if found or former.get(number, one) == one else {}
+                found[number] = one
+        return found
 
     def _look_anew(self, schema_id: int) -> None:
         """Ask again about an id that is known; of a registry in which it means another schema, nothing is known."""
@@ -108,6 +156,7 @@ class RemoteRegistry(ABC):
     def refresh(self) -> None:
         """Ids are asked for again, and where they come from; versions do not change while their ids do not."""
         self._stale = {*self._texts, *self._foreign}
+        self._named = {}
         self._former |= self._origins
         self._origins = {}
 
@@ -196,8 +245,16 @@ class RemoteRegistry(ABC):
         """The versions of a subject that are Avro."""
 
     @abstractmethod
-    def _listed(self) -> list[str]:
-        """Every subject's name, sorted."""
+    def _listed(self, *, deleted: bool = False) -> list[str]:
+        """Every subject's name, sorted; those of deleted ones too, if asked for."""
+
+    @abstractmethod
+    def _numbers(self, subject: str) -> list[int]:
+        """The numbers of a subject's versions, deleted ones among them."""
+
+    @abstractmethod
+    def _called(self, subject: str, number: int) -> Named | None:
+        """What records call a version; None: it is there no more."""
 
     @abstractmethod
     def _versions(self, subject: str) -> list[Registered]:

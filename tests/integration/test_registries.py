@@ -145,6 +145,20 @@ def test_a_text_has_one_id_in_every_subject(place, topic):
         again.schema(123_456)
 
 
+def test_a_listing_has_the_ids_of_a_topics_subjects(place, topic):
+    """One answer about any number of ids, deleted versions among them; the same client sees what is new."""
+    registry, subjects = place.opened(), (f"{topic}-value", f"{topic}-key")
+    ids = [registry.register(f"{topic}-value", record(("x", kind), name=topic)) for kind in ("int", "long")]
+    other = registry.register(f"{topic}.other", record(("x", "bytes"), name=topic))
+    listed = registry.listing(topic, subjects.__contains__).ids
+    assert set(ids) <= listed
+    assert other not in listed
+    if place.ask:
+        place.delete(f"{topic}-value", 1)
+    ids.append(place.opened().register(f"{topic}-key", record(("x", "string"), name=topic)))
+    assert set(ids) <= registry.listing(topic, subjects.__contains__).ids
+
+
 def test_what_readers_could_not_read_is_refused_by_name(place, topic):
     """With what differs, and the next step; nothing is registered. A version that is there already needs no check."""
     registry, subject = place.opened(), f"{topic}-value"

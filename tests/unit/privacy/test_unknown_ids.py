@@ -11,9 +11,10 @@ from aggregator.errors import Reason, Unreachable
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection, Unasked
+from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.negative_cache import NegativeCache
-from aggregator.schema.registry import Flooded, Origin, UnknownSchema
+from aggregator.schema.registry import Flooded, Listing, Origin, UnknownSchema
+from aggregator.schema.remote_registry import WAIT_S
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY
@@ -27,29 +28,49 @@ LEFT = b"\2"
 
 
 class LateRegistry(MemoryRegistry):
-    """A registry whose schemas come later, at so many seconds; it remembers misses as one behind an address does.
+    """A registry whose schemas come later, at so many seconds; questions take time, as they do behind an address.
 
     Attributes:
         now_s: The time, which questions take.
         known: Id to when it is there.
-        asked: Every question.
+        asked: Every question: an id, or nothing for a listing.
+        slow_s: How long a listing takes behind the back of who asks, once it takes longer than one waits.
     """
 
-    def __init__(self, far_s=0.0):
+    def __init__(self, far_s=0.0, slow_s=0.0):
         super().__init__()
-        self.now_s, self.far_s, self.known, self.asked, self.misses = 0.0, far_s, {}, [], NegativeCache()
+        self.now_s, self.far_s, self.known, self.asked, self.budget = 0.0, far_s, {}, [], AskingBudget()
+        self.slow_s, self.pending = slow_s, None
 
-    def schema(self, schema_id, *, look_again=True):
-        if not look_again and self.misses.remembers(schema_id, self.now_s):
-            raise UnknownSchema(schema_id, "far")
-        if self.misses.flooded(self.now_s):
+    def schema(self, schema_id):
+        if self.budget.is_spent(self.now_s):
             raise Flooded("far")
         self.asked.append(schema_id)
         self.now_s += self.far_s
         if self.now_s >= self.known.get(schema_id, float("inf")):
             return ORDER
-        self.misses.add(schema_id, self.now_s, self.far_s)
+        self.budget.spend(self.now_s, self.far_s)
         raise UnknownSchema(schema_id, "far")
+
+    def listing(self, topic, is_own):
+        """Three questions, each as far as the others; a slow one goes on while nobody waits."""
+        assert (topic, is_own("orders-value"), is_own("other-value")) == ("orders", True, False)
+        if self.budget.is_spent(self.now_s):
+            raise Flooded("far")
+        self.asked.append(None)
+        took_s = min(3 * self.far_s, WAIT_S)
+        if self.pending is None:
+            self.pending = Listing("far", self.now_there(), asked_s=self.now_s)
+        self.now_s += took_s
+        self.budget.spend(self.now_s, took_s)
+        if self.now_s < self.pending.asked_s + self.slow_s:
+            raise Unreachable("far: no answer yet")
+        listing, self.pending = self.pending, None
+        return listing
+
+    def now_there(self):
+        """Ids that are known when a listing begins."""
+        return frozenset(one for one, since_s in self.known.items() if self.now_s >= since_s)
 
     def origin(self, schema_id):
         return Origin({"orders-key": schema_id, "orders-value": schema_id}, (), str(schema_id))
@@ -134,14 +155,30 @@ def test_keys_and_values_wait_at_the_same_time(topic):
     assert PATIENCE_S <= took_s <= 2 * PATIENCE_S
 
 
-def test_many_unknown_ids_wait_at_the_same_time(topic):
-    """600 ids at a registry of 20 ms cost one wait and the pauses between some hundred questions, not one wait each."""
-    unknown = 600
+@pytest.mark.parametrize("unknown", [600, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_unknown_ids_wait_at_the_same_time(topic, unknown):
+    """Any number of ids at a registry of 20 ms costs one wait and a bounded number of questions."""
     registry = LateRegistry(0.02)
     out, took_s = passed(topic(registry), registry, batch(*(frame(1000 + n, b"") for n in range(unknown))))
     assert len(out.rejected) == unknown
-    assert took_s < 180
-    assert len(registry.asked) < 2 * unknown
+    assert took_s < 2 * PATIENCE_S
+    assert len(registry.asked) < UNKNOWN_IDS.limit + 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("far_s", "batch_s"), [(0.001, 0.15), (0.02, 0.4), (0.5, 20.0)])
+def test_a_flood_of_new_ids_costs_a_bounded_share_of_the_time(topic, far_s, batch_s):
+    """40 batches of 1,000 ids each, all new: one wait, then some questions each, two seconds of them in any five."""
+    registry = LateRegistry(far_s)
+    registry.known = {5: 0.0}
+    strip, took_s = topic(registry), 0.0
+    for number in range(40):
+        flood = [frame(1000 * (number + 1) + n, b"") for n in range(1000)]
+        out, waited_s = passed(strip, registry, batch(*flood, frame(5, BODY)))
+        assert sorted(out.rejected) == list(range(1000))
+        took_s += waited_s
+        registry.now_s += 0.5
+    assert took_s < 2 * PATIENCE_S + 40 * batch_s
 
 
 def test_senseless_ids_do_not_hide_one_that_comes(topic):
@@ -172,7 +209,7 @@ def test_a_flow_of_senseless_ids_goes_on(topic):
 @pytest.mark.parametrize("place", ["value", "key"])
 @pytest.mark.parametrize(("patience_s", "far_s"), [(0.0, 0.0), (0.0, 0.02), (PATIENCE_S, 0.0)])
 def test_a_flood_makes_no_dead_letter_of_what_the_registry_has(topic, place, patience_s, far_s):
-    """An id that stands behind so many senseless ones is asked about in its turn; what stands before it goes on."""
+    """It may stand behind any number of senseless ones."""
     registry, delivered, flood = LateRegistry(far_s), [], 300
     registry.known = {5: 0.0}
     strip, all_ = topic(registry, patience_s), [*(frame(1000 + n, BODY) for n in range(flood)), frame(5, BODY)]
@@ -200,11 +237,38 @@ def test_a_known_id_keeps_its_place_on_another_day(topic):
     strip = topic(registry, 0.0, lambda: next(days))
     assert strip.strip(batch(frame(5, BODY))).rejected == {}
     flood = [frame(1000 + n, BODY) for n in range(300)]
+    assert sorted(strip.strip(batch(*flood, *[frame(5, BODY)] * 3)).rejected) == list(range(300))
+    assert registry.asked.count(5) == 2
+
+
+@pytest.mark.parametrize("patience_s", [0.0, PATIENCE_S])
+def test_a_lost_id_that_is_registered_later_is_delivered_in_the_middle_of_a_flood(topic, patience_s):
+    """However often it was missing: the registry says anew, for each batch, that it does not have it."""
+    registry, flood = LateRegistry(0.02), [frame(1000 + n, b"") for n in range(2000)]
+    strip = topic(registry, patience_s)
+    assert 2000 in passed(strip, registry, batch(*flood, frame(5, BODY)))[0].rejected
+    registry.known = {5: registry.now_s + 0.1}
+    registry.now_s += 5.0
+    out, took_s = passed(strip, registry, batch(*flood, frame(5, BODY)))
+    assert sorted(out.rejected) == list(range(2000))
+    assert took_s < 1.0
+
+
+def test_a_slow_listing_judges_what_was_read_before_it_was_asked_for(topic):
+    """It goes on while the flow waits; of ids that were met after it began it decides nothing."""
+    registry = LateRegistry(0.7, slow_s=3.0)
+    strip, flood = topic(registry, 0.0), [frame(1000 + n, b"") for n in range(10)]
+    with pytest.raises(Unasked, match="no answer yet") as raised:
+        strip.strip(batch(*flood))
+    assert raised.value.place == 1, "one was asked about alone"
+    registry.known = {5: registry.now_s}
+    registry.now_s += 6.0
     with pytest.raises(Unasked) as raised:
-        strip.strip(batch(*flood, *[frame(5, BODY)] * 3))
-    assert raised.value.place == UNKNOWN_IDS.limit
-    out, _ = passed(strip, registry, batch(*flood, *[frame(5, BODY)] * 3))
-    assert sorted(out.rejected) == list(range(300))
+        strip.strip(batch(*flood, frame(5, BODY)))
+    assert raised.value.place == 10, "the listing was too early for the last one"
+    registry.now_s += 6.0
+    out, _ = passed(strip, registry, batch(*flood, frame(5, BODY)))
+    assert sorted(out.rejected) == list(range(10))
 
 
 def test_an_id_is_asked_about_that_another_topic_missed_a_moment_ago(topic):

@@ -176,7 +176,7 @@ class RegistryDouble:
             return _missing(40402 if found else 40401)
         schema_id = context.subjects[subject][number - 1]
         told = {"subject": _called(name, subject), "version": number, "id": schema_id}
-        return 200, {**told, **_referring(context.schemas[schema_id])}
+        return 200, {**told, **_referring(context.schemas[schema_id]), **self._guid(name, schema_id)}
 
     def _lookup(self, name, subject, body):
         context = self.contexts[name]

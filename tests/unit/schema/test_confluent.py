@@ -5,6 +5,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from uuid import UUID, uuid4
 
 import pytest
 from cryptography import x509
@@ -14,9 +15,9 @@ from cryptography.x509.oid import NameOID
 
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
+from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.confluent import ConfluentRegistry
-from aggregator.schema.negative_cache import NegativeCache
-from aggregator.schema.registry import Registered, UnknownSchema, open_registry
+from aggregator.schema.registry import Flooded, Registered, UnknownSchema, open_registry
 
 CANARY = "jane@example.com"
 
@@ -42,22 +43,14 @@ def test_an_id_is_asked_for_once(double, registry):
 
 
 def test_an_unknown_id_is_told_and_found_once_it_is_there(double, registry):
-    """Only the registry's own word makes an id unknown; the next batch asks again, this one does not."""
-    for look_again in (True, False, False):
+    """Only the registry's own word makes an id unknown, for the moment."""
+    for _ in range(2):
         with pytest.raises(UnknownSchema) as caught:
-            registry.schema(7, look_again=look_again)
+            registry.schema(7)
         assert caught.value.reason is Reason.UNKNOWN_SCHEMA
-    assert len(double.asked) == 1
+    assert len(double.asked) == 2
     double.add("a", '"string"', schema_id=7)
     assert registry.schema(7) == '"string"'
-
-
-def test_an_id_that_was_not_asked_about_is_asked_about(double, registry):
-    """One senseless id in a batch does not make a sound one unknown."""
-    double.add("a", '"string"')
-    with pytest.raises(UnknownSchema):
-        registry.schema(9)
-    assert registry.schema(1, look_again=False) == '"string"'
 
 
 @pytest.mark.parametrize("fault", [401, 403, 404, 408, 429, 500, 503, "html", "drop"])
@@ -160,26 +153,99 @@ def test_a_flood_of_senseless_ids_is_bounded(double, registry):
     """A share of the slot's time goes into unknown ids, then the flow waits; a known id flows on."""
     double.add("a", '"string"')
     registry.schema(1)
-    registry._misses.add(1000, time.monotonic(), 2.5)
-    with pytest.raises(Unreachable, match="too many"):
-        registry.schema(1001)
-    assert registry.schema(1, look_again=False) == '"string"'
+    registry._budget.spend(time.monotonic(), 2.5)
+    for question in (lambda: registry.schema(1001), lambda: registry.listing("a", bool)):
+        with pytest.raises(Flooded, match="too many"):
+            question()
+    assert registry.schema(1) == '"string"'
     assert len(double.asked) == 1
 
 
-def test_misses_are_forgotten_after_a_while():
-    """The memory has an age and does not grow for ever; time that was spent long ago counts no more."""
-    misses = NegativeCache()
+def test_what_a_listing_has_is_asked_about_in_a_flood(double, registry):
+    """An id that is there costs no question in vain."""
+    double.add("a", '"string"')
+    assert registry.listing("a", bool).ids == {1}
+    registry._budget.spend(time.monotonic(), 2.5)
+    assert registry.schema(1) == '"string"'
+
+
+def test_a_listing_has_every_version_of_some_subjects(double, registry):
+    """Deleted ones, and other kinds; a version that was seen is not asked about again, but for the newest."""
+    double.has_guids = False
+    for subject, text in [("orders-value", '"string"'), ("orders-value", '"long"'), ("other", '"int"')]:
+        double.add(subject, text)
+    double.add("orders-value", '{"type": "object"}', kind="JSON")
+    double.deleted.add(("orders-value", 1))
+    double.add("orders-key", '"bytes"')
+    double.deleted.add(("orders-key", 1))
+    before = time.monotonic()
+    listing = registry.listing("orders", lambda subject: subject.startswith("orders"))
+    assert listing.ids == {1, 2, 4, 5}
+    assert before <= listing.asked_s <= time.monotonic()
+    assert not listing.has_guids
+    asked = len(double.asked)
+    double.add("orders-value", '"float"')
+    assert registry.listing("orders", lambda subject: subject.startswith("orders")).ids == {1, 2, 4, 5, 6}
+    assert len(double.asked) - asked == 5, "subjects, versions of two, the newest of two"
+    registry.refresh()
+    asked = len(double.asked)
+    registry.listing("orders", lambda subject: subject.startswith("orders"))
+    assert len(double.asked) - asked == 8, "an epoch asks for everything once more"
+
+
+def test_a_listing_speaks_of_guids_where_the_registry_tells_them(double, registry):
+    """By the numbers of those that records named; another one is no schema of these subjects."""
+    double.add("a", '"string"')
+    guid = UUID(double.ask("GET", "/subjects/a/versions/1")["guid"])
+    number, other = registry.number(guid), registry.number(uuid4())
+    listing = registry.listing("a", bool)
+    assert number in listing.ids
+    assert other not in listing.ids
+    assert listing.has_guids
+
+
+def test_a_listing_knows_of_a_subject_that_was_made_anew(double, registry):
+    """Its versions have the numbers of former ones, and other ids."""
+    for text in ('"string"', '"long"'):
+        double.add("a", text)
+    assert registry.listing("a", bool).ids == {1, 2}
+    double.rebuild()
+    for schema_id, text in [(7, '"int"'), (9, '"bytes"')]:
+        double.add("a", text, schema_id=schema_id)
+    assert registry.listing("a", bool).ids == {7, 9}
+
+
+def test_a_listing_that_takes_long_says_when_it_began(double):
+    """Its late answer speaks of what was there when it was asked for."""
+    registry = ConfluentRegistry(double.address, {}, wait_s=0.05)
+    double.add("a", '"string"')
+    double.fault = "slow"
+    with pytest.raises(Unreachable, match="slow"):
+        registry.listing("a", bool)
+    given_up = time.monotonic()
+    double.fault = None
+    double.released.set()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            listing = registry.listing("a", bool)
+            break
+        except Unreachable:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert listing.ids == {1}
+    assert listing.asked_s < given_up
+
+
+def test_time_that_was_spent_long_ago_counts_no_more():
+    """Two seconds of any five go into questions that find nothing."""
+    budget = AskingBudget()
     for second in range(1000):
-        misses.add(second, float(second), 0.1)
-    assert misses.remembers(999, 1000.0)
-    assert not misses.remembers(5, 1000.0)
-    assert not misses.remembers(5000, 1000.0)
-    assert len(misses._at) == 60
-    assert not misses.flooded(1000.0)
-    misses.add(7, 1000.0, 2.0)
-    assert misses.flooded(1000.0)
-    assert not misses.flooded(1006.0)
+        budget.spend(float(second), 0.1)
+    assert not budget.is_spent(1000.0)
+    budget.spend(1000.0, 2.0)
+    assert budget.is_spent(1000.0)
+    assert not budget.is_spent(1006.0)
 
 
 @pytest.mark.parametrize("kind", ["JSON", "PROTOBUF"])

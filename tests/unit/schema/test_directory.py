@@ -53,14 +53,13 @@ def test_new_schemas_appear_without_restart(registry, tmp_path):
     assert registry.schema(2) == '"long"'
 
 
-def test_unknown_ids_do_not_list_the_folder_each_time(registry, tmp_path):
-    """Whoever looked since the record was read is answered from that look; the next look finds what is new."""
+def test_a_listing_has_the_ids_of_some_subjects(registry, tmp_path):
+    """What another process has just registered is among them."""
     registry.register("a", '"string"')
     DirectoryRegistry(tmp_path / "registry").register("a", '"long"')
-    with pytest.raises(UnknownSchema):
-        registry.schema(2, look_again=False)
-    assert registry.schema(2) == '"long"'
-    assert registry.schema(2, look_again=False) == '"long"'
+    DirectoryRegistry(tmp_path / "registry").register("b", '"int"')
+    assert registry.listing("a", "a".__eq__).ids == {1, 2}
+    assert registry.listing("b", "b".__eq__).ids == {3}
 
 
 def test_one_id_with_two_texts_is_refused_by_name(registry, tmp_path):

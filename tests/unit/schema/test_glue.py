@@ -4,6 +4,7 @@ import json
 import uuid
 import zlib
 from datetime import date
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -188,6 +189,20 @@ def test_tags_of_earlier_versions_are_inherited(glue, opened):
     with pytest.raises(DeadLetterError, match="of type JSON"):
         opened.schema(other)
     assert opened.versions("nobody-value") == opened.versions("nobody") == []
+
+
+def test_a_flood_of_unknown_guids_is_judged_by_one_listing(glue, opened, strip):
+    """What the registry has is delivered, whatever stands before it; each of the others is a dead letter."""
+    names = [{"SchemaName": name, "RegistryName": "ours"} for name in ("orders", "flights")]
+    answer = SimpleNamespace(status_code=200, headers={}), {"Schemas": names}  # which moto does not have
+    opened._client.meta.events.register("before-call.glue.ListSchemas", lambda **_: answer)
+    glue.add("flights", record("z"))
+    known = [glue.add("orders", record(*fields)) for fields in (["x"], ["x", "y"])]
+    flood = [framed(str(uuid.uuid4()), b"\2") for _ in range(100)]
+    values = [*flood, framed(known[0], b"\2"), framed(known[1], b"\2\4")]
+    out = strip.strip(Batch([None] * 102, values, [None] * 102))
+    assert set(out.rejected) == set(range(100))
+    assert {one.reason for one in out.rejected.values()} == {Reason.UNKNOWN_SCHEMA}
 
 
 def test_nothing_is_registered_there(opened):

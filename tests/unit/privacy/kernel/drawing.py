@@ -12,7 +12,7 @@ from datetime import date
 
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import Origin, Registered, UnknownSchema
+from aggregator.schema.registry import Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import Framing, frame
 
 TODAY = date(2026, 11, 1)
@@ -81,10 +81,14 @@ class MemoryRegistry:
         """See the port."""
         return []
 
+    def listing(self, _topic, _is_own):
+        """See the port."""
+        return Listing("memory", frozenset(range(1, len(self.texts) + 1)))
+
     def refresh(self):
         """See the port."""
 
-    def schema(self, schema_id, *, look_again=True):
+    def schema(self, schema_id):
         """See the port."""
         if not 0 < schema_id <= len(self.texts):
             raise UnknownSchema(schema_id, "memory")
