@@ -20,6 +20,11 @@ from aggregator.schema.bounded_responses import Exchange, hold
 
 # Of its life; the rest is left for a token server that is slow or away for a while.
 _USED = 0.8
+# The life of a token whose server tells none, and the bounds of what is believed: neither a question to the server with
+# each one to the registry, nor a token for ever.
+_USUAL_S, _LEAST_S, _LONGEST_S = 3600.0, 1.0, 86_400.0
+# Of a life that is told as a text.
+_DIGITS = 20
 # RFC 6749, section 5.2.
 _CODES = (
     "invalid_request",
@@ -104,8 +109,7 @@ class ClientCredentials:
             asked_s = self._now_s()
             answer = self._fetched()
             self._token = _checked(answer.get("access_token"), self._host)
-            lasts = answer.get("expires_in")
-            self._until_s = asked_s + _USED * lasts if isinstance(lasts, int | float) else float("inf")
+            self._until_s = asked_s + _USED * _life_s(answer.get("expires_in"))
         return self._token
 
     @property
@@ -127,6 +131,15 @@ class ClientCredentials:
                 f"{self._host} cannot be reached, or answers as none ({type(error).__name__})",
                 hint="check `bearer.auth.issuer.endpoint.url`, the network and `https.ca.location`",
             ) from None
+
+
+def _life_s(told: object) -> float:
+    """Seconds that a token lives, by the `expires_in` of its answer; some servers tell a number as a text."""
+    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < _DIGITS:
+        told = int(told)
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return _USUAL_S
+    return float(min(max(told, _LEAST_S), _LONGEST_S))
 
 
 def bearer(token: Callable[[], str], options: Resolved) -> Bearer:

@@ -1,6 +1,7 @@
 """Tokens for a registry: from a token server on loopback, over real HTTP; the clock is the test's."""
 
 import json
+import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
@@ -84,6 +85,33 @@ def test_a_token_is_used_until_four_fifths_of_its_life_are_over(server, options)
     tokens.client.close()
 
 
+@pytest.mark.parametrize(
+    ("told", "life"),
+    [
+        (None, 3600),
+        ("300", 300),
+        (True, 3600),
+        ([], 3600),
+        (0, 1),
+        (-5, 1),
+        pytest.param(10**400, 86_400, id="huge"),
+    ],
+)
+def test_a_token_without_a_sound_life_is_renewed_all_the_same(server, options, told, life):
+    """No life, none that is a number, one that never ends or has ended: neither for ever nor with each question."""
+    now = [0.0]
+    resolved = {**options, "bearer.auth.client.secret": CANARY}
+    tokens = ClientCredentials("r", resolved, Exchange(), timeout_s=5.0, now_s=lambda: now[0])
+    server.gives("first", told)
+    assert tokens.token() == "first"
+    server.gives("second", told)
+    now[0] = 0.79 * life
+    assert tokens.token() == "first"
+    now[0] = 0.81 * life
+    assert tokens.token() == "second"
+    tokens.client.close()
+
+
 def test_a_registry_gets_the_token_and_what_stands_beside_it(server, options, double):
     """The header of OAuth; Confluent's cloud also reads which registry and which pool are meant."""
     double.add("a", '"string"')
@@ -123,6 +151,8 @@ def test_a_token_that_is_refused_is_named_and_asked_for_anew(server, options, do
         ((500, {"error": CANARY}), "cannot be reached, or answers as none"),
         ((200, CANARY.encode()), "cannot be reached, or answers as none"),
         ((200, {"token": CANARY}), "answers without a token"),
+        ((200, {"access_token": "first", "expires_in": math.inf}), "cannot be reached, or answers as none"),
+        ((200, {"access_token": "first", "expires_in": CANARY}), "cannot be reached, or answers as none"),
         ((200, {"access_token": f"{CANARY}\r\nX: y"}), "answers without a token"),
     ],
 )
