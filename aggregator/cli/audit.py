@@ -8,15 +8,15 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.arguments import Length, Moment
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
-from aggregator.config.units import duration, start_position
 from aggregator.moments import iso
 
 if TYPE_CHECKING:
@@ -30,49 +30,6 @@ if TYPE_CHECKING:
 _RANGES_SHOWN = 10
 _FLOWS_SHOWN = 5
 _HASH_SHOWN = 8
-
-
-class Moment(click.ParamType[datetime]):
-    """An ISO 8601 time, or a duration before now."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read one.
-
-        Raises:
-            click.BadParameter: it is neither.
-        """
-        if isinstance(value, datetime):
-            return value
-        try:
-            return datetime.now(UTC) - duration(value)
-        except ValueError:
-            pass
-        try:
-            found = start_position(value)
-        except ValueError:
-            found = None
-        if not isinstance(found, datetime):
-            self.fail("is an ISO 8601 time, or how long ago, as 2h or P1D", param, ctx)
-        return found
-
-
-class Length(click.ParamType[timedelta]):
-    """A duration with its unit."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Read one.
-
-        Raises:
-            click.BadParameter: it is none.
-        """
-        try:
-            return duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command(

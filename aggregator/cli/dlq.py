@@ -7,16 +7,17 @@ backfill of exactly these records: it marks a letter resolved in the transaction
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from aggregator.cli.audit import Moment
 from aggregator.cli.backfill.backfill import launch, rate_option
 from aggregator.cli.backfill.lines import plan_lines
+from aggregator.cli.terminal.arguments import Moment, Pattern
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -48,7 +49,7 @@ def selection(command: Command) -> Command:
             "--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
         ),
         click.option("--reason", type=click.Choice([one.value for one in Reason]), help="One reason."),
-        click.option("--topic", metavar="PATTERN", help="Regular expression on the whole topic name; all by default."),
+        click.option("--topic", type=Pattern(), help="Regular expression on the whole topic name; all by default."),
         click.option("--edge", help="One edge; all by default."),
     ):
         command = option(command)
@@ -62,11 +63,12 @@ def selection(command: Command) -> Command:
 @config_option
 @selection
 @click.option("--all", "every", is_flag=True, help="Resolved ones, too.")
+@click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Letters to show as text.")
 @output_option
-def list_(config: Path, *, every: bool, output: str, **wanted: Any) -> None:
-    """Dead letters, the newest last."""
-    found = _selected(load_config(config, os.environ), every=every, **wanted)
-    emit([_plain(one) for one in found], output, lambda: _lines(found))
+def list_(config: Path, *, every: bool, most: int, output: str, **wanted: Any) -> None:
+    """Dead letters: how many of each topic and reason, then the newest ones, the very newest last."""
+    found = list(_selected(load_config(config, os.environ), every=every, **wanted))
+    emit([_plain(one) for one in found], output, lambda: _lines(found, most))
 
 
 @dlq.command(epilog="\b\nExample:\n  aggregator dlq show eu/orders/0/1234/0")
@@ -222,12 +224,30 @@ def _iso(milliseconds: int) -> str | None:
         return None
 
 
-def _lines(found: "Iterable[Letter]") -> Iterator[str]:
-    rows = [_plain(one) for one in found]
-    columns = ("letter", "reason", "time", "schema_id", "value_bytes", "state")
-    if rows:
-        yield from table(
-            ("letter", "reason", "time", "schema", "bytes", "state"), [[row[name] for name in columns] for row in rows]
-        )
-    else:
+def _lines(found: "Sequence[Letter]", most: int) -> Iterator[str]:
+    if not found:
         yield "no dead letters"
+        return
+    rows = [_plain(one) for one in found]
+    yield from table(("topic", "reason", "letters", "first", "last"), _groups(rows))
+    shown = rows[max(0, len(rows) - most) :]
+    if shown:
+        yield ""
+        columns = ("letter", "reason", "time", "schema_id", "value_bytes", "state")
+        yield from table(
+            ("letter", "reason", "time", "schema", "bytes", "state"), [[row[name] for name in columns] for row in shown]
+        )
+    if len(shown) < len(rows):
+        yield f"{len(rows) - len(shown):,} older ones: --most {len(rows)}, or -o json"
+
+
+def _groups(rows: Iterable[dict[str, Any]]) -> list[tuple[object, ...]]:
+    """Edge topic, reason, number, first and last time of its letters; the largest group first."""
+    times: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+    for row in rows:
+        times[f"{row['edge']}/{row['topic']}", row["reason"] or "-"].append(row["time"])
+    largest_first = sorted(times.items(), key=lambda one: (-len(one[1]), one[0]))
+    return [
+        (topic, reason, len(of), min(filter(None, of), default=None), max(filter(None, of), default=None))
+        for (topic, reason), of in largest_first
+    ]

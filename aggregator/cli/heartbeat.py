@@ -8,14 +8,15 @@ import os
 import signal
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
+from aggregator.cli.terminal.arguments import Length
 from aggregator.cli.terminal.output import config_option, output_option, progress, table
 from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
-from aggregator.config.units import duration
 from aggregator.errors import Failed
 from aggregator.observe.formatting import ago
 
@@ -29,8 +30,8 @@ def heartbeat() -> None:
 @config_option
 @click.option("--edge", required=True, help="Whose; its connection is that of the configuration's `edges:`.")
 @click.option("--source", metavar="ALIAS", help="Who writes, in the beat's key; the hub's name by default.")
-@click.option("--for", "for_", metavar="DURATION", help="Stop after this long, as 60s or 5m.")
-def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None:
+@click.option("--for", "lasts", type=Length(), metavar="DURATION", help="Stop after this long, as 60s or 5m.")
+def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) -> None:
     """Write heartbeats to an edge, byte for byte as MirrorMaker 2 does, until SIGTERM.
 
     For an edge whose `heartbeats` the hub may not write (`heartbeats: {emit: false}`), and where a clock beside the
@@ -42,10 +43,7 @@ def emit_(config: Path, edge: str, source: str | None, for_: str | None) -> None
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
         raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
-    try:
-        for_s = duration(for_).total_seconds() if for_ else float("inf")
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--for") from None
+    for_s = lasts.total_seconds() if lasts else float("inf")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -57,7 +57,11 @@ COMMANDS = {
     "status": Lazy(
         "aggregator.cli.status:status",
         "Show edges, flows, lag, dead letters and the lake.",
-        ("aggregator status", "aggregator status -o json", "aggregator status --exit-when-healthy"),
+        (
+            "aggregator status --problems",
+            "aggregator status -o json",
+            "aggregator status --exit-when-healthy --timeout 2m",
+        ),
     ),
     "top": Lazy(
         "aggregator.cli.top:top",

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,11 +22,11 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
+from aggregator.cli.terminal.arguments import Length
 from aggregator.cli.terminal.missing_rights import require_own
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig, MetricsConfig
-from aggregator.config.units import duration
 from aggregator.errors import AnotherHub, ExitCode
 from aggregator.state.names import HubNames
 from aggregator.threads import Pulse, Supervised, Threads
@@ -62,7 +63,9 @@ class RunOptions:
 @click.command()
 @config_option
 @click.option("--drain", is_flag=True, help="Stop when everything that exists now is at central and in the lake.")
-@click.option("--for", "for_", metavar="DURATION", help="Stop cleanly after leading for this long, as 60s or 5m.")
+@click.option(
+    "--for", "lasts", type=Length(), metavar="DURATION", help="Stop cleanly after leading for so long: 60s, 5m."
+)
 @click.option("--only", type=click.Choice(["replicate", "lake"]), help="Run one half alone.")
 @click.option("--master", help="Spark master, instead of the configuration's.")
 @click.option("--standby", is_flag=True, help="Wait for a running hub of this name to stop, then start.")
@@ -79,7 +82,7 @@ def run(
     config: Path,
     *,
     drain: bool,
-    for_: str | None,
+    lasts: timedelta | None,
     only: Literal["replicate", "lake"] | None,
     master: str | None,
     standby: bool,
@@ -95,15 +98,12 @@ def run(
         raise click.UsageError("--ui needs a hub that keeps replicating; beside any other: aggregator ui")
     if report and only == "lake":
         raise click.UsageError("--report is about what is stripped, and the lake strips nothing")
-    try:
-        for_s = duration(for_).total_seconds() if for_ else None
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--for") from None
     hub = load_config(config, os.environ)
     if metrics:
         hub = _with_metrics(hub, metrics)
     if master:
         hub = hub.model_copy(update={"spark": hub.spark.model_copy(update={"master": master})})
+    for_s = lasts.total_seconds() if lasts else None
     raise SystemExit(run_hub(hub, RunOptions(drain, for_s, only, standby, take_over, report, ui)))
 
 

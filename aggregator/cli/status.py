@@ -3,50 +3,90 @@
 Invariant: reads only; the JSON names are a contract.
 """
 
+import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from aggregator.cli.terminal.arguments import Length, Pattern
 from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, Failed, HoldError
 from aggregator.observe.formatting import ago, per_second, share, size
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
     from aggregator.observe.gaps import KnownGap
-    from aggregator.observe.hub_status import HubStatus
+    from aggregator.observe.hub_status import FlowStatus, HubStatus
     from aggregator.observe.monitor import Monitor
+    from aggregator.observe.selection import Selection
 
 _WAIT_S = 5.0
 
 
 @click.command()
 @config_option
+@click.option("--edge", default="", help="One edge; all by default.")
+@click.option("--topic", type=Pattern(), help="Regular expression on the whole topic name, as edges call it.")
+@click.option("--problems", is_flag=True, help="Only what is not well: edges, flows and tables that stand still.")
+@click.option("--partitions", is_flag=True, help="A line for each partition; one for each topic by default.")
 @click.option("--watch", is_flag=True, help="Show it again whenever it changed, until Ctrl-C.")
-@click.option("--exit-when-healthy", is_flag=True, help="Watch until every edge is UP and no gap is open, then stop.")
+@click.option("--exit-when-healthy", is_flag=True, help="Watch until every edge is UP and nothing stands still.")
+@click.option("--timeout", type=Length(), metavar="DURATION", help="With --exit-when-healthy: give up after this.")
 @output_option
-def status(config: Path, *, watch: bool, exit_when_healthy: bool, output: str) -> None:
-    """Show edges, flows, lag, dead letters and the lake."""
-    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.observe.status import hub_status, unread_status  # noqa: PLC0415 - as above
+def status(
+    config: Path,
+    *,
+    edge: str,
+    topic: str | None,
+    problems: bool,
+    partitions: bool,
+    watch: bool,
+    exit_when_healthy: bool,
+    timeout: timedelta | None,
+    output: str,
+) -> None:
+    """Show edges, flows, lag, dead letters and the lake.
+
+    A problem is an edge that is not UP, a flow or a table that stands still, or another cluster behind a name.
+    """
+    from aggregator.observe.selection import Selection  # noqa: PLC0415 - `--help` needs none of its imports
 
     hub = load_config(config, os.environ)
+    if edge and edge not in hub.edges:
+        raise Failed(f"no edge {edge} is configured", hint=f"the edges are {', '.join(hub.edges)}")
+    if timeout is not None and not exit_when_healthy:
+        raise click.UsageError("--timeout needs --exit-when-healthy")
+    show = partial(_show, Selection(edge, topic, problems), output, partitions)
     if watch or exit_when_healthy:
-        _watch(hub, output, until_healthy=exit_when_healthy)
-        return
+        _watch(hub, show, output, until_healthy=exit_when_healthy, give_up=timeout)
+    else:
+        _look(hub, show)
+
+
+def _show(selection: "Selection", output: str, partitions: bool, seen: "HubStatus") -> None:
+    chosen = selection.of(seen)
+    emit(chosen.plain(), output, lambda: _text(chosen, partitions=partitions))
+
+
+def _look(hub: HubConfig, show: "Callable[[HubStatus], None]") -> None:
+    """Once; with what can be said where the hub's own topics cannot be read."""
+    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415 - as above
+    from aggregator.observe.status import hub_status, unread_status  # noqa: PLC0415 - as above
+
     now_ms, refusal = int(time.time() * 1000), None
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(lacking_rights, hub)
@@ -59,20 +99,36 @@ def status(config: Path, *, watch: bool, exit_when_healthy: bool, output: str) -
             refusal, seen = error, unread_status(hub, error.message, now_ms=now_ms)
         else:
             tell_lacking(asked.result())
-    seen = replace(seen, rights=asked.result())
-    emit(seen.plain(), output, lambda: _text(seen))
+    show(replace(seen, rights=asked.result()))
     if refusal is not None:
         raise refusal
 
 
-def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
-    """A screen on a terminal; elsewhere one answer per change of a state."""
+def _watch(
+    hub: HubConfig,
+    show: "Callable[[HubStatus], None]",
+    output: str,
+    *,
+    until_healthy: bool,
+    give_up: timedelta | None,
+) -> None:
+    """A screen on a terminal; elsewhere one answer per change of a state.
+
+    Raises:
+        HoldError: the time is over and the hub is not healthy.
+    """
     screen = sys.stdout.isatty() and output == "text"
     before: list[tuple[str, str]] = []
+    until_s = time.monotonic() + give_up.total_seconds() if give_up else math.inf
     with monitoring(hub, Threads()) as monitor:
         number = -1
         while True:
-            taken = monitor.after(number, _WAIT_S)
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                raise HoldError(
+                    f"the hub was not healthy within {give_up}", hint="aggregator status --problems shows what is not"
+                )
+            taken = monitor.after(number, min(_WAIT_S, left_s))
             if taken is None:
                 continue
             number, seen = taken.number, taken.status
@@ -80,7 +136,7 @@ def _watch(hub: HubConfig, output: str, *, until_healthy: bool) -> None:
             if screen:
                 click.clear()
             if screen or states != before:
-                emit(seen.plain(), output, partial(_text, seen))
+                show(seen)
             before = states
             if until_healthy and seen.healthy:
                 return
@@ -110,7 +166,7 @@ def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
         monitor.close()
 
 
-def _text(seen: "HubStatus") -> Iterator[str]:
+def _text(seen: "HubStatus", *, partitions: bool = False) -> Iterator[str]:
     if seen.unread:
         yield f"what the hub keeps at central cannot be read, so that no flow is known: {seen.unread}"
         yield ""
@@ -138,24 +194,7 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         ],
     )
     yield ""
-    yield from table(
-        ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "why it stands"),
-        [
-            (
-                str(f.source),
-                f.next_offset,
-                f.end_offset,
-                f.lag_records,
-                ago(f.lag_ms),
-                ago(f.retention_margin_ms),
-                f.delivered,
-                f.dead,
-                f.suppressed,
-                f"{f.gap.kind} {f.gap}" if f.gap else f.trouble.partition("\n")[0],
-            )
-            for f in seen.flows
-        ],
-    )
+    yield from _flow_lines(seen) if partitions else _topic_lines(seen)
     yield from _origin_lines(seen)
     yield from _waiting_lines(seen)
     yield from _refused_lines(seen)
@@ -168,9 +207,69 @@ def _text(seen: "HubStatus") -> Iterator[str]:
         yield from _tables(seen)
 
 
+def _flow_lines(seen: "HubStatus") -> list[str]:
+    return table(
+        ("flow", "next", "end", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed", "why it stands"),
+        [
+            (
+                str(f.source),
+                f.next_offset,
+                f.end_offset,
+                f.lag_records,
+                ago(f.lag_ms),
+                ago(f.retention_margin_ms),
+                f.delivered,
+                f.dead,
+                f.suppressed,
+                _why(f),
+            )
+            for f in seen.flows
+        ],
+    )
+
+
+def _topic_lines(seen: "HubStatus") -> list[str]:
+    """A line for each edge topic; the flow that stands still is named, with how many others do."""
+    from aggregator.observe.selection import by_topic  # noqa: PLC0415 - as above
+
+    return table(
+        (
+            *("topic", "partitions", "lag records", "lag", "edge keeps", "delivered", "dead", "suppressed"),
+            "stands still",
+        ),
+        [
+            (
+                f"{t.edge}/{t.topic}",
+                t.partitions,
+                t.lag_records,
+                ago(t.lag_ms),
+                ago(t.retention_margin_ms),
+                t.delivered,
+                t.dead,
+                t.suppressed,
+                _standing(t.stands),
+            )
+            for t in by_topic(seen.flows)
+        ],
+    )
+
+
+def _standing(flows: "Sequence[FlowStatus]") -> str:
+    if not flows:
+        return ""
+    more = f" (and {len(flows) - 1} more)" if len(flows) > 1 else ""
+    return f"partition {flows[0].partition}: {_why(flows[0])}{more}"
+
+
+def _why(flow: "FlowStatus") -> str:
+    return f"{flow.gap.kind} {flow.gap}" if flow.gap else flow.trouble.partition("\n")[0]
+
+
 def _origin_lines(seen: "HubStatus") -> Iterator[str]:
-    """Flows in which records said that they had been here; nothing where there are none."""
-    rows = [(str(flow.source), flow.cycles, flow.forged) for flow in seen.flows if flow.cycles or flow.forged]
+    """Topics in which records said that they had been here; nothing where there are none."""
+    from aggregator.observe.selection import by_topic  # noqa: PLC0415 - as above
+
+    rows = [(f"{t.edge}/{t.topic}", t.cycles, t.forged) for t in by_topic(seen.flows) if t.cycles or t.forged]
     if rows:
         yield ""
         yield from table(("records that say they were here", "came back, suppressed", "not theirs, delivered"), rows)

@@ -161,7 +161,7 @@ def _text(found: "Sequence[TableStatus]", now_ms: int) -> Iterator[str]:
                 one.small_files,
                 round(one.size_bytes / 1e6, 1),
                 one.out_of_range,
-                None if one.committed_ms is None else f"{(now_ms - one.committed_ms) // 1000} s ago",
+                None if one.committed_ms is None else f"{max(0, now_ms - one.committed_ms) // 1000} s ago",
                 one.stands,
             )
             for one in found

@@ -22,8 +22,8 @@ from aggregator.config.transport import properties
 from aggregator.errors import ConfigError
 from aggregator.kafka.client.capabilities import require
 from aggregator.kafka.client.credentials import Credentials
+from aggregator.kafka.client.msk_iam import token_options
 from aggregator.kafka.client.record_size import RECORD_BYTES_MOST
-from aggregator.kafka.client.tokens import token_options
 from aggregator.kafka.client.trust import token_server_trust
 from aggregator.kafka.native.sign_in import SHUT_OUT
 from aggregator.kafka.native.topic_ids import TopicIds

@@ -1,9 +1,20 @@
 """`aggregator status`: what it lists beside edges and flows."""
 
+import itertools
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from aggregator.cli.dlq import _lines
 from aggregator.cli.status import _text
 from aggregator.config.waivers import Waiver
+from aggregator.coordinates import EdgePartition
+from aggregator.lake.status import TableStatus
+from aggregator.observe.selection import Selection
+from aggregator.replicate.identity.clusters import Identity
+from aggregator.state.dead_letters import Letter
+from aggregator.state.gap import Gap, GapKind
 from aggregator.threads import Condition, ThreadStatus
 from tests.unit.observe.hubs import edge, flow, snapshot
 
@@ -61,3 +72,84 @@ def test_bytes_of_each_edge_are_listed():
     (plain,) = replace(snapshot().status, edges=(moving,)).plain()["edges"]
     assert (plain["read_bytes"], plain["rate_limit_bytes_per_s"]) == (3_200_000_000, 2_000_000)
     assert plain["written_bytes_per_s"] is None
+
+
+SMALLEST = Path(__file__).parents[3] / "configs" / "hub.smallest.yaml"
+HELD = flow(topic="orders", partition=2, gap=Gap(GapKind.EXPIRED, 5, 9, 0))
+
+
+def rows(lines):
+    """Those of the table of flows."""
+    below = [*itertools.dropwhile(lambda line: not line.startswith(("topic ", "flow ")), lines)]
+    return [*itertools.takewhile(bool, below)][1:]
+
+
+def many():
+    """Two edges, one of them away; 200 topics of three partitions each at either, one of which stands still."""
+    flows = [flow(name, f"t{topic:03}", part) for name in ("eu", "us") for topic in range(200) for part in range(3)]
+    flows += [flow(topic="orders", partition=0), flow(topic="orders", partition=1), HELD]
+    edges = [edge("eu"), edge("us", state="UNREACHABLE", reason="no broker answers")]
+    seen = snapshot(edges, sorted(flows, key=lambda one: one.source)).status
+    return replace(seen, refused={"us/t000/7": ("discovery", "no leader"), "us/a/b/1": ("discovery", "no leader")})
+
+
+def test_a_topic_has_one_line_and_says_which_partition_stands_still():
+    """603 flows are 201 lines, and one of them says where and why; a line for each partition on demand."""
+    seen = Selection("eu").of(many())
+    topics = rows(_text(seen))
+    assert len(topics) == 201
+    assert sum("expired" in line for line in topics) == 1
+    assert topics[0].split()[:4] == ["eu/orders", "3", "30", "1.5s"]
+    assert f"partition 2: expired {HELD.gap}" in topics[0]
+    assert len(rows(_text(seen, partitions=True))) == 603
+
+
+def test_problems_are_all_that_is_not_well():
+    """Nothing that is well is among them, and nothing that is not well is left out."""
+    stands = TableStatus("orders", problem="the store refuses")
+    same, other = Identity("eu", "a", "a"), Identity("us", "b", "a", "another cluster")
+    seen = replace(many(), lake=(TableStatus("visits"), stands), clusters=(same, other))
+    found = Selection(problems=True).of(seen)
+    assert [one.edge for one in found.edges] == ["us"]
+    assert found.flows == (HELD,)
+    assert (found.lake, found.clusters, found.refused) == ((stands,), (other,), seen.refused)
+
+
+def test_a_part_of_a_status_is_what_was_asked_for():
+    """By edge, and by a pattern on the whole name of a topic; the JSON is narrowed as the text is."""
+    found = Selection("us", "t00.").of(many())
+    assert {one.edge for one in found.edges} == {"us"}
+    assert {one.topic for one in found.flows} == {f"t00{number}" for number in range(10)}
+    assert list(found.refused) == ["us/t000/7"]
+    assert len(found.plain()["flows"]) == 30
+    assert list(Selection("us", "a/b").of(many()).refused) == ["us/a/b/1"]
+    assert Selection("us", "t").of(many()).flows == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--edge", "mars"], "no edge mars is configured"),
+        (["--topic", "a(?=b)"], "RE2 refuses the pattern"),
+        (["--timeout", "2m"], "--timeout needs --exit-when-healthy"),
+        (["--exit-when-healthy", "--timeout", "soon"], "a duration carries its unit"),
+    ],
+)
+def test_what_cannot_be_selected_is_refused(aggregator, words, why):
+    """Before any cluster is asked."""
+    done = aggregator("status", "--config", SMALLEST, *words)
+    assert done.exit_code in (1, 2)
+    assert why in done.stderr
+
+
+def test_dead_letters_are_counted_by_topic_and_reason():
+    """The largest group first; then the newest letters, and how to see the others."""
+    letters = [Letter(EdgePartition("eu", "orders", 0), n, 0, "too_large", n * 1000, None, 9) for n in range(30)]
+    letters.append(Letter(EdgePartition("us", "visits", 1), 5, 0, "bad_key", 5000, 7, 9))
+    lines = list(_lines(letters, 3))
+    assert lines[1].split()[:3] == ["eu/orders", "too_large", "30"]
+    assert lines[2].split()[:3] == ["us/visits", "bad_key", "1"]
+    assert [line.split()[0] for line in lines[5:8]] == ["eu/orders/0/28/0", "eu/orders/0/29/0", "us/visits/1/5/0"]
+    assert lines[-1] == "28 older ones: --most 31, or -o json"
+    assert len(list(_lines(letters, 0))) == 4
+    assert list(_lines([], 3)) == ["no dead letters"]

@@ -12,7 +12,7 @@ from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import ConfigError
-from aggregator.kafka.client import clients, tokens
+from aggregator.kafka.client import clients, msk_iam
 
 CLIENT = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
 SECRET = "a-secret-key-that-is-nowhere-else"
@@ -128,7 +128,7 @@ def test_a_token_that_cannot_be_signed_is_said_and_asked_for_again(monkeypatch, 
 
 def test_without_aws_s_package_its_name_is_told(monkeypatch):
     """It is an extra of ours."""
-    monkeypatch.setitem(sys.modules, tokens.PACKAGE, None)
+    monkeypatch.setitem(sys.modules, msk_iam.PACKAGE, None)
     with pytest.raises(ConfigError, match="not installed") as refused:
         clients.connection_options(cluster(), clients.Role.CONSUMER)
     assert "aggregator[msk]" in refused.value.hint

@@ -1,0 +1,121 @@
+"""Parts of a hub's status: one edge, some topics, what has a problem; and its flows, folded to one line for each topic.
+
+Invariant: pure. What is left out is left out of lists; sums of an edge stay those of the whole edge.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from aggregator.config.patterns import full_matches
+from aggregator.edges.availability import State
+from aggregator.observe.hub_status import FlowStatus, HubStatus, known
+
+
+class Selection(NamedTuple):
+    """Which part of a status.
+
+    Attributes:
+        edge: One edge; empty: all of them.
+        topic: Regular expression on the whole name of an edge topic; None: any.
+        problems: Only what needs somebody, or stands still.
+    """
+
+    edge: str = ""
+    topic: str | None = None
+    problems: bool = False
+
+    def of(self, seen: HubStatus) -> HubStatus:
+        """What is selected of a status. Tables belong to no edge and no topic of one: a problem of theirs stays."""
+        topics = {one.topic for one in seen.flows} | {one.source.topic for one in seen.gaps}
+        topics |= {_place(flow)[1] for flow in seen.refused}
+        chosen = self._topics(sorted(topics))
+        clusters = [one for one in seen.clusters if self._is_of(one.name) and (one.why or not self.problems)]
+        tables = [one for one in seen.lake if one.stands] if self.problems else seen.lake
+        return replace(
+            seen,
+            edges=tuple(one for one in seen.edges if self._is_of(one.edge) and self._needs(one.state != State.UP)),
+            flows=tuple(self._flows(seen.flows, chosen)),
+            gaps=tuple(gap for gap in seen.gaps if self._takes(gap.source.edge, gap.source.topic, chosen)),
+            refused={flow: why for flow, why in seen.refused.items() if self._takes(*_place(flow), chosen)},
+            clusters=tuple(clusters),
+            lake=tuple(tables),
+        )
+
+    def _topics(self, names: list[str]) -> frozenset[str]:
+        if self.topic is None:
+            return frozenset(names)
+        return frozenset(name for name, match in zip(names, full_matches(self.topic, names), strict=True) if match)
+
+    def _flows(self, flows: Iterable[FlowStatus], topics: frozenset[str]) -> Iterator[FlowStatus]:
+        for one in flows:
+            if self._takes(one.edge, one.topic, topics) and self._needs(one.gap is not None or bool(one.trouble)):
+                yield one
+
+    def _takes(self, edge: str, topic: str, topics: frozenset[str]) -> bool:
+        return self._is_of(edge) and topic in topics
+
+    def _is_of(self, edge: str) -> bool:
+        return self.edge in ("", edge)
+
+    def _needs(self, problem: bool) -> bool:
+        return problem or not self.problems
+
+
+class TopicFlows(NamedTuple):
+    """The flows of one edge topic as one line; each attribute is the sum of its flows, unless it says otherwise.
+
+    Attributes:
+        edge: Its edge.
+        topic: As the edge calls it.
+        partitions: How many there are.
+        lag_records: What waits; None: nobody knows.
+        lag_ms: Of the flow that is furthest behind.
+        retention_margin_ms: Of the flow whose records are deleted first.
+        delivered: Records.
+        dead: Dead letters.
+        suppressed: Records.
+        cycles: Records that came back, and are suppressed.
+        forged: Records that said so of themselves, and are delivered.
+        stands: The flows that stand still.
+    """
+
+    edge: str
+    topic: str
+    partitions: int
+    lag_records: int | None
+    lag_ms: int | None
+    retention_margin_ms: int | None
+    delivered: int
+    dead: int
+    suppressed: int
+    cycles: int
+    forged: int
+    stands: tuple[FlowStatus, ...]
+
+
+def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
+    """One line for each edge topic, in the order of the flows, which are sorted."""
+    for (edge, topic), group in groupby(flows, key=lambda one: (one.edge, one.topic)):
+        of = list(group)
+        yield TopicFlows(
+            edge,
+            topic,
+            len(of),
+            known([one.lag_records for one in of], sum),
+            known([one.lag_ms for one in of], max),
+            known([one.retention_margin_ms for one in of], min),
+            sum(one.delivered for one in of),
+            sum(one.dead for one in of),
+            sum(one.suppressed for one in of),
+            sum(one.cycles for one in of),
+            sum(one.forged for one in of),
+            tuple(one for one in of if one.gap is not None or one.trouble),
+        )
+
+
+def _place(flow: str) -> tuple[str, str]:
+    """Edge and topic of a flow that is written as `edge/topic/partition`."""
+    edge, _, rest = flow.partition("/")
+    return edge, rest.rpartition("/")[0]
