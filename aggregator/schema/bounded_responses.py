@@ -68,6 +68,8 @@ def hold(client: httpx2.Client, exchange: Exchange) -> None:
 def _check(response: httpx2.Response) -> None:
     if response.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN:
         raise httpx2.DecodingError("an answer that is compressed, which was not asked for")
+    if response.status_code == httpx2.codes.PARTIAL_CONTENT:
+        raise httpx2.DecodingError("a part of an answer, which was not asked for")
     if not isinstance(response.stream, httpx2.SyncByteStream):
         raise TypeError("an answer that cannot be counted")
     response.stream = _Bounded(response.stream, time.monotonic())

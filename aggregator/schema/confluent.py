@@ -17,7 +17,7 @@ from functools import partial
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
-from confluent_kafka.schema_registry import Schema, SchemaRegistryError
+from confluent_kafka.schema_registry import SchemaRegistryError
 
 from aggregator.budgets import SCHEMA_CHARACTERS, SCHEMA_REFERENCES, SUBJECT_VERSIONS
 from aggregator.config.contexts import CONTEXT
@@ -26,12 +26,11 @@ from aggregator.errors import AggregatorError, DeadLetterError, HoldError, Reaso
 from aggregator.schema.compatibility import breaking
 from aggregator.schema.connection import Connection, connect, shown, signs_in_by
 from aggregator.schema.contexts import located
-from aggregator.schema.entries import Entry, entry, homes, ids_by_context, names, numbers
+from aggregator.schema.entries import Entry, entry, homes, identifier, ids_by_context, is_compatible, names, numbers
 from aggregator.schema.references import self_contained
 from aggregator.schema.registry import Origin, Registered, TagPaths
 from aggregator.schema.remote_registry import AVRO, WAIT_S, Named, RemoteRegistry, Told
 from aggregator.schema.tokens import TokenRefused
-from aggregator.schema.wire import MAXIMUM_ID
 
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -62,6 +61,7 @@ class ConfluentRegistry(RemoteRegistry):
         self._connection = self._connected()
         self._is_denied = False
         self._ids: dict[tuple[str, str], int] = {}
+        self._told_versions: dict[tuple[str, int | str, bool], Entry | None] = {}
 
     def register(self, subject: str, text: str) -> int:
         """Give the text an id; the registry does so once."""
@@ -116,7 +116,12 @@ class ConfluentRegistry(RemoteRegistry):
         known = dict(self._histories.get(subject, {}))
         for number in set(self._numbers(subject)) - known.keys():
             one = self._version(subject, number)
-            if one is not None and one.kind == AVRO:
+            if one is None:  # its tags would be lost in silence
+                raise Unreachable(
+                    f"registry {self._where} lists version {number} of subject {subject} and does not have it",
+                    hint="see what answers at this address, and whether a proxy keeps old answers",
+                )
+            if one.kind == AVRO:
                 known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
 
@@ -135,9 +140,19 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
         """A version may be deleted and still be needed to read what was written under it."""
+        if (subject, number, deleted) not in self._told_versions:
+            self._told_versions[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
+        return self._told_versions[subject, number, deleted]
+
+    def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
         query = _DELETED if deleted else {}
         answer = self._found(lambda: self._get(f"{self._context.path(subject)}/versions/{number}", **query))
-        return None if answer is None else self._entry(answer)
+        if answer is None:
+            return None
+        found = self._entry(answer)
+        if self._context.plain(found.subject) != subject or number not in (found.version, "latest"):
+            raise ValueError("an answer about another version")
+        return found
 
     def _entry(self, answer: object) -> Entry:
         """One that names the subjects of this context plainly."""
@@ -198,19 +213,23 @@ class ConfluentRegistry(RemoteRegistry):
             raise ValueError("an answer without content")
         return answer
 
+    def _post(self, path: str, text: str) -> object:
+        """The answer to a question about a text, past the client's memory, which keeps a damaged one for ever."""
+        return self._connection.client._rest_client.post(path, {"schema": text, "schemaType": AVRO})  # noqa: SLF001
+
     def _admitted(self, subject: str, text: str) -> int:
-        client, name, schema = self._connection.client, self._context.qualified(subject), Schema(text, "AVRO")
-        known = self._found(lambda: client.lookup_schema(name, schema))
+        path = self._context.path(subject)
+        known = self._found(lambda: self._post(path, text))
         if known is not None:
-            return _checked(known.schema_id, self._where)
-        if self._found(lambda: client.test_compatibility(name, schema)) is False:
+            return identifier(known)
+        verdict = self._found(lambda: self._post(f"compatibility/{path}/versions/latest", text))
+        if verdict is not None and not is_compatible(verdict):
             raise self._breaking(subject, text)
         return self._registered(subject, text)
 
     def _registered(self, subject: str, text: str) -> int:
-        name = self._context.qualified(subject)
         try:
-            return _checked(self._connection.client.register_schema(name, Schema(text, "AVRO")), self._where)
+            return identifier(self._post(f"{self._context.path(subject)}/versions", text))
         except SchemaRegistryError as error:
             if error.http_status_code == _CONFLICT:
                 raise self._breaking(subject, text) from None
@@ -260,7 +279,8 @@ class ConfluentRegistry(RemoteRegistry):
 
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
-        """A server's text may quote a schema or a credential."""
+        """A server's text may quote a schema or a credential. Within a question each version is asked for once."""
+        self._told_versions = {}
         try:
             yield
         except TokenRefused:
@@ -274,6 +294,11 @@ class ConfluentRegistry(RemoteRegistry):
             raise Unreachable(
                 f"registry {self._where} answers with something that is no JSON, as a login page or a proxy does",
                 hint=f"write the address of the registry's API; it answers with a list: curl {self._where}/subjects",
+            ) from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Unreachable(
+                f"registry {self._where} gives an answer that is none of a registry ({type(error).__name__})",
+                hint="see what answers at this address, and the registry's log",
             ) from None
         except Exception as error:  # noqa: BLE001 - the client lets its HTTP library's and parser's errors through
             raise Unreachable(
@@ -300,12 +325,6 @@ def _kind(name: str | None) -> str:
 
 def _too_large(why: str) -> DeadLetterError:
     return DeadLetterError(Reason.SCHEMA_REFUSED, f"writer schema refused: {why}", hint="register a smaller schema")
-
-
-def _checked(schema_id: object, where: str) -> int:
-    if isinstance(schema_id, int) and 0 <= schema_id <= MAXIMUM_ID:
-        return schema_id
-    raise Unreachable(f"registry {where}: answers without a schema id", hint="is the address a registry's?")
 
 
 def _of_list(answer: object) -> list[object]:

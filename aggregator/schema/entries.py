@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aggregator.schema.guids import FIRST
 from aggregator.schema.registry import TagPaths
 
 
@@ -17,8 +18,9 @@ class Entry:
     """One answer.
 
     Attributes:
+        subject: Of the version; empty where the answer is about an id.
         text: The schema.
-        kind: `AVRO`, or another type.
+        kind: `AVRO`, or another type, in capitals.
         references: Subject and version of each schema that it names.
         tags: `metadata.tags`; a rule set's tags choose among these, and give none.
         version: Of its subject; 0 where the answer is about an id.
@@ -26,6 +28,7 @@ class Entry:
         guid: Empty where the answer does not say it.
     """
 
+    subject: str
     text: str
     kind: str
     references: tuple[tuple[str, int], ...]
@@ -45,14 +48,39 @@ def entry(answer: Any) -> Entry:
     references = [_of(dict, one) for one in _if_any(list, found.get("references"))]
     beside = _if_any(dict, _if_any(dict, found.get("metadata")).get("tags"))
     return Entry(
+        _if_any(str, found.get("subject")),
         _of(str, found.get("schema")),
-        _if_any(str, found.get("schemaType")) or "AVRO",
+        _if_any(str, found.get("schemaType")).upper() or "AVRO",
         tuple((_of(str, one.get("subject")), _of(int, one.get("version"))) for one in references),
         tuple(sorted((_of(str, path), _names(tags)) for path, tags in beside.items())),
         _if_any(int, found.get("version")),
         _if_any(int, found.get("id")),
         _if_any(str, found.get("guid")),
     )
+
+
+def identifier(answer: Any) -> int:
+    """The id that a text has.
+
+    Raises:
+        ValueError: it is none that records can name, or no answer about one.
+    """
+    found: int = _of(int, _of(dict, answer).get("id"))
+    if not 0 < found < FIRST:
+        raise ValueError("no id")
+    return found
+
+
+def is_compatible(answer: Any) -> bool:
+    """Whether a text may follow.
+
+    Raises:
+        ValueError: it is no answer to that.
+    """
+    found = _of(dict, answer).get("is_compatible")
+    if not isinstance(found, bool):
+        raise ValueError("neither yes nor no")  # noqa: TRY004 - of an answer, and not of an argument
+    return found
 
 
 def homes(answer: Any) -> Mapping[str, int]:

@@ -5,8 +5,8 @@ Invariants: pure. A version stands behind those that it refers to, and once; wha
 
 from collections.abc import Callable, Iterator, Mapping
 
-from aggregator.budgets import SCHEMA_REFERENCES
-from aggregator.errors import HoldError
+from aggregator.budgets import LENT_VERSIONS, SCHEMA_REFERENCES
+from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.registry import Registered
 
 # Subject to its versions by number.
@@ -21,7 +21,8 @@ def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]])
         asked: Asks for one subject.
 
     Raises:
-        HoldError: these are too many subjects.
+        HoldError: these are too many subjects, or versions.
+        Unreachable: a version that another one refers to is not among its subject's, so that its tags are not known.
     """
     found: dict[str, Mapping[int, Registered]] = {}
     waiting = [subject]
@@ -30,12 +31,30 @@ def with_lenders(subject: str, asked: Callable[[str], Mapping[int, Registered]])
         if name not in found:
             found[name] = asked(name)
             waiting += [other for one in found[name].values() for other, _ in one.refers]
+        if sum(map(len, found.values())) - len(found[subject]) > LENT_VERSIONS.limit:
+            raise HoldError(
+                f"subject {subject}: more than {LENT_VERSIONS.limit:,} {LENT_VERSIONS.unit}",
+                hint="delete versions that no record needs, for good; their tags go with them",
+            )
         if len(found) > SCHEMA_REFERENCES.limit:
             raise HoldError(
                 f"the versions of subject {subject} refer to more than {SCHEMA_REFERENCES.limit} other subjects",
                 hint="delete versions that no record needs, for good; their tags go with them",
             )
+    for versions in found.values():
+        for one in versions.values():
+            _require(found, one)
     return found
+
+
+def _require(found: Versions, one: Registered) -> None:
+    for subject, version in one.refers:
+        if version not in found[subject]:
+            raise Unreachable(
+                f"version {one.version} of subject {one.subject} refers to version {version} of {subject}, which the "
+                "registry does not list",
+                hint="restore that version, or see whether a proxy keeps old answers; the flow goes on by itself",
+            )
 
 
 def history(known: Versions, subject: str, version: int) -> list[Registered]:

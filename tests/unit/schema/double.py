@@ -19,7 +19,7 @@ class RegistryDouble:
     """Subjects, versions and ids in memory.
 
     Attributes:
-        instead: Bytes that answer 200 at a path, as a gateway's do.
+        instead: Path to what answers there, as a gateway does: bytes, with 200; or a status and JSON.
         fault: What every request meets: None, `slow`, `drop`, `html`, or a status.
         user: `name:password` that is asked for.
         token: The bearer token that is asked for.
@@ -295,7 +295,8 @@ def _handler(double):
             elif double.fault == "html":
                 self.write(404, b"<html>no such page</html>")
             elif path in double.instead:
-                self.write(200, double.instead[path])
+                told = double.instead[path]
+                self.write(200, told) if isinstance(told, bytes) else self.tell(*told)
             elif expected and given != expected:
                 self.tell(401, {"error_code": 40101, "message": f"no entry for {given}"})
             elif isinstance(double.fault, int):

@@ -22,6 +22,11 @@ from aggregator.schema.registry import Flooded, Registered, UnknownSchema, open_
 CANARY = "jane@example.com"
 
 
+def absent(code):
+    """A registry's own word that there is no such thing."""
+    return 404, {"error_code": code, "message": "not found"}
+
+
 def record(*fields, policy="p/1", name="R"):
     """A derived schema's text: fields as (name, type) or (name, type, default)."""
     shapes = [dict(zip(("name", "type", "default"), each, strict=False)) for each in fields]
@@ -417,3 +422,90 @@ def test_a_refusal_at_registration_holds_the_flow(double, registry, status):
     with pytest.raises(HoldError) as caught:
         registry.register("a", '"bytes"')
     assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "listed", [(200, []), (200, [10**400]), absent(40401), absent(40402)], ids=["none", "huge", "subject", "version"]
+)
+def test_tags_of_a_subject_that_is_referred_to_are_not_lost_in_silence(double, registry, listed):
+    """A registry that lists no such version of it, though it has just given it, is asked again; then they count."""
+    double.add(
+        "shared", record(("mail", "string"), name="S").replace('"string"', '"string", "confluent:tags": ["PII"]')
+    )
+    double.add("shared", record(("mail", "string"), name="S"))
+    refers = [{"name": "S", "subject": "shared", "version": 2}]
+    double.add("a", record(("s", "S")), references=refers)
+    double.instead["/subjects/shared/versions"] = listed
+    with pytest.raises(Unreachable):
+        registry.history("a", 1)
+    double.instead.clear()
+    told = [(one.subject, one.version, "PII" in one.text) for one in registry.history("a", 1)]
+    assert told == [("shared", 1, True), ("shared", 2, False), ("a", 1, False)]
+
+
+@pytest.mark.parametrize("code", [40401, 40402, 40403])
+def test_a_version_that_is_listed_and_not_there_is_no_history(double, registry, code):
+    """It may be the one that has the tags."""
+    double.add("a", record(("mail", "string")))
+    double.add("a", record(("mail", "string"), ("x", "int", 1)))
+    double.instead["/subjects/a/versions/1"] = absent(code)
+    with pytest.raises(Unreachable, match="lists version 1 of subject a and does not have it"):
+        registry.history("a", 2)
+    double.instead.clear()
+    assert [one.version for one in registry.history("a", 2)] == [1, 2]
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"subject": "b"}, {"version": "1"}, {"subject": None}])
+def test_an_answer_about_another_version_is_none(double, registry, change):
+    """A proxy that mixes answers up takes no tag away."""
+    double.add("a", record(("mail", "string")))
+    double.instead["/subjects/a/versions/1"] = 200, double.ask("GET", "/subjects/a/versions/1") | change
+    with pytest.raises(Unreachable, match="gives an answer that is none of a registry"):
+        registry.history("a", 1)
+
+
+@pytest.mark.parametrize("spelling", ["avro", "Avro", "AVRO", "", None])
+def test_avro_is_avro_however_it_is_spelt(double, registry, spelling):
+    """In a history as by its id: a version that is passed over would take its tags with it."""
+    double.add("a", record(("mail", "string")))
+    for path in ("/schemas/ids/1", "/subjects/a/versions/1"):
+        double.instead[path] = 200, double.ask("GET", path) | {"schemaType": spelling}
+    assert registry.schema(1)
+    assert [one.version for one in registry.history("a", 1)] == [1]
+
+
+def test_a_part_of_an_answer_is_none(double, registry):
+    """Status 206: what is missing may be the version with the tags."""
+    double.add("a", record(("mail", "string")))
+    double.instead["/subjects/a/versions"] = 206, [1]
+    with pytest.raises(Unreachable):
+        registry.history("a", 1)
+
+
+@pytest.mark.parametrize("given", [-1, 0, True, "5", 5.0, pytest.param(10**400, id="huge"), 2**31, None])
+def test_an_id_that_is_none_is_asked_for_again(double, registry, given):
+    """What records could not name, or would take for another schema, is not remembered."""
+    double.instead["/subjects/a/versions"] = 200, {"id": given}
+    with pytest.raises(Unreachable, match="none of a registry"):
+        registry.register("a", '"string"')
+    double.instead.clear()
+    assert registry.register("a", '"string"') == 1
+
+
+@pytest.mark.parametrize("given", [None, "false", 0, {}])
+def test_only_a_yes_is_a_yes(double, registry, given):
+    """Whether readers can read on is decided by the registry, and by nothing that only looks like its word."""
+    double.add("a", '"string"')
+    double.instead["/compatibility/subjects/a/versions/latest"] = 200, {"is_compatible": given}
+    with pytest.raises(Unreachable, match="none of a registry"):
+        registry.admit("a", '"long"')
+
+
+def test_what_versions_refer_to_is_asked_for_once_in_a_question(double, registry):
+    """A chain of subjects costs a question for each of its versions, and not one for each way to them."""
+    double.add("s0", record(("x", "int"), name="R0"))
+    for number in range(1, 20):
+        refers = [{"name": f"R{number - 1}", "subject": f"s{number - 1}", "version": 1}]
+        double.add(f"s{number}", record(("x", f"R{number - 1}"), name=f"R{number}"), references=refers)
+    assert len(registry.history("s19", 1)) == 20
+    assert len(double.asked) <= 2 * 20
