@@ -26,7 +26,7 @@ Body = Callable[[Pulse], None]
 # Takes an error, and what may be said of it.
 Dying = Callable[[BaseException, str], None]
 
-# A life that lasted so long was no failure to begin.
+# A thread that ran for so long begins again with no failures counted.
 _LASTED_S = 60.0
 _PAUSES = Backoff(first_s=0.5, most_s=30.0)
 _FAILURES_MOST = 5

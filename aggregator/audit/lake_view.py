@@ -24,7 +24,7 @@ from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import read
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import TableHandle, Tables
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import HEADER_BYTES
 from aggregator.state.names import HubNames
 from aggregator.state.request_log import read_releases

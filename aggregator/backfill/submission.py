@@ -41,7 +41,10 @@ def start(config: HubConfig, plan: Plan, signed: Signed, *, rate: float | None, 
         Unreachable: central does not answer.
     """
     if plan.hub != config.hub:
-        raise Failed(f"this is a plan of hub {plan.hub}, and the configuration is of hub {config.hub}")
+        raise Failed(
+            f"this is a plan of hub {plan.hub}, and the configuration is of hub {config.hub}",
+            hint="run it with that hub's configuration, or make a plan with this one: aggregator backfill plan",
+        )
     names = HubNames(config.hub)
     specs = internal_topics(names.backfills(), config.replication.slots)
     topics.ensure(config.central, specs, replication_factor=config.replication_factor)

@@ -100,7 +100,7 @@ def _principal(cluster: ClusterConfig) -> str:
     Raises:
         Failed: only a token, or a file that is not here, tells it.
     """
-    from aggregator.kafka.client.principal import principal_of  # noqa: PLC0415 - loads cryptography
+    from aggregator.kafka.client.principal import principal_of
 
     if found := principal_of(cluster):
         return found
@@ -111,7 +111,7 @@ def _principal(cluster: ClusterConfig) -> str:
 
 
 def _rights(hub: HubConfig, whom: str, group: str, topics: tuple[str, ...]) -> "list[Right]":
-    from aggregator.state.rights import central_rights, edge_rights, reader_rights  # noqa: PLC0415 - as above
+    from aggregator.state.rights import central_rights, edge_rights, reader_rights
 
     if whom == "central":
         return central_rights(hub, topics)

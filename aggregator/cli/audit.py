@@ -95,8 +95,8 @@ def audit(
         if any(value is not None for value in (edge, topic, partition, since, until, wait)):
             raise click.UsageError("--decisions speaks of no records: leave --edge, --topic, --from and the like out")
         raise SystemExit(_decisions(load_config(config, os.environ), head, output))
-    from aggregator.audit.audit import audit as audited  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.audit.findings import Selection  # noqa: PLC0415
+    from aggregator.audit.audit import audit as audited
+    from aggregator.audit.findings import Selection
 
     selection = Selection(edge, topic, partition, since, until)
     wait_s = wait.total_seconds() if wait is not None else None
@@ -112,13 +112,13 @@ _ABOUT_NAMES = (
 
 def _decisions(hub: "HubConfig", head: str, output: str) -> int:
     """Check the chain of decisions; the exit code is the verdict."""
-    from aggregator.audit.decisions import audit_decisions  # noqa: PLC0415 - as above
-    from aggregator.audit.unrecorded_requests import Requested  # noqa: PLC0415
-    from aggregator.backfill.store import read_backfills  # noqa: PLC0415
-    from aggregator.kafka.cluster import topic_settings, topics  # noqa: PLC0415
-    from aggregator.state.decisions import SETTINGS, read_decisions  # noqa: PLC0415
-    from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.request_log import read_releases, read_requests  # noqa: PLC0415
+    from aggregator.audit.decisions import audit_decisions
+    from aggregator.audit.unrecorded_requests import Requested
+    from aggregator.backfill.store import read_backfills
+    from aggregator.kafka.cluster import topic_settings, topics
+    from aggregator.state.decisions import SETTINGS, read_decisions
+    from aggregator.state.names import HubNames
+    from aggregator.state.request_log import read_releases, read_requests
 
     names = HubNames(hub.hub)
     # What is asked for is on record before it is asked, so that the record is read after it.

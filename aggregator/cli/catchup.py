@@ -44,8 +44,8 @@ class CatchUp:
 
 
 def _bar(stream: TextIO) -> "Progress":
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that a scheduler does not need
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(file=stream), transient=True)

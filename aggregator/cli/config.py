@@ -28,8 +28,8 @@ def lint(config: Path) -> None:
     Policies that the configuration names are read too, and the client library is asked what it cannot do: each
     client is made once, without a connection.
     """
-    from aggregator.kafka.client.capabilities import unsupported  # noqa: PLC0415 - loads librdkafka
-    from aggregator.kafka.client.trial_clients import unmakeable  # noqa: PLC0415 - loads librdkafka
+    from aggregator.kafka.client.capabilities import unsupported
+    from aggregator.kafka.client.trial_clients import unmakeable
 
     loaded = load_config(config, os.environ, unsupported, unmakeable)
     read_policies(loaded, datetime.now(UTC).date())

@@ -78,7 +78,7 @@ def list_(config: Path, *, every: bool, most: int, output: str, **wanted: Any) -
 @output_option
 def show(config: Path, key: str, into: str, output: str) -> None:
     """One dead letter, and whether its edge still has the record."""
-    from aggregator.backfill.letters import readable  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.backfill.letters import readable
 
     hub = load_config(config, os.environ)
     found = [one for one in _selected(hub, every=True, into=into) if f"{one.key}/".startswith(f"{key}/")]
@@ -118,8 +118,8 @@ def replay(
     **wanted: Any,
 ) -> None:
     """Read dead letters' records from their edges again, under the present policy and schemas."""
-    from aggregator.backfill.plan_builder import make_plan  # noqa: PLC0415 - as above
-    from aggregator.state.dead_letters import is_key  # noqa: PLC0415
+    from aggregator.backfill.plan_builder import make_plan
+    from aggregator.state.dead_letters import is_key
 
     strange = [key for key in keys if not is_key(key)]
     if strange:
@@ -165,8 +165,8 @@ def _selected(
     until: datetime | None = None,
     into: str = "",
 ) -> "list[Letter]":
-    from aggregator.backfill.letters import known_letters  # noqa: PLC0415
-    from aggregator.backfill.request import Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.letters import known_letters
+    from aggregator.backfill.request import Window
 
     window = Window(edge, topic)
     first, last = (None if when is None else when.timestamp() * 1000 for when in (since, until))
@@ -191,7 +191,7 @@ def _ask(
     until: datetime | None,
     into: str,
 ) -> "Ask":
-    from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Ask, Bound, Letters, Mode, Window
 
     first, last = (None if when is None else Bound(when.isoformat(), when) for when in (since, until))
     window, letters = Window(edge, topic, None, first, last), Letters(reason, tuple(sorted(keys)))

@@ -36,8 +36,8 @@ def doctor(config: Path, output: str) -> None:
 
     Nothing is written anywhere. Exit 1 when something failed at central or on this machine, 4 when only at edges.
     """
-    from aggregator.doctor.examination import examine  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
+    from aggregator.doctor.examination import examine
+    from aggregator.privacy.policy.file import load_policy
 
     hub = load_config(config, os.environ)
     policies = {rule.policy: load_policy(rule.policy) for rule in hub.topics}

@@ -31,7 +31,7 @@ def edge() -> None:
 @output_option
 def list_(config: Path, output: str) -> None:
     """Every edge with its state, its clock, its availability, and how fast it spends its objective."""
-    from aggregator.observe.status import hub_status  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.status import hub_status
 
     seen = hub_status(load_config(config, os.environ), now_ms=int(time.time() * 1000))
     rows = [
@@ -84,12 +84,12 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.
     """
-    from aggregator.replicate.identity.clusters import CENTRAL, succession_fault  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.replicate.identity.identities import known_clusters, shown_ids  # noqa: PLC0415
-    from aggregator.state.decisions import Kind  # noqa: PLC0415
-    from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.request_log import submit  # noqa: PLC0415
-    from aggregator.state.successions import Succession  # noqa: PLC0415
+    from aggregator.replicate.identity.clusters import CENTRAL, succession_fault
+    from aggregator.replicate.identity.identities import known_clusters, shown_ids
+    from aggregator.state.decisions import Kind
+    from aggregator.state.names import HubNames
+    from aggregator.state.request_log import submit
+    from aggregator.state.successions import Succession
 
     hub = load_config(config, os.environ)
     is_central = name == "central" and name not in hub.edges
@@ -118,10 +118,10 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
 
 
 def _ask(config: Path, name: str, *, by: str | None, reason: str, paused: bool) -> None:
-    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
-    from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.pauses import Pause  # noqa: PLC0415
-    from aggregator.state.request_log import read_requests, submit  # noqa: PLC0415
+    from aggregator.state.decisions import Kind
+    from aggregator.state.names import HubNames
+    from aggregator.state.pauses import Pause
+    from aggregator.state.request_log import read_requests, submit
 
     hub = load_config(config, os.environ)
     if name not in hub.edges:

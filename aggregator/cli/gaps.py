@@ -89,7 +89,7 @@ def accept(
 
 
 def _known(config: HubConfig) -> "tuple[KnownGap, ...]":
-    from aggregator.observe.survey import survey  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.survey import survey
 
     return survey(config, now_ms=int(time.time() * 1000)).gaps
 
@@ -105,10 +105,10 @@ def _confirm(still: "list[KnownGap]", *, yes: bool) -> None:
 
 
 def _submit(config: HubConfig, still: "list[KnownGap]", by: str, reason: str) -> None:
-    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
-    from aggregator.state.gap import Decision  # noqa: PLC0415
-    from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.request_log import submit  # noqa: PLC0415
+    from aggregator.state.decisions import Kind
+    from aggregator.state.gap import Decision
+    from aggregator.state.names import HubNames
+    from aggregator.state.request_log import submit
 
     now_ms = int(time.time() * 1000)
     asked = [Decision(one.source, one.position, one.gap, by, now_ms, reason) for one in still]

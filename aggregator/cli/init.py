@@ -24,7 +24,7 @@ from aggregator.kafka.cluster.topics import topic_names
 from aggregator.kafka.probes.listener import Address, Obstacle
 from aggregator.kafka.probes.listener_probe import probe
 from aggregator.privacy.policy.file import load_policy
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 # For each step of a connection.
 _LOOK_S = 5.0

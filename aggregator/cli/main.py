@@ -162,7 +162,7 @@ def main(ctx: click.Context, log_level: str, log_format: Literal["auto", "text",
     """One hub for many Kafka clusters: reads every regional cluster once, strips personal data by schema, and delivers
     each record exactly once to a central cluster and a lake.
     """
-    from aggregator.cli.terminal.logs import configure_logs  # noqa: PLC0415 - structlog costs a quarter of a second
+    from aggregator.cli.terminal.logs import configure_logs
 
     if os.environ.get("NO_COLOR"):
         ctx.color = False

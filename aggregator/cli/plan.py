@@ -62,9 +62,9 @@ def plan(
     Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
     edge does not answer, or when a run would hold a flow or refuse a schema.
     """
-    from aggregator.plan.run_plan import hub_plan  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
-    from aggregator.privacy.topic import utc_today  # noqa: PLC0415
+    from aggregator.plan.run_plan import hub_plan
+    from aggregator.privacy.policy.file import load_policy
+    from aggregator.privacy.topic import utc_today
 
     if words and not applies:
         raise click.UsageError("--confirm says what --apply may carry over")
@@ -86,7 +86,7 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
     Raises:
         Failed: central does not take it; names the topics.
     """
-    from aggregator.kafka.cluster.topic_settings import change_settings  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.kafka.cluster.topic_settings import change_settings
 
     wanted = found.changes(unbounded=unbounded)
     for one in found.drifts:

@@ -39,15 +39,15 @@ def report(config: Path, html: Path | None, output: str, *, json_schema: bool) -
     still personal data.
     """
     if json_schema:
-        from aggregator.report.report import json_schema as schema  # noqa: PLC0415 - as below
+        from aggregator.report.report import json_schema as schema
 
         emit(schema(), "json", lambda: ())
         return
-    from aggregator.report.inputs import Gathering  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.report.inputs import Gathering
 
     found = Gathering(load_config(config, os.environ)).report(datetime.now(UTC))
     if html is not None:
-        from aggregator.report.page import report_page  # noqa: PLC0415 - as above
+        from aggregator.report.page import report_page
 
         write_page(report_page(found), html)
     emit(found.plain(), output, lambda: _text(found))

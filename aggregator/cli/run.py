@@ -130,11 +130,11 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     Raises:
         AggregatorError: with the exit code of its class.
     """
-    from aggregator.engine.session import open_session  # noqa: PLC0415 - a second that `run --help` does not need
-    from aggregator.kafka.cluster.topics import topic_names  # noqa: PLC0415 - as above
-    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415
-    from aggregator.replicate.identity.clusters import refuse_twins  # noqa: PLC0415
-    from aggregator.replicate.identity.identities import shown_ids  # noqa: PLC0415
+    from aggregator.engine.session import open_session
+    from aggregator.kafka.cluster.topics import topic_names
+    from aggregator.observe.rights import lacking_rights
+    from aggregator.replicate.identity.clusters import refuse_twins
+    from aggregator.replicate.identity.identities import shown_ids
 
     policies = checked_policies(config)
     for name, ring in config.keys.items():
@@ -163,8 +163,8 @@ def refuse_second(config: HubConfig) -> None:
     Raises:
         AnotherHub: one is.
     """
-    from aggregator.replicate.leadership.lease import WAYS, is_led  # noqa: PLC0415 - as above
-    from aggregator.state.control_log import read_control  # noqa: PLC0415
+    from aggregator.replicate.leadership.lease import WAYS, is_led
+    from aggregator.state.control_log import read_control
 
     names = HubNames(config.hub)
     if is_led(lambda: read_control(config.central, names).lease, time.sleep):
@@ -178,9 +178,9 @@ def _run(
     policies: "Mapping[Path, Policy]",
     stop: threading.Event,
 ) -> int:
-    from aggregator.observe.observation import Watching  # noqa: PLC0415 - as above
-    from aggregator.replicate.driver import Driver, Report  # noqa: PLC0415
-    from aggregator.report.writer import ReportWriter  # noqa: PLC0415
+    from aggregator.observe.observation import Watching
+    from aggregator.replicate.driver import Driver, Report
+    from aggregator.report.writer import ReportWriter
 
     catch_up = CatchUp(sys.stderr)
     lake, publisher = (None, None) if options.only == "replicate" else _lake(config, spark, catch_up)
@@ -236,8 +236,8 @@ def _lake(
     config: HubConfig, spark: "SparkSession", catch_up: CatchUp
 ) -> "tuple[LakeDriver, HoldPublisher] | tuple[None, None]":
     """The lake, and who tells what keeps it from going on; nothing of a hub without one."""
-    from aggregator.lake.driver import LakeDriver  # noqa: PLC0415 - as above
-    from aggregator.lake.hold_publisher import HoldPublisher  # noqa: PLC0415
+    from aggregator.lake.driver import LakeDriver
+    from aggregator.lake.hold_publisher import HoldPublisher
 
     if config.lake is None:
         return None, None
@@ -286,7 +286,7 @@ def _start_lake(
 
 def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads) -> "PageServer":
     """The page, listening before the hub leads."""
-    from aggregator.page.server import PageServer  # noqa: PLC0415 - a run without a page needs none of it
+    from aggregator.page.server import PageServer
 
     server = PageServer(config, policies, threads)
     progress(f"the page: {server.address}")
@@ -295,7 +295,7 @@ def _page(config: HubConfig, policies: "Mapping[Path, Policy]", threads: Threads
 
 def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
     """Translate what a run left behind: 5 for a gap, 4 for anything else that stood still, else 0."""
-    from aggregator.replicate.flow.cursor import HoldReason  # noqa: PLC0415 - as above
+    from aggregator.replicate.flow.cursor import HoldReason
 
     if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS
@@ -305,8 +305,8 @@ def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
 
 def _totals(config: HubConfig) -> Iterator[str]:
     """What each edge has delivered since the hub's first start; the ledger's own counters."""
-    from aggregator.state.ledger import totals  # noqa: PLC0415 - as above
-    from aggregator.state.ledger_log import read_ledger  # noqa: PLC0415
+    from aggregator.state.ledger import totals
+    from aggregator.state.ledger_log import read_ledger
 
     ledger = read_ledger(config.central, HubNames(config.hub))
     for edge in config.edges:
@@ -344,8 +344,8 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one cannot be used.
     """
-    from aggregator.privacy.policy.cross_check import read_policies  # noqa: PLC0415 - as above
-    from aggregator.privacy.topic import utc_today  # noqa: PLC0415
+    from aggregator.privacy.policy.cross_check import read_policies
+    from aggregator.privacy.topic import utc_today
 
     return read_policies(config, utc_today())
 

@@ -104,8 +104,8 @@ def status(folder: Path, output: str) -> None:
 def traffic(records: int, folder: Path, output: str) -> None:
     """Produce the demo's flights and bookings into the running edges, whatever their names."""
     # Two seconds of imports that the other commands do not need.
-    from aggregator.config.load import load_config  # noqa: PLC0415
-    from aggregator.sandbox.tour import feed  # noqa: PLC0415
+    from aggregator.config.load import load_config
+    from aggregator.sandbox.tour import feed
 
     config = load_config(Sandbox.load(folder).config, {})
     made = {edge: asdict(produced) for edge, produced in feed(config, records).items()}

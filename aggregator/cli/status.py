@@ -63,7 +63,7 @@ def status(
 
     A problem is an edge that is not UP, a flow or a table that stands still, or another cluster behind a name.
     """
-    from aggregator.observe.selection import Selection  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.observe.selection import Selection
 
     hub = load_config(config, os.environ)
     if edge and edge not in hub.edges:
@@ -84,8 +84,8 @@ def _show(selection: "Selection", output: str, partitions: bool, seen: "HubStatu
 
 def _look(hub: HubConfig, show: "Callable[[HubStatus], None]") -> None:
     """Once; with what can be said where the hub's own topics cannot be read."""
-    from aggregator.observe.rights import lacking_rights  # noqa: PLC0415 - as above
-    from aggregator.observe.status import hub_status, unread_status  # noqa: PLC0415 - as above
+    from aggregator.observe.rights import lacking_rights
+    from aggregator.observe.status import hub_status, unread_status
 
     now_ms, refusal = int(time.time() * 1000), None
     with ThreadPoolExecutor(1) as pool:
@@ -153,7 +153,7 @@ def monitoring(hub: HubConfig, threads: Threads) -> "Iterator[Monitor]":
     Raises:
         Unreachable: central does not answer.
     """
-    from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor  # noqa: PLC0415 - as above
+    from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
 
     stop = threading.Event()
     monitor = Monitor(hub, stop, threads, publish=False)
@@ -230,7 +230,7 @@ def _flow_lines(seen: "HubStatus") -> list[str]:
 
 def _topic_lines(seen: "HubStatus") -> list[str]:
     """A line for each edge topic; the flow that stands still is named, with how many others do."""
-    from aggregator.observe.selection import by_topic  # noqa: PLC0415 - as above
+    from aggregator.observe.selection import by_topic
 
     return table(
         (
@@ -267,7 +267,7 @@ def _why(flow: "FlowStatus") -> str:
 
 def _origin_lines(seen: "HubStatus") -> Iterator[str]:
     """Topics in which records said that they had been here; nothing where there are none."""
-    from aggregator.observe.selection import by_topic  # noqa: PLC0415 - as above
+    from aggregator.observe.selection import by_topic
 
     rows = [(f"{t.edge}/{t.topic}", t.cycles, t.forged) for t in by_topic(seen.flows) if t.cycles or t.forged]
     if rows:

@@ -34,7 +34,7 @@ def ui(config: Path, listen: str | None, token: str | None, hosts: tuple[str, ..
     On loopback nobody is asked for anything; any other address asks every reader for a token.
     """
     hub = with_ui(load_config(config, os.environ), listen=listen, token=token, hosts=hosts)
-    from aggregator.page.server import PageServer  # noqa: PLC0415 - a second that `--help` does not need
+    from aggregator.page.server import PageServer
 
     stop = threading.Event()
     threads = Threads(stop)
@@ -71,6 +71,6 @@ def policies_of(hub: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one cannot be used.
     """
-    from aggregator.privacy.policy.file import load_policy  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.file import load_policy
 
     return {rule.policy: load_policy(rule.policy) for rule in hub.topics}

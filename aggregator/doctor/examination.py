@@ -30,7 +30,7 @@ from aggregator.plan.schemas import central_registry
 from aggregator.privacy.policy.file import Policy
 from aggregator.replicate.discovery.discovery import snapshot
 from aggregator.replicate.discovery.edge_topic import EdgeShown, is_internal, start_of
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.state.names import HubNames
 
 _LOOK_S = 10.0

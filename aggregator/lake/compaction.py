@@ -98,7 +98,10 @@ def _rewritten(
     expected, found = sum(file.rows for file in group), sum(file.rows for file in staged)
     if expected != found:
         discard(folder, [file.path for file in staged])
-        raise Failed(f"{folder}: {expected} rows became {found} while files were rewritten; nothing was committed")
+        raise Failed(
+            f"{folder}: {expected} rows became {found} while files were rewritten; nothing was committed",
+            hint="run it again; if it repeats, read the table with another tool and report both counts",
+        )
     return staged
 
 

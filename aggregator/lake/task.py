@@ -29,7 +29,7 @@ from aggregator.lake.files import Stage, StagedFile
 from aggregator.lake.folder import Folder, reason
 from aggregator.lake.ranges import Outcome, Reached, Span
 from aggregator.lake.tables.port import Tables, TableUnavailable
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
 

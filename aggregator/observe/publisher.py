@@ -17,7 +17,7 @@ from aggregator.state.names import HubNames
 _PULSE_S = 0.9
 _AGAIN_S = 15.0
 _HISTORY_S = 60.0
-# So soon a history says that nobody watched before this hub began to.
+# So long after a start the first history record follows, which marks the time before as unwatched.
 _FIRST_S = 5.0
 
 

@@ -24,7 +24,8 @@ from aggregator.replicate.discovery.central_topics import Snapshots, target
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import Registered, Registry, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registered, Registry
 
 REGISTER, NOTHING, REFUSED = "register", "none", "refused"
 

@@ -16,7 +16,8 @@ from aggregator.sandbox.jars import Say, silent
 from aggregator.sandbox.readback import count_lake, count_topic
 from aggregator.sandbox.sample_record import Place, SampleRecord, find_sample_record
 from aggregator.sandbox.traffic import Produced, produce_traffic
-from aggregator.schema.registry import Registry, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registry
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames, central_topic
 

@@ -5,8 +5,8 @@ both by what their aliases call them, in either version. Arrays, maps and unions
 one customer may become a list of them.
 
 Invariants: what cannot be told apart is tagged. A type that stood at its place in the version before is that one; a
-new one may be any that stood there and does not now. Where a text is now, and a record was, is all that the record
-held. Pure, and within a budget.
+new one may be any that stood there and does not now. A text that replaces a record inherits the tags of all its fields.
+Pure, and within a budget.
 """
 
 from collections import defaultdict

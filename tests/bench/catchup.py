@@ -27,7 +27,7 @@ from aggregator.coordinates import ORIGIN_HEADER, EdgePartition, Origin
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 from aggregator.sandbox.sandbox import Sandbox
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames

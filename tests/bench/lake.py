@@ -41,7 +41,7 @@ from aggregator.kafka.readers.committed_reader import central_partitions, offset
 from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.tables.formats import open_tables
 from aggregator.sandbox.sandbox import Sandbox
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.names import HubNames
 from tests.bench.lake_peers import ORDER, TOPIC, Source, by_polars, by_rows

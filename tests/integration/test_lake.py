@@ -30,7 +30,7 @@ from aggregator.lake.driver import LakeBounds, LakeDriver
 from aggregator.lake.orphans import sweep
 from aggregator.lake.status import lake_status
 from aggregator.lake.tables.formats import open_tables
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.names import HubNames

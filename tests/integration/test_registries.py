@@ -16,7 +16,8 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.patience import Patience
-from aggregator.schema.registry import UnknownSchema, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import UnknownSchema
 from aggregator.schema.wire import VALUE_ID_HEADER, frame
 from tests.apicurio import apicurio
 from tests.authority import Authority

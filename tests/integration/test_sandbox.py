@@ -15,7 +15,7 @@ from aggregator.sandbox.flights import Departures
 from aggregator.sandbox.readback import count_topic, read_topic
 from aggregator.sandbox.sandbox import Sandbox
 from aggregator.sandbox.traffic import produce_traffic
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 pytestmark = pytest.mark.brokers
 

@@ -146,10 +146,10 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
     Raises:
         click.UsageError: there is no terminal to ask on.
     """
-    from aggregator.backfill.plan import Plan  # noqa: PLC0415 - `--help` needs none of its imports
-    from aggregator.backfill.submission import start  # noqa: PLC0415
-    from aggregator.cli.backfill.settle import unstuck  # noqa: PLC0415
-    from aggregator.state.decisions import Kind  # noqa: PLC0415
+    from aggregator.backfill.plan import Plan
+    from aggregator.backfill.submission import start
+    from aggregator.cli.backfill.settle import unstuck
+    from aggregator.state.decisions import Kind
 
     unstuck(hub)
     exact = isinstance(wanted, Plan)
@@ -178,7 +178,7 @@ def launch(hub: HubConfig, wanted: "Ask | Plan", *, rate: int | None, yes: bool,
 @output_option
 def list_(config: Path, output: str) -> None:
     """Every backfill of this hub, and how far it has come."""
-    from aggregator.backfill.progress import watched_backfills  # noqa: PLC0415 - as above
+    from aggregator.backfill.progress import watched_backfills
 
     known = watched_backfills(load_config(config, os.environ))
     rows = [one.plain() for one in known]
@@ -191,8 +191,8 @@ def list_(config: Path, output: str) -> None:
 @output_option
 def show(config: Path, id_: str, output: str) -> None:
     """One backfill: its plan, and what became of it; the beginning of its ID is enough."""
-    from aggregator.backfill.progress import watched_backfills  # noqa: PLC0415 - as above
-    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415
+    from aggregator.backfill.progress import watched_backfills
+    from aggregator.backfill.submission import known_backfill
 
     hub = load_config(config, os.environ)
     id_ = known_backfill(hub, id_).plan.id
@@ -206,9 +206,9 @@ def show(config: Path, id_: str, output: str) -> None:
 @click.option("--master", help="Spark master, instead of the configuration's.")
 def resume(config: Path, id_: str, master: str | None) -> None:
     """Go on with a backfill that was stopped, killed or cancelled."""
-    from aggregator.backfill.submission import known_backfill, revived  # noqa: PLC0415 - as above
-    from aggregator.cli.backfill.settle import unstuck  # noqa: PLC0415
-    from aggregator.state.decisions import Kind  # noqa: PLC0415
+    from aggregator.backfill.submission import known_backfill, revived
+    from aggregator.cli.backfill.settle import unstuck
+    from aggregator.state.decisions import Kind
 
     hub = load_config(config, os.environ)
     unstuck(hub)
@@ -222,11 +222,11 @@ def resume(config: Path, id_: str, master: str | None) -> None:
 @click.argument("id_", metavar="ID")
 def cancel(config: Path, id_: str) -> None:
     """Stop a backfill; a running one ends cleanly within seconds, and what it has written stays."""
-    from aggregator.backfill.store import State  # noqa: PLC0415
-    from aggregator.backfill.store import cancel as ask_to_stop  # noqa: PLC0415
-    from aggregator.backfill.submission import known_backfill  # noqa: PLC0415 - as above
-    from aggregator.state.decisions import Kind  # noqa: PLC0415
-    from aggregator.state.names import HubNames  # noqa: PLC0415
+    from aggregator.backfill.store import State
+    from aggregator.backfill.store import cancel as ask_to_stop
+    from aggregator.backfill.submission import known_backfill
+    from aggregator.state.decisions import Kind
+    from aggregator.state.names import HubNames
 
     hub = load_config(config, os.environ)
     found = known_backfill(hub, id_)
@@ -252,14 +252,14 @@ def settle(config: Path) -> None:
     What had been committed becomes visible, once; what had been aborted does not. `run` and `resume` do the same where
     it keeps them from beginning.
     """
-    from aggregator.cli.backfill.settle import settled  # noqa: PLC0415 - as above
+    from aggregator.cli.backfill.settle import settled
 
     raise SystemExit(settled(load_config(config, os.environ)))
 
 
 def carry_out(hub: HubConfig, found: "Backfill", master: str | None) -> int:
     """Run one backfill in this process to its end; the exit code says how it ended."""
-    from aggregator.cli.backfill.run import ended, run_backfill  # noqa: PLC0415 - as above
+    from aggregator.cli.backfill.run import ended, run_backfill
 
     if found.end is not None:
         return ended(found)
@@ -275,7 +275,7 @@ def plan_of(file: Path) -> "Plan":
         ConfigError: it cannot be read.
         Failed: it is none, or was changed.
     """
-    from aggregator.backfill.plan import Plan  # noqa: PLC0415 - as above
+    from aggregator.backfill.plan import Plan
 
     body = _document(file)
     if not isinstance(body, dict):
@@ -284,8 +284,8 @@ def plan_of(file: Path) -> "Plan":
 
 
 def _document(file: Path) -> Any:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - as above
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
@@ -294,13 +294,13 @@ def _document(file: Path) -> Any:
 
 
 def _made(hub: HubConfig, ask: "Ask", rate: int | None) -> "Plan":
-    from aggregator.backfill.plan_builder import make_plan  # noqa: PLC0415 - as above
+    from aggregator.backfill.plan_builder import make_plan
 
     return make_plan(hub, ask, now_ms=int(time.time() * 1000), rate=rate)
 
 
 def _joined(hub: HubConfig, ask: "Ask") -> "Backfill | None":
-    from aggregator.backfill.submission import unfinished  # noqa: PLC0415 - as above
+    from aggregator.backfill.submission import unfinished
 
     found = unfinished(hub, ask.digest)
     if found is not None:
@@ -315,7 +315,7 @@ def _rekeyed(hub: HubConfig, *, rekey: str | None, **asked: Any) -> dict[str, An
     Raises:
         click.UsageError: something else is asked for, too; or nothing uses the key.
     """
-    from aggregator.privacy.policy.cross_check import read_policies  # noqa: PLC0415 - as above
+    from aggregator.privacy.policy.cross_check import read_policies
 
     if rekey is None:
         return asked
@@ -341,7 +341,7 @@ def _ask(
     into: str,
     restate: bool,
 ) -> "Ask":
-    from aggregator.backfill.request import Ask, Mode, Window  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Ask, Mode, Window
 
     if missing + bool(into) + restate > 1:
         raise click.UsageError("--missing, --into and --restate are three places to write to: choose one")
@@ -362,7 +362,7 @@ def _ask(
 
 
 def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
-    from aggregator.backfill.request import Bound  # noqa: PLC0415 - as above
+    from aggregator.backfill.request import Bound
 
     try:
         return None if text is None else Bound.parse(text, now)
@@ -371,6 +371,6 @@ def _bound(option: str, text: str | None, now: datetime) -> "Bound | None":
 
 
 def _signed() -> "Signed":
-    from aggregator.backfill.store import Signed  # noqa: PLC0415 - as above
+    from aggregator.backfill.store import Signed
 
     return Signed(claimed(), int(time.time() * 1000))

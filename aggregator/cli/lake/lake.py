@@ -65,7 +65,7 @@ lake.add_command(release)
 @output_option
 def status(config: Path, output: str) -> None:
     """Every table that the hub feeds: version, rows, lag, files, and what holds it; ends with 4 if something does."""
-    from aggregator.lake.status import lake_status  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.lake.status import lake_status
 
     now_ms = int(time.time() * 1000)
     found = lake_status(load_config(config, os.environ))
@@ -81,7 +81,7 @@ def status(config: Path, output: str) -> None:
 @output_option
 def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: str) -> None:
     """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
-    from aggregator.lake.maintenance import compact_tables  # noqa: PLC0415 - as above
+    from aggregator.lake.maintenance import compact_tables
 
     done = _told(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
     rows = [{"table": one.table, "rewritten": one.rewritten, "written": one.written} for one in done]
@@ -99,7 +99,7 @@ def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: st
 
     The hub's positions stay, whatever their age. Staged files that no commit ever named go after a day.
     """
-    from aggregator.lake.maintenance import vacuum_tables  # noqa: PLC0415 - as above
+    from aggregator.lake.maintenance import vacuum_tables
 
     done = _told(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
     rows = [{"table": one.table, "removed": one.removed} for one in done]

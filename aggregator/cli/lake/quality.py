@@ -30,11 +30,11 @@ _SHOWN = 10
 @output_option
 def quality(config: Path, *, tables: tuple[str, ...], days: int, html: Path | None, output: str) -> None:
     """What the quality gate found in every commit: all tables unless some are named."""
-    from aggregator.report.quality import quality_report  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.report.quality import quality_report
 
     found = quality_report(load_config(config, os.environ), tables, days=days, now=datetime.now(UTC))
     if html is not None:
-        from aggregator.report.quality_page import quality_page  # noqa: PLC0415 - as above
+        from aggregator.report.quality_page import quality_page
 
         write_page(quality_page(found), html)
     emit(found.plain(), output, lambda: _text(found))

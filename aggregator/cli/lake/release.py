@@ -35,7 +35,7 @@ def release(config: Path, *, name: str, reason: str, by: str | None, yes: bool, 
     Exactly the ranges that are shown are released; records behind them are audited as usual. Where the suite was wrong,
     correct it and start the hub again instead: then the range is audited anew.
     """
-    from aggregator.lake.quality.held_ranges import held_ranges  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.lake.quality.held_ranges import held_ranges
 
     hub = load_config(config, os.environ)
     if not reason.strip():
@@ -77,10 +77,10 @@ def _confirm(still: "Sequence[HeldRange]", *, yes: bool) -> None:
 
 
 def _submit(config: "HubConfig", still: "Sequence[HeldRange]", by: str, reason: str) -> None:
-    from aggregator.state.decisions import Kind  # noqa: PLC0415 - as above
-    from aggregator.state.names import HubNames  # noqa: PLC0415
-    from aggregator.state.releases import Release  # noqa: PLC0415
-    from aggregator.state.request_log import write  # noqa: PLC0415
+    from aggregator.state.decisions import Kind
+    from aggregator.state.names import HubNames
+    from aggregator.state.releases import Release
+    from aggregator.state.request_log import write
 
     at_ms = int(time.time() * 1000)
     asked = [Release(one.table, one.partition, one.offsets, by, at_ms, reason) for one in still]

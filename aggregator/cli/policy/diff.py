@@ -19,7 +19,7 @@ from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
 from aggregator.privacy.topic import utc_today
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 
 @click.command(

@@ -18,7 +18,8 @@ from aggregator.kafka.readers.sample import Record, newest
 from aggregator.schema.avro import parse
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.plain_json import Misfit, encoded
-from aggregator.schema.registry import Registry, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registry
 from aggregator.schema.wire import frame
 
 FILE = click.Path(dir_okay=False, path_type=Path)

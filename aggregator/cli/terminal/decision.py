@@ -41,7 +41,7 @@ def decide(config: "HubConfig", kind: "Kind", abouts: Iterable[str], *, by: str,
         Failed: the topic's end stays stuck.
         Unreachable: central does not take them.
     """
-    from aggregator.state.decisions import Decided, record  # noqa: PLC0415 - `--help` needs none of its imports
+    from aggregator.state.decisions import Decided, record
 
     now_ms = int(time.time() * 1000)
     record(config, [Decided(kind, about, by, now_ms, reason) for about in abouts])

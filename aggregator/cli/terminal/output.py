@@ -69,9 +69,9 @@ def rendered(answer: Mapping[str, Any] | Sequence[Any], output: str) -> str:
     """The answer as indented JSON or as YAML, with a newline at its end; both printable, and read back as it was."""
     if output == "json":
         return json_escaped(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
-    from ruamel.yaml import YAML  # noqa: PLC0415 - a tenth of a second that most commands do not need
-    from ruamel.yaml.nodes import ScalarNode  # noqa: PLC0415 - as above
-    from ruamel.yaml.representer import RoundTripRepresenter  # noqa: PLC0415 - as above
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import ScalarNode
+    from ruamel.yaml.representer import RoundTripRepresenter
 
     class Printable(RoundTripRepresenter):
         """Text that is not printable in double quotes, the only style that knows escapes."""
@@ -96,7 +96,7 @@ def write_page(page: str, path: Path) -> None:
     Raises:
         Failed: the file cannot be written.
     """
-    from aggregator.report.writer import replace_file  # noqa: PLC0415 - most commands write no file
+    from aggregator.report.writer import replace_file
 
     try:
         replace_file(path, page)

@@ -40,7 +40,7 @@ _FULL_WAIT_S = 0.05
 # A flush does not see reports that wait for us, and the records in them count as on their way.
 _FLUSH_MS = 1
 _REPORT_S = 0.004
-# A call that runs out of time is one that goes on; the next one takes its answer.
+# librdkafka goes on with an abort after the call's time is over; the next call returns its result.
 _ABORT_STEP_S = 0.05
 _NO_FLAGS = np.zeros(0, np.bool_)
 _NO_NUMBERS = np.zeros(0, np.int64)

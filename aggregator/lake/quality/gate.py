@@ -201,7 +201,7 @@ class Gate:
         vetted = self._vet(handle, outcomes)
         if vetted.held or vetted.unfit:
             reasons = "; ".join(dict.fromkeys(one.reason for one in (*vetted.unfit, *vetted.held)))
-            raise HoldError(f"table {self._name}: {reasons}")
+            raise HoldError(f"table {self._name}: {reasons}", hint="aggregator lake quality shows what each rule found")
         stays = [half.stays for half in vetted.halves]
         if not self._diverts:
             return stays

@@ -1,4 +1,4 @@
-"""What a slot needs of the world: central's logs and writer, and a reader per edge. The rooms above implement it.
+"""What a slot needs of the world: central's logs and writer, and a reader per edge. `kafka_ports.py` implements it.
 
 Invariant: everything that the protocol does to the world goes through these, so that a simulation can stand in.
 """

@@ -169,7 +169,10 @@ class _Turn:
                     flow.persist(self._ports.now())
                 return
         if fresh:
-            raise Unreachable(f"central refuses the first positions of {len(fresh)} flows: {self._refused.why}")
+            raise Unreachable(
+                f"central refuses the first positions of {len(fresh)} flows: {self._refused.why}",
+                hint="mend what it names at central; the hub tries again by itself",
+            )
 
     def _write_entry(self, flow: Flow) -> None:
         self._writer.produce(
@@ -231,7 +234,7 @@ class _Turn:
         for edge, reader in self._readers:
             most = self._traffic.most(edge, POLL_RECORDS)
             if not most:
-                self._readers.ask(edge, now)  # it is we who do not
+                self._readers.ask(edge, now)  # the rate limit keeps us from polling: the edge is not silent
                 self._ports.sleep(waiting / len(self._readers))
             polled = reader.poll(most, waiting / len(self._readers) if most else 0.0)
             count = self._traffic.took(edge, polled.chunks)

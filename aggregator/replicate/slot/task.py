@@ -37,7 +37,8 @@ from aggregator.replicate.slot.kafka_ports import KafkaSlotPorts
 from aggregator.replicate.slot.key_checks import checked_rings
 from aggregator.replicate.slot.plan import SlotOutcome, SlotPlan, SlotResult, Terms
 from aggregator.replicate.slot.slot import Slot
-from aggregator.schema.registry import Registry, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registry
 
 _BATCH_BYTES = 1_000_000
 

@@ -22,7 +22,7 @@ from aggregator.cli.survey import FoundTopic, Leaf, is_replicable, leaves, value
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy
 from aggregator.schema.avro import parse
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from tests.authority import Authority
 
 CENTRAL = ["--central", "127.0.0.1:1"]

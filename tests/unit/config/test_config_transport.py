@@ -23,7 +23,7 @@ from aggregator.kafka.client.clients import Role, connection_options
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.formats import lake_folder
 from aggregator.lake.tables.iceberg import IcebergTables
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "connections.md"
 CANARY = "hunter2canary"

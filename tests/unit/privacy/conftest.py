@@ -15,7 +15,7 @@ from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame, split
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.corpus import unwrapped

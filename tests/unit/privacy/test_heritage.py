@@ -17,7 +17,8 @@ from aggregator.privacy.strip import Batch
 from aggregator.schema.avro import Kind
 from aggregator.schema.heritage import with_heritage
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import Registered, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registered
 from aggregator.schema.wire import frame
 from tests.reference.reference import ReferenceStrip
 from tests.unit.privacy.kernel.drawing import TODAY

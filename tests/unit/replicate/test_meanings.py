@@ -20,7 +20,7 @@ from aggregator.replicate.flow.meanings import remembered
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.replicate.slot.delivery import Delivery, DeliveryPlan
 from aggregator.schema.memory import MemoryRegistry
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame
 from aggregator.state.ledger import LedgerRecord, decode
 from tests.unit.replicate.plan_inputs import CONFIG, FLOW, ORDERS, SETTINGS, SNAPSHOTS

@@ -6,7 +6,7 @@ from pathlib import Path
 from aggregator.config.load import load_config
 from aggregator.privacy.policy.file import load_policy
 from aggregator.sandbox.hubfile import KEY_FILE, checkout, write_hub
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 
 EDGES = {"ewr": "127.0.0.1:1111", "jfk": "127.0.0.1:2222"}
 

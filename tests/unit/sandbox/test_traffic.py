@@ -14,7 +14,7 @@ from aggregator.sandbox import traffic
 from aggregator.sandbox.bookings import generate_bookings
 from aggregator.sandbox.flights import departures, read_flights
 from aggregator.sandbox.hubfile import checkout
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import split
 
 

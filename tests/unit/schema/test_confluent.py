@@ -17,7 +17,8 @@ from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.confluent import ConfluentRegistry
-from aggregator.schema.registry import Flooded, Registered, UnknownSchema, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Flooded, Registered, UnknownSchema
 
 CANARY = "jane@example.com"
 

@@ -7,7 +7,8 @@ import pytest
 from aggregator.errors import ConfigError, HoldError
 from aggregator.privacy.subjects import Subjects
 from aggregator.schema.contexts import SchemaContext, located
-from aggregator.schema.registry import Origin, UnknownSchema, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Origin, UnknownSchema
 
 GUID = "0b5b4b4e-3e6c-4f4f-9c5a-2f7f3a1f0d11"
 

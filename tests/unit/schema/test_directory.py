@@ -7,7 +7,8 @@ import pytest
 
 from aggregator.errors import ConfigError, HoldError, Unreachable
 from aggregator.schema.directory import DirectoryRegistry
-from aggregator.schema.registry import Registered, UnknownSchema, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import Registered, UnknownSchema
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from aggregator.errors import DeadLetterError, Reason, RetryError
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.guids import FIRST, Guids
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import KEY_ID_HEADER, VALUE_ID_HEADER, frame, header_id, split
 from tests.reference.reference import ReferenceStrip
 

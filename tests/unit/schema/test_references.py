@@ -7,7 +7,8 @@ import pytest
 from aggregator.errors import DeadLetterError, Unreachable
 from aggregator.schema.avro import Kind, parse
 from aggregator.schema.references import self_contained
-from aggregator.schema.registry import UnknownSchema, open_registry
+from aggregator.schema.registries import open_registry
+from aggregator.schema.registry import UnknownSchema
 
 COUNTRY = '{"type":"enum","name":"Country","namespace":"geo","symbols":["DE","PL"]}'
 ADDRESS = (

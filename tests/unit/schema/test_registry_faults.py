@@ -15,7 +15,7 @@ from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Rejection
 from aggregator.schema.confluent import ConfluentRegistry
 from aggregator.schema.patience import Patience
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.wire import frame, split
 from tests.reference.reference import ReferenceStrip
 

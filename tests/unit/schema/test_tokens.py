@@ -11,7 +11,7 @@ import pytest
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import ConfigError, Unreachable
 from aggregator.schema.bounded_responses import Exchange
-from aggregator.schema.registry import open_registry
+from aggregator.schema.registries import open_registry
 from aggregator.schema.tokens import ClientCredentials, TokenRefused
 
 CANARY = "jane-example-com"
