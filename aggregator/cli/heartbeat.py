@@ -38,7 +38,7 @@ def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) 
     edge is to be compared with central's.
     """
     from aggregator.edges.heartbeats import Heartbeat
-    from aggregator.kafka.writers.heartbeat_writer import BeatWriter
+    from aggregator.kafka.writers.heartbeat_writer import HeartbeatWriter
 
     hub = load_config(config, os.environ)
     if edge not in hub.edges:
@@ -48,7 +48,7 @@ def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     began, interval_s = time.monotonic(), hub.heartbeats.interval.total_seconds()
-    writer = BeatWriter(hub.edges[edge])
+    writer = HeartbeatWriter(hub.edges[edge])
     try:
         told = False
         while not stop.is_set() and time.monotonic() - began < for_s:

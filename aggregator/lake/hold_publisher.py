@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.lake.report import CycleReport
 from aggregator.state.lake_holds import LakeHold, holds_record
 from aggregator.state.names import HubNames
@@ -56,7 +56,7 @@ class HoldPublisher:
     ) -> None:
         self._also = also
         self._topic = HubNames(config.hub).edge_status
-        self._outlet = Outlet(config.central)
+        self._outlet = LossyProducer(config.central)
         self._clock = clock
         self._told: tuple[LakeHold, ...] | None = None
         self._told_s = 0.0

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.observe.exposition import Watcher
 from aggregator.observe.metrics_server import MetricsServer
 from aggregator.observe.monitor import MONITOR_BOUND_S, Monitor
@@ -133,7 +133,7 @@ class ThreadTeller:
 
     def __init__(self, config: HubConfig) -> None:
         self._topic = HubNames(config.hub).edge_status
-        self._outlet = Outlet(config.central)
+        self._outlet = LossyProducer(config.central)
         self._before: tuple[ThreadStatus, ...] | None = None
         self._looks = 0
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from aggregator.config.model import HubConfig
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.history_rows import day_records
 from aggregator.state.edge_status import Told, pulse, refusal, state_key
@@ -30,7 +30,7 @@ class StatePublisher:
 
     def __init__(self, config: HubConfig) -> None:
         self._topic = HubNames(config.hub).edge_status
-        self._outlet = Outlet(config.central)
+        self._outlet = LossyProducer(config.central)
         self._states_s = time.monotonic()
         self._history_s = self._states_s - _HISTORY_S + _FIRST_S
         self._pulse_s = 0.0

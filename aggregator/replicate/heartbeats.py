@@ -12,7 +12,7 @@ from functools import partial
 from aggregator.config.model import HubConfig
 from aggregator.coordinates import HEARTBEATS
 from aggregator.edges.heartbeats import Heartbeat
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.threads import Pulse, Threads
 
 _BOUND_S = 30.0
@@ -48,7 +48,7 @@ class HeartbeatEmitter:
         self._stop.set()
 
     def _emit(self, edge: str, pulse: Pulse) -> None:
-        outlet: Outlet | None = None
+        outlet: LossyProducer | None = None
         try:
             while not self._stop.wait(self._interval_s):
                 pulse()
@@ -56,13 +56,13 @@ class HeartbeatEmitter:
                     _close(outlet)  # it would stay with the brokers of whoever answers now
                     outlet = None
                     continue
-                outlet = outlet or Outlet(self._config.edges[edge])
+                outlet = outlet or LossyProducer(self._config.edges[edge])
                 beat = Heartbeat(self._config.hub, edge, int(time.time() * 1000))
                 outlet.offer(HEARTBEATS, beat.encode_value(), key=beat.encode_key())
         finally:
             _close(outlet)
 
 
-def _close(outlet: Outlet | None) -> None:
+def _close(outlet: LossyProducer | None) -> None:
     if outlet is not None:
         outlet.close(0.2)

@@ -16,8 +16,8 @@ from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.readers.reader_events import Start
 from aggregator.kafka.readers.tail import ArrivalTail, LogTail
 from aggregator.kafka.writers import heartbeat_writer
-from aggregator.kafka.writers.heartbeat_writer import BeatWriter
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.heartbeat_writer import HeartbeatWriter
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from tests.trial import read_all, wait_for
 
 pytestmark = pytest.mark.brokers
@@ -121,12 +121,12 @@ def test_a_tail_of_newest_records_follows_anew(trial, edge):
 
 
 def _telemetry(cluster, topic):
-    outlet = Outlet(cluster)
+    outlet = LossyProducer(cluster)
     return outlet, lambda value: outlet.offer(topic, value)
 
 
 def _beats(cluster, _topic):
-    writer = BeatWriter(cluster)
+    writer = HeartbeatWriter(cluster)
     return writer, lambda value: writer.write(b"key", value)
 
 
@@ -151,7 +151,7 @@ def test_what_writes_without_a_transaction_is_replaced(trial, edge, monkeypatch,
 
 def test_telemetry_that_a_lost_client_still_has_holds_up_nobody():
     """What is queued is dropped with the client: its own time-out of ten seconds is not waited for."""
-    outlet = Outlet(ClusterConfig(bootstrap_servers="127.0.0.1:1"))
+    outlet = LossyProducer(ClusterConfig(bootstrap_servers="127.0.0.1:1"))
     outlet.offer("telemetry", b"before")
     lose(outlet)
     began = time.monotonic()

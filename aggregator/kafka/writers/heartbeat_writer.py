@@ -23,7 +23,7 @@ _REFUSED = {
 }
 
 
-class BeatWriter:
+class HeartbeatWriter:
     """Writes to `heartbeats` of one cluster.
 
     Args:

@@ -10,7 +10,7 @@ from aggregator.kafka.client import clients
 from aggregator.kafka.client.connection import Connection, drop
 
 
-class Outlet:
+class LossyProducer:
     """An idempotent producer that drops what it cannot queue or deliver within ten seconds."""
 
     def __init__(self, cluster: ClusterConfig) -> None:

@@ -55,6 +55,11 @@ class FlowPlan(NamedTuple):
     meant: Meanings = ()
     newest_epoch: int | None = None
 
+    @property
+    def central_partition(self) -> int:
+        """Partition of central that its records go to; -1: the client decides by their keys."""
+        return -1 if self.by_key else self.source.partition
+
 
 class Flow:
     """The moving part of a flow within one run of a slot."""

@@ -134,14 +134,12 @@ class Delivery:
         _reject(stripped, sizes > limit, Reason.TOO_LARGE)
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
         records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
-        writer.produce_all(plan.central, -1 if plan.by_key else source.partition, records)
+        writer.produce_all(plan.central, plan.central_partition, records)
         for further in self._further_tombstones(flow, chunk, stripped, chains):
-            writer.produce_all(plan.central, -1 if plan.by_key else source.partition, further)
+            writer.produce_all(plan.central, plan.central_partition, further)
         told = sorted(left_out) if self._plan.tells_left_out else []
         if told:
-            writer.produce_all(
-                plan.central, -1 if plan.by_key else source.partition, self._told(flow, chunk, stripped, told)
-            )
+            writer.produce_all(plan.central, plan.central_partition, self._told(flow, chunk, stripped, told))
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)

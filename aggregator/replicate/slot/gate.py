@@ -93,7 +93,7 @@ class Gate:
         """
         asked = list(self._always)
         for flow in flows:
-            asked += self._each(flow.central, -1 if flow.by_key else flow.source.partition)
+            asked += self._each(flow.central, flow.central_partition)
         for place in asked:
             if place not in self._open:
                 self._ends.setdefault(place, None)

@@ -17,10 +17,10 @@ from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.cluster.topic_ids import EdgeTopicIds
 from aggregator.kafka.readers import ends
-from aggregator.kafka.readers.held_reader import HeldReader
 from aggregator.kafka.readers.log import read_to_end
+from aggregator.kafka.readers.rate_limited_reader import RateLimitedReader
 from aggregator.kafka.readers.reader import EdgeReader
-from aggregator.kafka.writers.lossy_producer import Outlet
+from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.kafka.writers.refusals import Refusal, unwritable
 from aggregator.kafka.writers.writer import TransactionalWriter
 from aggregator.replicate.flow.limits import Limits
@@ -64,7 +64,7 @@ class KafkaSlotPorts:
         self._batch_bytes = batch_bytes
         self._backfill = backfill
         self._watch = ControlWatch(config.central, names)
-        self._telemetry = Outlet(config.central)
+        self._telemetry = LossyProducer(config.central)
         self._process = psutil.Process()
         self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
         self._statistics: dict[str, ClientStatistics] = {}
@@ -93,11 +93,11 @@ class KafkaSlotPorts:
         self._statistics[CENTRAL] = made.statistics
         return made
 
-    def reader(self, edge: str) -> EdgeReader | HeldReader:
+    def reader(self, edge: str) -> EdgeReader | RateLimitedReader:
         """A reader of one edge."""
         config, rate = self._config.edges[edge], self._rates.get(edge)
         most = self._config.replication.fetch_buffer
-        made = EdgeReader(config, buffer_bytes=most) if rate is None else HeldReader(config, most, rate)
+        made = EdgeReader(config, buffer_bytes=most) if rate is None else RateLimitedReader(config, most, rate)
         if edge in self._readers:
             self._before[edge] = self.received(edge)
         self._readers[edge] = self._statistics[f"edge {edge}"] = made.statistics

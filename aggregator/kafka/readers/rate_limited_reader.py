@@ -14,7 +14,7 @@ _BEATS_BYTES = 64 * 1024
 _BEATS = 1_000
 
 
-class HeldReader:
+class RateLimitedReader:
     """Reads assigned partitions of one edge; arguments as of `EdgeReader`.
 
     Attributes:
