@@ -356,11 +356,8 @@ class Trial:
         """A command in this process, with its slots and the lake's tasks; a process and a Spark of its own load for
         seconds.
         """
-        group = LazyGroup("aggregator", table=COMMANDS)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("os.nice", lambda _: 0)  # for good, and this process runs other tests
-            for module in (session, backfill_run):
-                patched.setattr(module, "open_session", lambda *_: LocalSpark())
+        with without_spark():
+            group = LazyGroup("aggregator", table=COMMANDS)
             return CliRunner().invoke(group, [*arguments, "--config", str(self.config)])
 
     def drain_here(self, *arguments: str, expect: int = 0) -> Result:
@@ -389,6 +386,16 @@ class Trial:
             return
         rows = Counter(row[1:] for row in self.lake() if row[0] == edge)
         assert rows == Counter((p, i, o) for p, i, o in origins), "lake and central differ"
+
+
+@contextmanager
+def without_spark():
+    """Commands that this process runs in the block have their slots and the lake's tasks in its threads."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("os.nice", lambda _: 0)  # for good, and this process runs other tests
+        for module in (session, backfill_run):
+            patched.setattr(module, "open_session", lambda *_: LocalSpark())
+        yield
 
 
 def read_all(bootstrap: str, topic: str, isolation: str = "read_committed") -> list:

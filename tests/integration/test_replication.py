@@ -5,6 +5,7 @@ import hmac
 import json
 import shutil
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import fastavro
 import pytest
@@ -44,7 +45,7 @@ def test_every_record_is_at_central_and_in_the_lake_once(trial):
         assert b"@x.example" not in (message.value() or b"")
     before = len(records)
     trial.produce("eu", 10)
-    trial.drain()
+    trial.drain_here()
     assert len(trial.central_records("eu")) == before + 10
     assert len(trial.lake()) == before + 10 + 500
 
@@ -67,7 +68,7 @@ def test_poison_becomes_dead_letters_and_the_rest_arrives(trial):
     }
     trial.produce_raw("eu", [(b"p", value, 1) for value in poison])
     trial.produce("eu", 100)
-    done = trial.drain()
+    done = trial.drain_here()
     trial.check_exactly_once("eu", 200)
     letters = trial.letters()
     assert sorted(letter["reason"] for letter in letters) == sorted(poison.values())
@@ -109,7 +110,7 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
     assert key == b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (trial.hub, "eu"))
     assert all(len(m.value()) == 10 and m.value()[:2] == b"\0\0" for m in beats)
     assert {m.timestamp()[0] for m in beats} == {2}, "LogAppendTime"
-    assert trial.run("run", "--only", "replicate", "--for", "1s").returncode == 0
+    assert trial.typed("run", "--only", "replicate", "--for", "1s").exit_code == 0
     assert [body["released"] for key, body in trial.control() if key == "lease"][-1] is True
     trial.check_exactly_once("eu", 90, lake=False)
 
@@ -132,11 +133,12 @@ def test_what_cannot_flow_is_named_and_holds_up_nothing_else(trial, closed_port)
     trial.produce_raw("eu", [(b"k", trial.value(7), 0)], timestamp_ms=1_370_000_000_000, topic=old)
     trial.produce("eu", 30)
     trial.produce("us", 30)
-    with trial.running("--drain") as hub:
-        wait_for(lambda: trial.central_count("eu") == 30 or hub.poll() is not None, timeout=120, what="healthy flows")
-        assert hub.poll() is None, hub.log.read_text()
-        assert hub.wait(120) == 4
-        said = hub.log.read_text()
+    with ThreadPoolExecutor(1) as beside:
+        arrived = beside.submit(
+            wait_for, lambda: trial.central_count("eu") == 30, timeout=120, what="the healthy flows' delivery"
+        )
+        said = trial.drain_here(expect=4).output
+        assert arrived.done(), "while the others were waited for"
     assert "edge ap never answered" in said
     assert f"eu/{old}/0" in said
     assert "retention.ms" in said
@@ -191,8 +193,8 @@ def test_a_central_that_is_not_there_is_named(trial, closed_port):
     """A broker that does not answer: exit 1 with its address and the next step, before anything is started."""
     trial.settings["central"] = {"bootstrap_servers": closed_port}
     trial.write()
-    done = trial.run("run", "--drain")
-    assert done.returncode == 1
+    done = trial.typed("run", "--drain")
+    assert done.exit_code == 1
     assert trial.settings["central"]["bootstrap_servers"] in done.stderr
     assert "next:" in done.stderr
 
@@ -204,8 +206,8 @@ def test_a_wrong_key_is_refused_by_reference(trial, written):
     if written:
         (trial.folder / "key").write_text(written)
     trial.produce("eu", 1)
-    done = trial.run("run", "--drain")
-    assert done.returncode == 78
+    done = trial.typed("run", "--drain")
+    assert done.exit_code == 78
     assert str(trial.folder / "key") in done.stderr
     assert (written or "no value") not in done.stderr
     assert trial.central_count("eu") == 0
@@ -221,16 +223,22 @@ def test_another_key_under_the_same_name_delivers_nothing(trial):
     other = base64.b64encode(bytes(range(1, 33))).decode()
     (trial.folder / "key").write_text(other)
     trial.produce("eu", 30)
-    done = trial.run("run", "--drain", "--only", "replicate")
-    assert done.returncode == 78
+    done = trial.typed("run", "--drain", "--only", "replicate")
+    assert done.exit_code == 78
     assert "key customer version 1: another key than the one that this hub has used" in done.stderr
     assert other not in done.stderr
     assert trial.central_count("eu") == 30
     (trial.folder / "key").write_text(KEY)
-    with trial.running("--only", "replicate") as hub:
+
+    def replace_key() -> None:
         wait_for(lambda: trial.central_count("eu") == 60, timeout=90, what="the former key's records")
         (trial.folder / "key").write_text(other)
         trial.widen("eu", 4)
-        assert hub.wait(90) == 78, hub.log.read_text()[-2000:]
+
+    with ThreadPoolExecutor(1) as beside:
+        replaced = beside.submit(replace_key)
+        done = trial.typed("run", "--only", "replicate", "--for", "90s")
+        replaced.result()
+    assert done.exit_code == 78, done.output
     trial.produce("eu", 30)
     assert trial.central_count("eu") == 60

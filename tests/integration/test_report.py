@@ -45,7 +45,7 @@ def test_a_plan_is_what_a_run_does_and_its_report_says_what_it_did(trial):
     assert not (trial.folder / "central-schemas").exists()
     assert not (trial.folder / "lake").exists()
 
-    trial.drain("--report", str(trial.folder / "told"))
+    trial.drain_here("--report", str(trial.folder / "told"))
     assert created <= trial.admin("central").list_topics(timeout=10).topics.keys()
     assert answer(trial, "plan", "--detailed-exitcode")["pending"] is False
 
