@@ -97,8 +97,9 @@ def commands(trial) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def test_no_command_shows_what_a_terminal_would_obey(trial, said):
+def test_no_command_shows_what_a_terminal_would_obey(trial, said, monkeypatch):
     """In words, JSON and YAML, on both streams; and what `init` writes opens nothing."""
+    monkeypatch.setattr("aggregator.cli.top._LOOKS", 1)  # rates are not the point
     planted(trial)
     (trial.folder / "new").mkdir()
     with without_spark():

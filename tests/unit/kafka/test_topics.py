@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from aggregator.config.model import ClusterConfig
 from aggregator.errors import Unreachable
 from aggregator.kafka.client import clients
-from aggregator.kafka.cluster import topics
+from aggregator.kafka.cluster import admin_answers, topics
 from aggregator.kafka.cluster.topic_spec import TopicSpec
 
 CENTRAL = ClusterConfig(bootstrap_servers="central:9092")
@@ -35,7 +35,8 @@ class Silent:
 def test_a_silent_controller_is_unreachable_by_the_name_of_the_topic(monkeypatch, spec):
     """Also where the client itself gives up later than we do: no foreign time-out leaves the room."""
     monkeypatch.setattr(clients, "admin", lambda _: Silent())
-    monkeypatch.setattr(topics, "TIMEOUT_S", -4.9)
+    for module in (topics, admin_answers):
+        monkeypatch.setattr(module, "TIMEOUT_S", -4.9)
     with pytest.raises(Unreachable, match=f"{spec.name} .*central:9092: no answer"):
         topics.ensure(CENTRAL, [spec])
 
