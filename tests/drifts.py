@@ -13,6 +13,6 @@ def setting(trial, cluster, topic, name):
 
 def drifts(trial, command="plan", code=0):
     """What `plan` or `status` tells, by topic and setting."""
-    done = trial.run(command, "-o", "json")
-    assert done.returncode == code, done.stderr
+    done = trial.typed(command, "-o", "json")
+    assert done.exit_code == code, done.stderr
     return {(one["topic"], one["setting"]): one for one in json.loads(done.stdout)["drifts"]}

@@ -301,7 +301,7 @@ class Trial:
         return sum(self._stable_ends(topic)[1])
 
     def _stable_ends(self, topic: str) -> tuple[str, tuple[int, ...]]:
-        """Id and last stable offsets of a central topic; none while it is not there, or its partitions have no leader."""
+        """Id and last stable offsets of a central topic; none while it is not there, or has no leaders."""
         admin = self.admin("central")
         try:
             (future,) = admin.describe_topics(TopicCollection([topic])).values()

@@ -21,20 +21,20 @@ def test_plan_tells_what_differs_and_carries_it_over(trial):
     assert told[central, "max.message.bytes"]["action"] == "change"
     assert told[central, "retention.ms"]["action"] == "confirm"
     assert len(told) == 2
-    refused = trial.run("plan", "--apply")
-    assert (refused.returncode, "--yes" in refused.stderr) == (2, True)
+    refused = trial.typed("plan", "--apply")
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     assert setting(trial, "central", central, "max.message.bytes") != "3000000"
-    done = trial.run("plan", "--apply", "--yes")
-    assert done.returncode == 0, done.stderr
+    done = trial.typed("plan", "--apply", "--yes")
+    assert done.exit_code == 0, done.stderr
     assert setting(trial, "central", central, "max.message.bytes") == "3000000"
     assert setting(trial, "central", central, "retention.ms") == "86400000"
     assert drifts(trial) == {}
     trial.configure("eu", trial.topic, "retention.ms", "-1")
-    done = trial.run("plan", "--apply", "--yes")
+    done = trial.typed("plan", "--apply", "--yes")
     assert "--confirm unbounded" in done.stderr
     assert setting(trial, "central", central, "retention.ms") == "86400000"
-    done = trial.run("plan", "--apply", "--yes", "--confirm", "unbounded")
-    assert done.returncode == 0, done.stderr
+    done = trial.typed("plan", "--apply", "--yes", "--confirm", "unbounded")
+    assert done.exit_code == 0, done.stderr
     assert setting(trial, "central", central, "retention.ms") == "-1"
 
 

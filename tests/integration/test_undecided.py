@@ -77,6 +77,7 @@ def test_topics_that_were_just_made_hold_nothing(epochs, central):
     places = topics.partitions(topics.ensure(central, specs))
     opened = open_epoch(epochs.central, slots=1, driver="d", places=places, whose=Whose.live(epochs.names))
     assert opened.held == {}
+    settle(epochs.trial.admin("central").delete_topics([spec.name for spec in specs]))  # a heap for all who come later
 
 
 def test_what_was_aborted_is_ended_and_not_seen(epochs, central):

@@ -17,6 +17,7 @@ def test_the_rules_hold(name):
     assert list(CHECKS[name]()) == []
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_rule_is_needed(mutant):
     """Without this rule a canary comes out, or a record is treated as it must not be."""
