@@ -31,7 +31,7 @@ unit: setup ## what a change is tried with while it is made: no broker, no Spark
 test chaos: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
 
 test: setup ## every test of a change, real brokers included; rules are removed by `make simulation`
-	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not mutation" $(ARGS)
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not mutation" $(ARGS)
 
 simulation: setup ## 5,000 drawn schedules of the protocol; each of its rules and of privacy's removed; `make test` draws 200
 	@SIMULATION_SCHEDULES=5000 $(BIN)/pytest --numprocesses 2 tests/simulation tests/unit/privacy/test_mutation.py $(ARGS)

@@ -1,5 +1,6 @@
 """Real clusters for every test that needs them: started once, ended with the session."""
 
+import gc
 import os
 
 import pytest
@@ -19,6 +20,12 @@ settings.register_profile("shared machine", deadline=None)
 # `make unit` draws fewer; `make test` draws all.
 settings.register_profile("daily", deadline=None, max_examples=20)
 settings.load_profile("shared machine")
+
+
+def pytest_collection_finish():
+    """What was collected lives as long as the process: no search for garbage walks thousands of tests again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -31,7 +31,7 @@ def test_every_record_is_at_central_and_in_the_lake_once(trial):
     trial.produce("us", 500)
     trial.produce_raw("eu", [(b"gone", None, 0)])
     trial.produce_raw("eu", [(None, trial.value(3000), 1)], timestamp_ms=1_700_000_000_123, headers=None)
-    trial.drain()
+    trial.drain_here()
     trial.check_exactly_once("us", 500)
     records = trial.central_records("eu")
     assert len(records) == 3002
