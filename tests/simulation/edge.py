@@ -4,13 +4,14 @@ What it keeps of Kafka: a leader epoch that never falls along a log and is count
 asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
 of librdkafka: a position is compared with the log once after every change of the leader, if its epoch is known; where a
 partition is read again whose leader the client knows already, it is not. A damaged batch is one of one leader epoch: no
-record of it is read, a log is never cut within it, and an edge says where an epoch ends without reading it. A client
-fetches by topic id; once it hears
-that the topic was created again, it reads on in the new one at the old offset. It ignores leader epochs that fall.
+record of it is read, a log is never cut within it, and an edge says where an epoch ends without reading it. A search of
+a log takes several reads, and each meets the log as it is by then. A client fetches by topic id; once it hears that the
+topic was created again, it reads on in the new one at the old offset. It ignores leader epochs that fall.
 
 The edge has two brokers: one serves, and the other one hears of a new topic later.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from aggregator.coordinates import OffsetRange
 from aggregator.errors import Unreachable
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.native.topic_ids import Answer, Shown
+from aggregator.kafka.readers.damage import readable
 from aggregator.kafka.readers.reader_events import Cut, Fault, FaultKind, Polled, Start
 from aggregator.kafka.readers.truncation import Found, search
 from tests.simulation.scheduler import Scheduler
@@ -69,9 +71,13 @@ class EdgeLog:
 
 @dataclass(frozen=True)
 class EdgeFaults:
-    """Chances per question, per poll of a partition, and per batch that is stripped."""
+    """Chances per question, per poll of a partition, and per batch that is stripped.
+
+    `cut_meanwhile`: per read of a search, which looks for a cut or for the end of a damaged batch.
+    """
 
     unreachable: float = 0.0
+    cut_meanwhile: float = 0.0
     denied: float = 0.0
     no_schema: float = 0.0
     refused: float = 0.0
@@ -115,11 +121,18 @@ class Edge:
     def cut(self, partition: int, offset: int) -> None:
         """What a leader does that lacks what the last one had; nothing, where `offset` is the end."""
         log = self.log.partitions[partition]
-        while self.log.starts[partition] < offset < len(log) and _is_one_batch(*log[offset - 1 : offset + 1]):
-            offset -= 1
+        if offset < len(log):
+            offset = max(_batch_at(log, offset), self.log.starts[partition])
         self.log.peaks[partition] = max(self.log.peaks[partition], len(self.log.partitions[partition]))
         del self.log.partitions[partition][offset:]
         self.log.leader_epochs[partition] += 1
+
+    def cut_anywhere(self, partition: int) -> None:
+        """The log loses its end, or only its leader, and mostly grows at once."""
+        draw, log = self._scheduler.random, self.log
+        self.cut(partition, draw.randint(log.starts[partition], len(log.partitions[partition])))
+        for _ in range(draw.randint(0, 8)):
+            self.append(partition, marker=draw.random() < 0.15)
 
     def damage(self, partition: int, offset: int, count: int) -> None:
         """A batch of at most `count` records cannot be read any more."""
@@ -150,6 +163,13 @@ class Edge:
 
 def _is_one_batch(one: Appended, other: Appended) -> bool:
     return one.damaged and other.damaged and one.leader_epoch == other.leader_epoch
+
+
+def _batch_at(log: Sequence[Appended], offset: int) -> int:
+    """Where the damaged batch begins in which an offset lies."""
+    while offset > 0 and _is_one_batch(*log[offset - 1 : offset + 1]):
+        offset -= 1
+    return offset
 
 
 def _record_at(log: Sequence[Appended], offset: int) -> Found:
@@ -261,20 +281,42 @@ class SimReader:
         return self._edge.log.leader_epochs[at[1]]
 
     def cut(self, at: tuple[str, int], log: OffsetRange, leader_epoch: int) -> Cut:
+        """The product's own search; whatever befalls the log between two of its reads, the next one meets."""
         self._asked()
-        life, partition = self._edge.log, at[1]
-        places = life.partitions[partition]
+
+        def found_at(offset: int) -> Found:
+            return _record_at(self._read_at(at[1], offset)[: log.end], offset)
 
         def reaches(offset: int) -> bool:
-            return life.end_of(partition, leader_epoch) >= offset
+            self._between_reads(at[1])
+            return self._edge.log.end_of(at[1], leader_epoch) >= offset
 
-        return search(lambda offset: _record_at(places[: log.end], offset), reaches, log, leader_epoch)
+        return search(found_at, reaches, log, leader_epoch)
+
+    def _between_reads(self, partition: int) -> None:
+        self._scheduler.pause()
+        if self._scheduler.random.random() < self._edge.faults.cut_meanwhile:
+            self._edge.cut_anywhere(partition)
+
+    def _read_at(self, partition: int, offset: int) -> Sequence[Appended]:
+        """The log as it is at one read of a search; a client waits in vain for an offset that it does not have."""
+        self._between_reads(partition)
+        life = self._edge.log
+        log = life.partitions[partition]
+        if life.topic_id != self._life or not life.starts[partition] <= offset <= len(log):
+            raise Unreachable("no answer")
+        return log
 
     def readable_from(self, at: tuple[str, int], offset: int) -> int | None:
+        """The product's own search, over damaged batches that touch as one."""
         self._asked()
-        log = self._edge.log.partitions[at[1]]
-        found = _record_at(log, offset)
-        return found.damaged_upto if found.damaged_upto > offset else None
+
+        def damaged_at(asked: int) -> int | None:
+            log = self._read_at(at[1], asked)
+            met = next((place for place in range(asked, len(log)) if log[place].damaged or log[place].value), None)
+            return None if met is None or not log[met].damaged else _batch_at(log, met)
+
+        return readable(damaged_at, offset, len(self._edge.log.partitions[at[1]]), math.inf)
 
     def close(self) -> None:
         self._places.clear()

@@ -24,6 +24,7 @@ ICEBERG_HANDLE = "aggregator.lake.tables.iceberg_handle"
 LAKE = "aggregator.lake.driver"
 
 DAMAGED = "damaged batches, cut logs"
+MEANWHILE = "logs cut while that is looked for"
 MUTANTS = [
     Mutant(
         "A: the ledger record outside the transaction",
@@ -154,7 +155,7 @@ MUTANTS = [
             )
         ],
         situation="aborts at the edge's faults",
-        seed=226,
+        seed=305,
     ),
     Mutant(
         "F: what waits keeps its position over an abort",
@@ -178,7 +179,7 @@ MUTANTS = [
             (READERS, "told > known and not unwatched", "told > known"),
         ],
         situation="gaps are skipped",
-        seed=160,
+        seed=522,
     ),
     Mutant(
         "leader epoch: only the client compares it where a partition is read again",
@@ -187,9 +188,15 @@ MUTANTS = [
     ),
     Mutant(
         "leader epoch: only the client compares it behind an abort",
-        [(READERS, "flow.cursor.start\n                self._unwatched.add(source)\n", "flow.cursor.start\n")],
+        [(READERS, "self._unwatched |= self._flows.keys()", "pass")],
         situation="gaps are skipped",
-        seed=310,
+        seed=406,
+    ),
+    Mutant(
+        "leader epoch: only the client compares it behind an abort, of what waits",
+        [(READERS, "|= self._flows.keys()", "|= {at for at, flow in self._flows.items() if flow.reading}")],
+        situation=MEANWHILE,
+        seed=179,
     ),
     Mutant(
         "leader epoch: forgotten by every assignment",
@@ -245,6 +252,13 @@ MUTANTS = [
             (CURSOR, "if leader_epoch == self.entry.leader_epoch else None", ""),
         ],
         situation=DAMAGED,
+        seed=703,
+    ),
+    Mutant(
+        "leader epoch: a search that read two logs counts",
+        [(READERS, "cut.newer_epoch is not None and cut.newer_epoch > leader_epoch:", "False:")],
+        situation=MEANWHILE,
+        seed=27,
     ),
     Mutant(
         "leader epoch: none known at a first position",
@@ -260,13 +274,13 @@ MUTANTS = [
         "leader epoch: none known behind markers",
         [(READERS, "or entry.leader_epoch is not None or offset < entry", "or True or offset < entry")],
         situation="latest, cut, widened",
-        seed=169,
+        seed=2439,
     ),
     Mutant(
         "a drain takes a position for reached that no edge was asked about",
         [(READERS, "or flow.done or told)", "or True)")],
         situation="cut, recreated",
-        seed=924,
+        seed=2129,
     ),
     Mutant(
         "start: whatever has a sibling counts as added later",

@@ -144,6 +144,7 @@ SITUATIONS = {
     "gaps are skipped": Situation(on_gap="skip", cut=0.002, truncate=0.008, refused=0.04),
     "damaged batches, cut logs": Situation(damage=0.02, cut=0.008, refused=0.06, edge=EdgeFaults(unreachable=0.05)),
     "damaged batches are skipped": Situation(on_gap="skip", damage=0.02, cut=0.008, truncate=0.002, refused=0.04),
+    "logs cut while that is looked for": Situation(damage=0.04, cut=0.02, edge=EdgeFaults(cut_meanwhile=0.2)),
     "aborts at the edge's faults": Situation(cut=0.015, truncate=0.015, refused=0.4, crash=0.001, freeze=0, second=0),
     "latest": Situation(start="latest", crash=0.006),
     "latest, cut": Situation(start="latest", crash=0.006, cut=0.004),
@@ -289,7 +290,7 @@ class Schedule:
             partition = draw.randrange(width)
             self.edge.truncate(partition, draw.randint(0, len(self.edge.log.partitions[partition])))
         if draw.random() < odds.cut:
-            self._cut(draw.randrange(width))
+            self.edge.cut_anywhere(draw.randrange(width))
         if odds.damage and draw.random() < odds.damage:
             self._damage(draw.randrange(width))
         if draw.random() < odds.truncate + odds.cut + odds.damage:
@@ -304,13 +305,6 @@ class Schedule:
 
     def _append(self, *, marker: bool = False) -> None:
         self.edge.append(self.scheduler.random.randrange(len(self.edge.log.partitions)), marker=marker)
-
-    def _cut(self, partition: int) -> None:
-        """The log loses its end, or only its leader, and mostly grows at once."""
-        draw, log = self.scheduler.random, self.edge.log
-        self.edge.cut(partition, draw.randint(log.starts[partition], len(log.partitions[partition])))
-        for _ in range(draw.randint(0, 8)):
-            self.edge.append(partition, marker=draw.random() < 0.15)
 
     def _damage(self, partition: int) -> None:
         """One of the last batches cannot be read any more, or all can again."""

@@ -40,7 +40,7 @@ def readable_from(cluster: ClusterConfig, at: Partition, offset: int, end: int) 
     reader = clients.consumer(cluster, **{"queued.min.messages": 1})
     deadline = time.monotonic() + _PATIENCE_S
     try:
-        return _readable(lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2)
+        return readable(lambda one: _damaged_at(reader, at, one, deadline), offset, end, deadline - _PATIENCE_S / 2)
     except KafkaException as failure:
         raise _silent(at, failure.args[0].str()) from None
     finally:
@@ -57,7 +57,15 @@ def first_behind(reader: Consumer, at: Partition, offset: int, end: int, deadlin
     return offset if batch is None else _behind(lambda one: _damaged_at(reader, at, one, deadline), batch, offset, end)
 
 
-def _readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
+def readable(damaged_at: Callable[[int], int | None], offset: int, end: int, until_s: float) -> int | None:
+    """As `readable_from`.
+
+    Args:
+        damaged_at: Where the batch begins that cannot be read, in which an offset lies; None where it can be read.
+        offset: Where reading failed.
+        end: The partition's high watermark.
+        until_s: When no further batch is looked at, by the monotonic clock.
+    """
     batch = damaged_at(offset)
     if batch is None:
         return None

@@ -87,7 +87,7 @@ class Readers:
                 flow.cursor = flow.cursor.waits(Waiting(now := self._ports.now(), now, _DOUBT))
             elif flow.reading:
                 starts[source.edge][source.topic, source.partition] = flow.cursor.start
-                self._unwatched.add(source)
+        self._unwatched |= self._flows.keys()  # whatever is not read now is read again later
         for edge, reader in self._readers.items():
             reader.assign(starts[edge])
             self.ask(edge, self._ports.now())  # silence counts from when it was asked

@@ -133,6 +133,22 @@ def test_a_flow_that_an_abort_took_back_looks_back_at_a_new_leader(cut, gap):
     assert (flow.cursor.entry.gap and flow.cursor.entry.gap.start) == gap
 
 
+def test_a_flow_that_waited_at_its_commit_looks_back_after_an_abort_too():
+    """What is taken back is read on later, when it has waited: the client compares nothing a second time."""
+    edge = Edge(4, Cut(20, 20, 4))
+    readers, flow = reading(edge)
+    readers.wait(flow, "the registry does not answer")
+    flow.commit()
+    readers.wake(100.0)
+    assert readers.is_foreign(flow, chunk(4)) is False
+    flow.rewind()
+    readers.assign()
+    edge._leader_epoch, edge._cut = 5, Cut(12, 14, 5)
+    readers.wake(200.0)
+    assert readers.is_foreign(flow, chunk(5)) is True
+    assert flow.cursor.entry.gap.start == 12
+
+
 def test_a_log_that_is_cut_while_that_is_looked_for_is_judged_anew():
     """The search read two logs then: what it says of the newer one would count records as read that nobody read."""
     edge = Edge(5, Cut(20, 25, 7))
