@@ -77,11 +77,11 @@ def known_gaps(
         decisions: All that were made.
     """
     decided = [KnownGap(one.source, one.position, one.gap, _state(one, ledger), one) for one in decisions]
-    passed = {(one.source, one.position, one.gap.kind, one.gap.end) for one in decisions}
+    passed = {(one.source, one.position, one.gap.kind, one.gap.end, one.gap.leader_epoch) for one in decisions}
     still = [
         KnownGap(source, ledger[source].position, lost, GapState.OPEN, recorded=ledger[source].gap is not None)
         for source, lost in gaps.items()
-        if (source, ledger[source].position, lost.kind, lost.end) not in passed
+        if (source, ledger[source].position, lost.kind, lost.end, lost.leader_epoch) not in passed
     ]
     return tuple(sorted((*decided, *still), key=lambda one: (one.source, one.position, one.gap.since_ms)))
 

@@ -40,12 +40,15 @@ class Gap:
         start: First offset of it.
         end: Offset behind it.
         since_ms: When it was first noticed, by the clock of whoever noticed it.
+        leader_epoch: Of a damaged batch: one that it does not exceed, and whatever takes its place does. None: the edge
+            tells none, or an earlier version wrote this.
     """
 
     kind: GapKind
     start: int
     end: int | None
     since_ms: int
+    leader_epoch: int | None = None
 
     def __post_init__(self) -> None:
         # How much a truncated log had held nobody knows, so one with an end is an expired position of such a record.
@@ -93,4 +96,5 @@ class Decision:
     def key(self) -> str:
         """One record per gap, so that deciding twice is deciding once."""
         end = "unknown" if self.gap.end is None else self.gap.end
-        return f"gap/{self.gap.kind}/{self.source}/{self.position.incarnation}/{self.gap.start}/{end}"
+        of = "" if self.gap.leader_epoch is None else f"/{self.gap.leader_epoch}"
+        return f"gap/{self.gap.kind}/{self.source}/{self.position.incarnation}/{self.gap.start}/{end}{of}"

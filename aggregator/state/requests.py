@@ -35,6 +35,7 @@ class _Gap(Struct):
     start: Count
     end: Count | None
     since_ms: Moment
+    leader_epoch: Count | None = None
 
 
 class _Decision(Struct, tag_field="v", tag=VERSION):
@@ -59,7 +60,7 @@ def decode(record: LogRecord, topic: str) -> Decision:
     try:
         body = _DECISIONS.decode(record.value)
         if is_flow(body.source):
-            gap = Gap(body.gap.kind, body.gap.start, body.gap.end, body.gap.since_ms)
+            gap = Gap(body.gap.kind, body.gap.start, body.gap.end, body.gap.since_ms, body.gap.leader_epoch)
             at = EdgePartition.parse(body.source), Position(*body.position)
             made = Decision(*at, gap, body.by, body.at_ms, body.reason, body.automatic)
             if gap.is_of(made.position) and _about(made.key) == _about(record.key):

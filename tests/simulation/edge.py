@@ -94,7 +94,7 @@ class Edge:
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
         self.damaged: set[bytes] = set()  # at some time; some of them could be read before, or can again
-        self.ever: set[bytes] = set()
+        self.ever: dict[bytes, int] = {}  # with its leader epoch
         self.grown_again: set[bytes] = set()  # at offsets that the log had had before it was cut
         self.recreate()
 
@@ -106,7 +106,7 @@ class Edge:
         log, serial = self.log.partitions[partition], self.serials[partition]
         value = None if marker else f"{self.log.topic_id}/{partition}/{serial}/{len(log)}".encode()
         if value:
-            self.ever.add(value)
+            self.ever[value] = self.log.leader_epochs[partition]
         if value and len(log) < self.log.peaks[partition]:
             self.grown_again.add(value)
         log.append(Appended(value, self.log.leader_epochs[partition], serial, self._scheduler.now))
@@ -142,6 +142,17 @@ class Edge:
                 return
             log[at] = log[at]._replace(damaged=True)
             self.damaged |= {log[at].value} - {None}
+
+    def damage_anew(self, partition: int) -> None:
+        """A cut takes the newest damaged batch, and another one of its extent comes in its place."""
+        log = self.log.partitions[partition]
+        end = max((at + 1 for at, one in enumerate(log) if one.damaged), default=0)
+        begin = max(_batch_at(log, end - 1), self.log.starts[partition]) if end else 0
+        if begin < end:
+            self.cut(partition, begin)
+            for _ in range(end - begin + self._scheduler.random.randint(0, 2)):
+                self.append(partition)
+            self.damage(partition, begin, end - begin)
 
     def mend(self, partition: int) -> None:
         """Every batch can be read again."""

@@ -249,10 +249,10 @@ MUTANTS = [
         "damage: a decision lets pass another batch at its position",
         [
             (GAPS, "(same or decided.kind is not GapKind.DAMAGED)", "True"),
-            (CURSOR, "if leader_epoch == self.entry.leader_epoch else None", ""),
+            (CURSOR, "gap = met if same else None", "gap = met"),
         ],
         situation=DAMAGED,
-        seed=703,
+        seed=264,
     ),
     Mutant(
         "leader epoch: a search that read two logs counts",
@@ -261,13 +261,19 @@ MUTANTS = [
         seed=27,
     ),
     Mutant(
+        "damage: a decision lets pass a batch of the same extent that took the place of another",
+        [(GAPS, "replace(found, since_ms=decided.since_ms) == decided", "(found.kind, found.end) == (decided.kind, decided.end)")],  # noqa: E501 - one passage
+        situation="damaged batches in place of others",
+        seed=12,
+    ),
+    Mutant(
         "leader epoch: none known at a first position",
         [(PLANNING, "structs.replace(first, leader_epoch=known, ", "structs.replace(first, ")],
         situation="latest, cut",
     ),
     Mutant(
         "leader epoch: a log that was found whole is asked about for ever",
-        [(READERS, "        if whole is not None:\n            flow.cursor = flow.cursor.known(whole)\n", "")],
+        [(READERS, "        if whole is not None:\n            flow.cursor = flow.cursor.known(*whole)\n", "")],
         situation="cut logs",
     ),
     Mutant(

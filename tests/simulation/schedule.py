@@ -9,6 +9,7 @@ import hashlib
 import heapq
 import hmac
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -113,6 +114,7 @@ class Situation:
     truncate: float = 0.0
     cut: float = 0.0
     damage: float = 0.0
+    damage_anew: float = 0.0
     widen: float = 0.0
     second: float = 0.002
     lost: float = 0.02
@@ -144,6 +146,7 @@ SITUATIONS = {
     "gaps are skipped": Situation(on_gap="skip", cut=0.002, truncate=0.008, refused=0.04),
     "damaged batches, cut logs": Situation(damage=0.02, cut=0.008, refused=0.06, edge=EdgeFaults(unreachable=0.05)),
     "damaged batches are skipped": Situation(on_gap="skip", damage=0.02, cut=0.008, truncate=0.002, refused=0.04),
+    "damaged batches in place of others": Situation(damage=0.03, damage_anew=0.02, crash=0.02),
     "logs cut while that is looked for": Situation(damage=0.04, cut=0.02, edge=EdgeFaults(cut_meanwhile=0.2)),
     "aborts at the edge's faults": Situation(cut=0.015, truncate=0.015, refused=0.4, crash=0.001, freeze=0, second=0),
     "latest": Situation(start="latest", crash=0.006),
@@ -293,6 +296,8 @@ class Schedule:
             self.edge.cut_anywhere(draw.randrange(width))
         if odds.damage and draw.random() < odds.damage:
             self._damage(draw.randrange(width))
+        if odds.damage_anew and draw.random() < odds.damage_anew:
+            self.edge.damage_anew(draw.randrange(width))
         if draw.random() < odds.truncate + odds.cut + odds.damage:
             self._accept_gaps()
         if draw.random() < odds.freeze and self.scheduler.actors:
@@ -516,16 +521,19 @@ class Schedule:
         return expired | damaged | (self.edge.deleted & self.edge.grown_again)
 
     def _let_go(self, partition: int, kind: GapKind, of: set[bytes]) -> set[bytes]:
-        """Those values that decisions about gaps of a kind name by their offsets."""
+        """Those values that decisions about gaps of a kind name by their offsets, and by a leader epoch if they do."""
         skips = self.situation.on_gap == "skip"
         gaps = [
             one.gap
             for one in self.logs.decisions()
             if one.source.partition == partition and one.gap.kind is kind and (skips or not one.automatic)
         ]
-        offsets = {offset for lost in gaps for offset in range(lost.start, lost.end)}
+        newest: dict[int, float] = {}
+        for lost in gaps:
+            bound = math.inf if lost.leader_epoch is None else lost.leader_epoch
+            newest |= {at: max(bound, newest.get(at, -1)) for at in range(lost.start, lost.end)}
         mine = [value for value in of if value.split(b"/")[1] == b"%d" % partition]
-        return {value for value in mine if int(value.rsplit(b"/", 1)[1]) in offsets}
+        return {value for value in mine if self.edge.ever[value] <= newest.get(int(value.rsplit(b"/", 1)[1]), -1)}
 
 
 def _serial(value: bytes) -> int:

@@ -162,12 +162,17 @@ class Cursor(Struct, frozen=True):
         passed = structs.replace(self, entry=entry, decisions=(*self.decisions, decision))
         return passed.moved(after(lost, position), entry.leader_epoch)
 
-    def known(self, leader_epoch: int) -> Self:
+    def known(self, leader_epoch: int, upto: int = 0) -> Self:
         """The log before the position was found to be whole: nothing there has a higher leader epoch than this.
 
-        Under another leader epoch it may have something else behind the position than a damaged batch that was met.
+        Args:
+            leader_epoch: Under another one than before there may be something else behind the position than a damaged
+                batch that was met.
+            upto: Where what the one before bounds ends at least: such a batch that lies before that is still there.
         """
-        gap = self.entry.gap if leader_epoch == self.entry.leader_epoch else None
+        met = self.entry.gap
+        same = leader_epoch == self.entry.leader_epoch or (met is not None and met.end is not None and met.end <= upto)
+        gap = met if same else None
         return structs.replace(self, entry=structs.replace(self.entry, leader_epoch=leader_epoch, gap=gap))
 
     def waits(self, waiting: Waiting | None) -> Self:

@@ -6,6 +6,7 @@ is read twice is two records.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -72,9 +73,9 @@ def _had_upto(entry: LedgerRecord) -> int:
     return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset
 
 
-def damaged(next_offset: int, behind: int, *, since_ms: int) -> Gap:
+def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int | None) -> Gap:
     """The gap of a batch that cannot be read, up to where the log can be read on."""
-    return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms)
+    return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms, leader_epoch)
 
 
 def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
@@ -145,9 +146,9 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
 def _passes(decided: Gap, found: Gap | None) -> bool:
     """Whether what was decided at a flow's position lets it go on.
 
-    Another log may have a batch of another length there, so a damaged one must be the one that the flow stands before.
+    Where a log was cut another batch may lie there, so a damaged one must be the one that the flow stands before.
     """
-    same = found is not None and (found.kind, found.end) == (decided.kind, decided.end)
+    same = found is not None and replace(found, since_ms=decided.since_ms) == decided
     return decided.kind in _READABLE_AFTER and (same or decided.kind is not GapKind.DAMAGED)
 
 

@@ -284,7 +284,7 @@ class Readers:
             return False
         del self._doubted[source]
         if whole is not None:
-            flow.cursor = flow.cursor.known(whole)
+            flow.cursor = flow.cursor.known(*whole)
         return True
 
     def _went_without(self, flow: Flow, lost: Gap) -> bool:
@@ -307,7 +307,7 @@ class Readers:
         It may have begun a new leader epoch, which nobody can read. So what lies before it is judged now, and the
         flow keeps an epoch that the batch does not exceed: behind the batch, a log that is cut later is found by it.
         """
-        now, met = self._ports.now(), flow.cursor.entry.gap
+        now = self._ports.now()
         if not self._is_told(flow) or not self._is_whole(flow):
             return
         entry = flow.cursor.entry
@@ -320,15 +320,16 @@ class Readers:
             if behind is None:
                 self.wait(flow, fault.detail)
                 return
-            lost = damaged(entry.next_offset, behind, since_ms=self._ports.clock_ms())
-            if met is not None and (met.kind, met.start, met.end) == (lost.kind, lost.start, lost.end):
-                lost = met
+            now_ms = self._ports.clock_ms()
+            lost = damaged(entry.next_offset, behind, since_ms=now_ms, leader_epoch=entry.leader_epoch)
         self._went_without(flow, lost)
         if flow.cursor.hold is not None:
             flow.cursor = flow.cursor.waits(Waiting(now, now + _DAMAGED_AGAIN_S, fault.detail))
 
-    def _lost(self, flow: Flow) -> tuple[Gap | None, int | None]:
+    def _lost(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
+
+        And where what the flow's own one bounds ends at least.
 
         The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time. A
         search that met such a higher one has read two logs, and says nothing of either.
@@ -345,7 +346,8 @@ class Readers:
         if leader_epoch is not None and cut.newer_epoch is not None and cut.newer_epoch > leader_epoch:
             raise Unreachable(f"{source}: its log was truncated while that was looked for", hint="it is asked again")
         known = leader_epoch if cut.newer_epoch is None else cut.newer_epoch
-        return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), known
+        whole = None if known is None else (known, cut.end)
+        return cut_log(lost, cut, entry.next_offset, since_ms=now_ms), whole
 
     def _release(self, flow: Flow) -> None:
         source = flow.plan.source

@@ -35,6 +35,8 @@ def test_a_gap_is_listed_once_and_for_ever():
     assert states(entry(15), {}, decided()) == [(15, "accepted")]
     assert states(entry(15), {}, decided(automatic=True)) == [(15, "skipped")]
     assert sorted(states(entry(gap=LOST), {FLOW: wider}, decided())) == [(15, "requested"), (18, "open")]
+    batch, other = Gap(GapKind.DAMAGED, 10, 15, 1000, 3), Gap(GapKind.DAMAGED, 10, 15, 2000, 5)
+    assert states(entry(gap=other), {FLOW: other}, decided(batch)) == [(15, "requested"), (15, "open")]
     gone = Gap(GapKind.DELETED, 10, None, 1000)
     assert states(entry(gap=gone), {FLOW: gone}, decided(gone)) == [(None, "accepted")]
 

@@ -274,6 +274,25 @@ class Damaged(Edge):
         return self.behind
 
 
+@pytest.mark.parametrize(
+    ("cut", "passes"), [(Cut(30, None), True), (Cut(30, 30, 5), True), (Cut(20, 20, 5), False), (Cut(20, None), False)]
+)
+def test_what_was_decided_about_a_damaged_batch_lets_none_pass_that_took_its_place(cut, passes):
+    """A log that was cut at the position may have another damaged batch of the same extent; nobody was asked of it."""
+    edge = Damaged(3, Cut(30, None))
+    readers, flow = reading(edge)
+    readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
+    decision = Decision(SOURCE, flow.position, flow.cursor.entry.gap, "ada@desk", 1, "known")
+    assert settled(flow.cursor.entry, [decision]).next_offset == 30
+    edge._leader_epoch, edge._cut = 5, cut
+    readers.wake(100.0)
+    readers.polled("eu", Polled(), 100.0)
+    readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
+    entry = flow.cursor.entry
+    assert (entry.gap.start, entry.gap.end) == (20, 30)
+    assert settled(entry, [decision]).next_offset == (30 if passes else 20)
+
+
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize(
     ("of_leader", "cut", "known"), [(3, Cut(30, None), 3), (5, Cut(20, 20, 4), 4), (5, Cut(20, 20, None), 5)]
@@ -283,7 +302,7 @@ def test_a_damaged_batch_is_bounded_by_a_leader_epoch_that_it_does_not_exceed(sk
     readers, flow = reading(Damaged(of_leader, cut), skips=skips)
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
     assert flow.cursor.start == Start(30 if skips else 20, known)
-    assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.DAMAGED, 20, 30, 0))
+    assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.DAMAGED, 20, 30, 0, known))
 
 
 @pytest.mark.parametrize("skips", [False, True])
@@ -295,15 +314,16 @@ def test_what_lies_before_a_damaged_batch_is_judged_before_the_batch_is_a_gap(sk
     assert flow.cursor.entry.gap == (None if skips else Gap(GapKind.TRUNCATED, 12, None, 0))
 
 
-@pytest.mark.parametrize(("of_leader", "behind", "since_ms"), [(3, 25, 7), (5, 30, 7), (5, 25, 0)])
-def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind, since_ms):
-    """Where it does, that is another gap, and has another beginning in time."""
+@pytest.mark.parametrize(("of_leader", "behind"), [(3, 25), (5, 30), (5, 25)])
+def test_another_leader_may_have_another_batch_at_the_position(of_leader, behind):
+    """Where the log was cut there, that is another gap, of whatever extent, and has another beginning in time."""
     edge = Damaged(of_leader, Cut(20, 20, of_leader))
     readers, flow = reading(edge)
-    flow.cursor = flow.cursor.held_by(Gap(GapKind.DAMAGED, 20, 30, 7)).tried()
+    met = Gap(GapKind.DAMAGED, 20, 30, 7, 3)
+    flow.cursor = flow.cursor.held_by(met).tried()
     edge.behind = behind
     readers.fault("eu", Fault(AT, FaultKind.DAMAGED, "bad message"))
-    assert flow.cursor.entry.gap == Gap(GapKind.DAMAGED, 20, 30 if of_leader == 3 else behind, since_ms)
+    assert flow.cursor.entry.gap == (met if of_leader == 3 else Gap(GapKind.DAMAGED, 20, behind, 0, 5))
 
 
 def test_the_end_behind_markers_alone_waits_for_an_edge_that_tells_no_epoch_now():

@@ -12,6 +12,7 @@ from aggregator.state.requests import Requests, by_flow, encode, fold_requests
 
 FLOW = EdgePartition("eu", "orders", 3)
 DECISION = Decision(FLOW, Position(1, 10), Gap(GapKind.EXPIRED, 10, 15, 7), "ada@desk", 9, "known outage")
+BATCH = Decision(FLOW, Position(1, 10), Gap(GapKind.DAMAGED, 10, 15, 7, 3), "ada@desk", 9, "the disk is lost")
 UNKNOWN = Decision(FLOW, Position(1, 10), Gap(GapKind.DELETED, 10, None, 7), "ada@desk", 9, "gone for good")
 
 
@@ -21,14 +22,15 @@ def record(decision: Decision, offset: int = 0) -> LogRecord:
 
 
 def test_a_decision_comes_back_whole():
-    """Who, when, why and the exact gap survive; one gap is one key, an unknown tail another."""
-    found = fold_requests([record(DECISION), record(UNKNOWN), record(DECISION)], "h.requests")
-    assert (found.decisions, found.damaged) == ((DECISION, UNKNOWN), ())
+    """Who, when, why and the exact gap survive; one gap is one key, an unknown tail another, and so is another log."""
+    found = fold_requests([record(DECISION), record(UNKNOWN), record(BATCH), record(DECISION)], "h.requests")
+    assert (found.decisions, found.damaged) == ((DECISION, UNKNOWN, BATCH), ())
     assert [one.key for one in found.decisions] == [
         "gap/expired/eu/orders/3/1/10/15",
         "gap/deleted/eu/orders/3/1/10/unknown",
+        "gap/damaged/eu/orders/3/1/10/15/3",
     ]
-    assert by_flow(found.decisions) == {FLOW: (DECISION, UNKNOWN)}
+    assert by_flow(found.decisions) == {FLOW: (DECISION, UNKNOWN, BATCH)}
 
 
 def test_other_requests_are_passed_over_and_damaged_ones_refused():
