@@ -1,4 +1,4 @@
-"""A simulated edge: one topic, whose logs are truncated, damaged, cut and grown again, widened and recreated; a reader.
+"""A simulated edge: one topic, whose logs are truncated, damaged, cut and grown again, widened, hidden and recreated.
 
 What it keeps of Kafka: a leader epoch that never falls along a log and is counted up with every cut; an edge that is
 asked where an epoch's records end, and says that a position lies behind; markers, which no reader sees. What it keeps
@@ -91,6 +91,7 @@ class Edge:
         self.faults = faults
         self.lives: list[EdgeLog] = []
         self.created_s: list[float] = []
+        self.hidden = False  # deleted, or hidden from our principal
         self.serials = [0] * WIDEST
         self.deleted: set[bytes] = set()  # by retention, whether they had been read or not
         self.damaged: set[bytes] = set()  # at some time; some of them could be read before, or can again
@@ -160,13 +161,16 @@ class Edge:
         log[:] = [one._replace(damaged=False) for one in log]
 
     def recreate(self) -> None:
+        self.hidden = False
         self.lives.append(EdgeLog(f"life-{len(self.lives)}"))
         self.created_s.append(self._scheduler.now)
         for _ in range(PARTITIONS):
             self.log.widen()
 
     def shown(self, broker: int) -> str:
-        """The topic id that a broker shows; a client that asks any may get the one that lags."""
+        """The topic id that a broker shows, if any; a client that asks any may get the one that lags."""
+        if self.hidden:
+            return ""
         until = self._scheduler.now - (0 if broker == SERVES else _LAG_S)
         known = [life for life, at in zip(self.lives, self.created_s, strict=True) if at <= until]
         return (known or self.lives)[-1 if known else 0].topic_id
@@ -229,7 +233,7 @@ class SimReader:
         polled = Polled()
         if self._edge.log.topic_id != self._life and self._scheduler.random.random() < _HEARS:
             self._life = self._edge.log.topic_id
-        if self._edge.log.topic_id == self._life:
+        if self._edge.log.topic_id == self._life and not self._edge.hidden:
             for at, place in list(self._places.items()):
                 if at[1] < len(self._edge.log.partitions):
                     self._poll(at, place, polled, most)
@@ -280,7 +284,8 @@ class SimReader:
 
     def _asked(self) -> None:
         self._scheduler.pause()
-        if self._scheduler.random.random() < self._edge.faults.unreachable or self._edge.log.topic_id != self._life:
+        gone = self._edge.hidden or self._edge.log.topic_id != self._life
+        if self._scheduler.random.random() < self._edge.faults.unreachable or gone:
             raise Unreachable("the edge does not answer")
 
     def log_range(self, at: tuple[str, int]) -> OffsetRange:
@@ -314,7 +319,8 @@ class SimReader:
         self._between_reads(partition)
         life = self._edge.log
         log = life.partitions[partition]
-        if life.topic_id != self._life or not life.starts[partition] <= offset <= len(log):
+        gone = self._edge.hidden or life.topic_id != self._life
+        if gone or not life.starts[partition] <= offset <= len(log):
             raise Unreachable("no answer")
         return log
 

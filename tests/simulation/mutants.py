@@ -215,8 +215,14 @@ MUTANTS = [
     ),
     Mutant(
         "gaps: a topic that is created again forgets an open cut of its log",
-        [(GAPS, "return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset", "return entry.next_offset")],  # noqa: E501 - one passage
+        [(GAPS, "return min(entry.next_offset, entry.gap.start) if entry.gap is not None and open_end else entry.next_offset", "return entry.next_offset")],  # noqa: E501 - one passage
         situation="cut, recreated",
+    ),
+    Mutant(
+        "gaps: a topic that was deleted, and is created again, forgets an open cut of its log",
+        [(GAPS, "_OPEN_ENDED = frozenset({GapKind.TRUNCATED, GapKind.DELETED})", "_OPEN_ENDED = frozenset({GapKind.TRUNCATED})")],  # noqa: E501 - one passage
+        situation="cut, hidden, recreated",
+        seed=11,
     ),
     Mutant(
         "damage: what lies before a damaged batch is not judged, nor the batch bounded",

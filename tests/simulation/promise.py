@@ -28,10 +28,11 @@ class Sighting(NamedTuple):
     ends: tuple[int, ...]
     leader_epochs: tuple[int, ...]
     serials: tuple[int, ...]
+    hidden: bool
 
     @property
-    def shape(self) -> tuple[str, int]:
-        return self.topic_id, len(self.ends)
+    def shape(self) -> tuple[str, int, bool]:
+        return self.topic_id, len(self.ends), self.hidden
 
 
 @dataclass
@@ -50,7 +51,8 @@ class Promise:
             for begin, part in zip(starts, log.partitions, strict=True)
         )
         firsts = {"earliest": starts, "latest": ends, "time": by_time}[start]
-        return Sighting(log.topic_id, starts, firsts, ends, tuple(log.leader_epochs), tuple(self.edge.serials))
+        told = tuple(log.leader_epochs), tuple(self.edge.serials)
+        return Sighting(log.topic_id, starts, firsts, ends, *told, self.edge.hidden)
 
     @staticmethod
     def first_epochs(ledger_log: Iterable[LogRecord]) -> FirstEpochs:

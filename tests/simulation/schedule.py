@@ -95,6 +95,7 @@ class _Named:
 
 
 _NEVER = EdgeFaults()
+_OPEN_ENDED = (GapKind.TRUNCATED, GapKind.DELETED)
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Situation:
     damage: float = 0.0
     damage_anew: float = 0.0
     widen: float = 0.0
+    hide: float = 0.0
     second: float = 0.002
     lost: float = 0.02
     refused: float = 0.02
@@ -132,7 +134,7 @@ class Situation:
 
     @property
     def has_gaps(self) -> bool:
-        return bool(self.truncate or self.cut or self.damage)
+        return bool(self.truncate or self.cut or self.damage or self.hide)
 
 
 _AWAY = EdgeFaults(unreachable=0.2, denied=0.01, no_schema=0.05, refused=0.005)
@@ -153,6 +155,7 @@ SITUATIONS = {
     "latest, cut": Situation(start="latest", crash=0.006, cut=0.004),
     "latest, cut, widened": Situation(start="latest", crash=0.006, cut=0.004, widen=0.002),
     "cut, recreated": Situation(crash=0.006, cut=0.004, recreate=0.002),
+    "cut, hidden, recreated": Situation(cut=0.004, hide=0.01, recreate=0.003, edge=EdgeFaults(unreachable=0.05)),
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
@@ -240,7 +243,7 @@ class Schedule:
         self._start(drain=False)
         limit = self.situation.steps
         self.scheduler.run(lambda: self.scheduler.steps >= limit, steps=limit * 20)
-        self.quiet = True
+        self.quiet, self.edge.hidden = True, False
         self.central.faults, self.edge.faults = Faults(dropped=self.situation.dropped), _NEVER
         for _ in range(12):
             self._accept_gaps()
@@ -281,11 +284,13 @@ class Schedule:
             self.central.time_out()
         if draw.random() < odds.recreate:
             open_gaps = self._open_gaps().items()
-            self.open_cuts += [(source, entry) for source, entry in open_gaps if entry.gap.kind is GapKind.TRUNCATED]
+            self.open_cuts += [(source, entry) for source, entry in open_gaps if entry.gap.kind in _OPEN_ENDED]
             self.edge.recreate()
             for partition in range(PARTITIONS):
                 for _ in range(draw.randint(0, 8)):
                     self.edge.append(partition)
+        if odds.hide and draw.random() < (0.005 if self.edge.hidden else odds.hide):
+            self.edge.hidden = not self.edge.hidden
         width = len(self.edge.log.partitions)
         if width < WIDEST and draw.random() < odds.widen:
             self.edge.log.widen()
@@ -399,7 +404,7 @@ class Schedule:
         decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
-            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {TOPIC: shown}},
+            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {} if seen.hidden else {TOPIC: shown}},
             {f"{EDGE}.{TOPIC}": {}},
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip

@@ -21,6 +21,7 @@ NEW_LIFE = "the hub"
 # Parts that a ledger record lists at most; some 30 bytes each.
 _UNREAD_MOST = 100
 _READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
+_OPEN_ENDED = frozenset({GapKind.TRUNCATED, GapKind.DELETED})
 # What lies before where the flow goes on is never read.
 _PASSED = frozenset({GapKind.EXPIRED, GapKind.DAMAGED})
 
@@ -68,9 +69,12 @@ def deleted(entry: LedgerRecord, *, since_ms: int) -> Gap:
 
 
 def _had_upto(entry: LedgerRecord) -> int:
-    """Up to where a flow has had what its topic held: its position, or where the log was cut before that."""
-    cut = entry.gap is not None and entry.gap.kind is GapKind.TRUNCATED
-    return min(entry.next_offset, entry.gap.start) if entry.gap is not None and cut else entry.next_offset
+    """Up to where a flow has had what its topic held: its position, or where the log was cut before that.
+
+    The gap of a topic that was deleted begins there, too.
+    """
+    open_end = entry.gap is not None and entry.gap.kind in _OPEN_ENDED
+    return min(entry.next_offset, entry.gap.start) if entry.gap is not None and open_end else entry.next_offset
 
 
 def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int | None) -> Gap:

@@ -215,7 +215,9 @@ def test_a_damaged_batch_is_passed_over_by_a_decision_and_tried_again_until_then
     assert (went.position, went.gap, went.unread) == (Position(0, 20), None, (Segment(0, OffsetRange(10, 20)),))
 
 
-@pytest.mark.parametrize(("gap", "start"), [(None, 10), (TRUNCATED, 4), (EXPIRED, 10)])
+@pytest.mark.parametrize(
+    ("gap", "start"), [(None, 10), (TRUNCATED, 4), (EXPIRED, 10), (replace(DELETED, start=4, since_ms=0), 4)]
+)
 def test_a_topic_that_is_gone_or_made_anew_takes_an_open_cut_with_it(gap, start):
     """What the log held behind the cut is lost, too, and nobody has decided about that."""
     third = EdgePartition("eu", "orders", 2)
