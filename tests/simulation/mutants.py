@@ -225,6 +225,12 @@ MUTANTS = [
         seed=11,
     ),
     Mutant(
+        "gaps: a topic that is back forgets an open cut of its log",
+        [(GAPS, "if deletion.start < next_offset else None", "if False else None")],
+        situation="cut, hidden, recreated",
+        seed=506,
+    ),
+    Mutant(
         "damage: what lies before a damaged batch is not judged, nor the batch bounded",
         [(READERS, "if not self._is_told(flow) or not self._is_whole(flow):", "if False:")],
         situation=DAMAGED,

@@ -404,8 +404,8 @@ class Schedule:
         decisions = self.logs.decisions() if self.situation.has_gaps else ()
         self.promise.sightings.setdefault(epoch.epoch, seen)
         flows = self.protocol.plan_flows(
-            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger, {EDGE: {} if seen.hidden else {TOPIC: shown}},
-            {f"{EDGE}.{TOPIC}": {}},
+            _config(slots, self.situation.on_gap, self.situation.partition_by), ledger,
+            {EDGE: {} if seen.hidden else {TOPIC: shown}}, {f"{EDGE}.{TOPIC}": {}},
             epoch=epoch.epoch, drain=drain, now_ms=0, decisions=decisions, undecided=undecided,
         )  # fmt: skip
         plans = [

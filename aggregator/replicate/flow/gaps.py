@@ -137,7 +137,7 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
         decisions: All of this flow.
     """
     if entry.gap is not None and entry.gap.kind is GapKind.DELETED:
-        entry = structs.replace(entry, gap=None)  # the same topic is back, or visible again
+        entry = structs.replace(entry, gap=_left_of(entry.gap, entry.next_offset))
     found = [one.gap for one in decisions if one.position == entry.position and _passes(one.gap, entry.gap)]
     if not found:
         return entry
@@ -145,6 +145,11 @@ def settled(entry: LedgerRecord, decisions: Iterable[Decision]) -> LedgerRecord:
     lost, (incarnation, offset) = max(((lost, after(lost, entry.position)) for lost in found), key=lambda one: one[1])
     unread = grown(entry.unread, passed_over(lost, entry.position))
     return structs.replace(entry, incarnation=incarnation, next_offset=offset, gap=None, unread=unread)
+
+
+def _left_of(deletion: Gap, next_offset: int) -> Gap | None:
+    """What is left of the gap when the same topic is back, or visible again: the cut that stood open before it."""
+    return replace(deletion, kind=GapKind.TRUNCATED) if deletion.start < next_offset else None
 
 
 def _passes(decided: Gap, found: Gap | None) -> bool:

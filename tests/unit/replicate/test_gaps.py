@@ -226,3 +226,10 @@ def test_a_topic_that_is_gone_or_made_anew_takes_an_open_cut_with_it(gap, start)
     new = plan({FLOW: structs.replace(entry(gap), topic_id="gone")})[FLOW]
     assert new.decision is not None
     assert new.decision.gap == Gap(GapKind.RECREATED, start, None, 0)
+
+
+def test_an_open_cut_comes_back_with_its_topic():
+    """It is known; before it was found once more the topic could be created again, and nobody would know of it."""
+    back = plan({FLOW: entry(replace(DELETED, start=4))})[FLOW]
+    assert (back.fresh, back.entry.gap, back.entry.position) == (True, TRUNCATED, Position(0, 10))
+    assert plan({FLOW: entry(replace(DELETED, start=4))}, [decision(TRUNCATED)])[FLOW].entry.position == Position(1, 4)
