@@ -13,6 +13,7 @@ from aggregator.observe.hub_status import EdgeStatus
 from aggregator.observe.snapshot import Snapshot
 from aggregator.observe.warnings import HELD
 from aggregator.page.states import Badge, badge_of, badness
+from aggregator.replicate.flow.gaps import sentence
 from aggregator.state.lake_holds import LakeHold
 
 _HELD = Badge("Held", "stalled", "bad")
@@ -73,8 +74,9 @@ def _edges(seen: Snapshot) -> Iterator[Need]:
 def _gaps(seen: Snapshot) -> Iterator[Need]:
     for gap in seen.status.gaps:
         source = gap.source
-        asked = f"aggregator gaps accept --edge {source.edge} --topic {source.topic}"
-        yield Need(_GAP, str(source), f"{gap.gap.kind.value}: {gap.gap}; the flow is held", asked, source.edge)
+        flow = f"--edge {source.edge} --topic {source.topic} --partition {source.partition}"
+        why = f"{sentence(gap.gap, gap.position.next_offset)}. The flow waits for your decision."
+        yield Need(_GAP, str(source), why, f'aggregator gaps accept {flow} --reason "…"', source.edge)
 
 
 def _flows(seen: Snapshot) -> Iterator[Need]:

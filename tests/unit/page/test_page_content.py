@@ -60,7 +60,8 @@ def read(path: str, seen=None) -> Words:
     [
         "2 of 3 edges are losing data or unreachable",
         "neither a heartbeat nor an answer for 6 s (no route)",
-        "aggregator gaps accept --edge us --topic orders",
+        "aggregator gaps accept --edge us --topic orders --partition 0 --reason",
+        "The flow waits for your decision.",
         "us/orders/0",
         "eu/orders/1",
         "the registry has no schema 9",
