@@ -4,6 +4,8 @@ Invariant: whoever comes after meets wire format 0 only, with numbers of this pr
 replaced, so that it is refused and never taken for a schema by its first bytes; of a value the reason is told.
 """
 
+from dataclasses import replace
+
 from aggregator.budgets import made_most
 from aggregator.errors import DeadLetterError, HoldError
 from aggregator.privacy.header_schema_ids import REFUSED
@@ -47,7 +49,7 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
 
     found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
     told = [None if one is None else bounded(_key(one, registry)) for one in batch.keys] if keys else batch.keys
-    return Batch(told, found, batch.headers), rejected
+    return replace(batch, keys=told, values=found), rejected
 
 
 def _key(content: bytes, registry: Registry) -> bytes:

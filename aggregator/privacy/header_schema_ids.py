@@ -6,6 +6,7 @@ bytes. So is what names a number by itself that only a GUID can have.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from aggregator.errors import DeadLetterError
 from aggregator.privacy.strip import Batch
@@ -27,10 +28,10 @@ def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True
         values: The same of values.
     """
     told = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
-    return Batch(
-        _framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,
-        _framed(batch.values, told, VALUE_ID_HEADER, registry) if values else batch.values,
-        batch.headers,
+    return replace(
+        batch,
+        keys=_framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,
+        values=_framed(batch.values, told, VALUE_ID_HEADER, registry) if values else batch.values,
     )
 
 

@@ -159,18 +159,18 @@ class Programs:
         known = self._known.get(schema_id)
         if known is not None:
             return known
-        if self._late.is_asked(schema_id, self._listing):
+        if self._late.asks(schema_id, place, self._now_s(), self._edge_registry.ids_end, self._listing):
             return self._asked(schema_id, place)
-        self._late.judge(schema_id, place, self._now_s(), self._edge_registry.ids_end)
         return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
 
     def _listing(self) -> Listing:
-        return self._edge_registry.listing(self._subjects.topic, self._subjects.may_own)
+        of = self._subjects
+        return self._edge_registry.listing(of.topic, of.may_own, prefix=of.prefix)
 
     def _asked(self, schema_id: int, place: int) -> Program | Rejection:
         began_s = self._now_s()
         try:
-            text = self._edge_registry.schema(schema_id)
+            text = self._edge_registry.schema(schema_id, topic=self._subjects.topic)
         except Flooded:
             self._late.put_off(schema_id, place)
             return Rejection(Reason.UNKNOWN_SCHEMA, schema_id)
@@ -179,8 +179,10 @@ class Programs:
             self._late.miss(error, schema_id, now_s, took_s=now_s - began_s)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
+            self._late.took(self._now_s() - began_s)
             self._late.find(schema_id)
             return Rejection(error.reason, schema_id)
+        self._late.took(self._now_s() - began_s)
         self._late.find(schema_id)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)
@@ -205,6 +207,7 @@ class Programs:
         origin = self._edge_registry.origin(schema_id)
         bare = parse(text)
         bound = self._subjects.bound(schema_id, origin, bare.nodes[bare.root].name)
+        self._late.own(schema_id)
         earlier = [one for subject in bound for one in self._edge_registry.history(subject, origin.versions[subject])]
         others = [one for one in earlier if (one.text, one.tags) != (text, origin.tags)]
         schema = with_heritage(text, origin.tags, others)

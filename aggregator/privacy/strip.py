@@ -5,7 +5,7 @@ None and the caller writes a dead letter. Implementations: `kernel` (compiled, w
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -16,11 +16,21 @@ from aggregator.header_columns import Headers, HeaderTable
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one edge topic, as three parallel sequences of equal length; cells are never taken apart."""
+    """Records of one edge topic, as parallel sequences of equal length; cells are never taken apart.
+
+    Attributes:
+        keys: Their keys.
+        values: Their values.
+        headers: Their headers.
+        log: What tells the partition that they were read from apart from others; None: they come from none.
+        offsets: Theirs in it, ascending; empty where they come from none.
+    """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Headers | None]
+    log: Hashable = None
+    offsets: Sequence[int] = ()
 
 
 class Rejection(NamedTuple):

@@ -78,7 +78,7 @@ class TopicStrip:
         self._late, self._now_s = Latecomers(patience_s), now_s
         parts = (edge_registry, central_registry, keys)
         common: dict[str, Any] = {"maker": self._maker(), "late": self._late, "now_s": now_s}
-        own = Subjects(edge_topic, "value", view.opens, dict(view.reissued))
+        own = Subjects(edge_topic, "value", view.opens, bool(view.subjects), dict(view.reissued))
         self._values = values_of(
             view.value_format,
             value_scope(policy, edge_topic),
@@ -86,7 +86,7 @@ class TopicStrip:
             lambda scope: Programs(scope, f"{central_topic}-value", *parts, subjects=own, **common),
         )
         of_keys = key_scope(policy, edge_topic)
-        of_key = Subjects(edge_topic, "key", view.opens, dict(view.reissued))
+        of_key = Subjects(edge_topic, "key", view.opens, bool(view.subjects), dict(view.reissued))
         avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=of_key, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
         self._by_schema = (avro_keys, self._values)
@@ -136,7 +136,7 @@ class TopicStrip:
         today = self._today()
         self._keys.begin(today)
         self._values.begin(today)
-        self._late.begin(self._now_s(), numbered=glued or named)
+        self._late.begin(self._now_s(), numbered=glued or named, log=batch.log, offsets=batch.offsets)
         open_keys, open_values = self._keys.open(batch.keys), self._values.open(batch.values)
         self._late.settle()
         values, keys = open_values(), open_keys()  # values may be too much for one batch: then no key was counted

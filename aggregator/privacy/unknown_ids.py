@@ -2,19 +2,21 @@
 
 Invariants: no id is a dead letter of which the registry has not said, since its record was read, that it does not have
 it; and one that it knows is no newcomer again. A few ids of a batch are asked about one by one, the others by one
-listing of the topic's schemas. An id is waited for once and for a bounded time, all ids of a batch at the same time.
-Waits that end in vain share one allowance, so that a flood of senseless ids costs a topic a small share of its time and
-no more. Pure: takes the time as an argument.
+listing of the topic's schemas. A listing that comes late judges the records that had been read when it was asked for,
+and no others; one that lacks what the topic is known to have says nothing. An id is waited for once and for a bounded
+time, all ids of a batch at the same time. Waits that end in vain share one allowance, so that a flood of senseless ids
+costs a topic a small share of its time and no more. Pure: takes the time as an argument.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from aggregator.budgets import UNKNOWN_IDS
-from aggregator.errors import Unreachable
+from aggregator.errors import HoldError, Unreachable
 from aggregator.privacy.strip import Unasked
 from aggregator.schema.registry import Listing, UnknownSchema
 
@@ -22,8 +24,10 @@ from aggregator.schema.registry import Listing, UnknownSchema
 _REFILL = 1 / 20
 # Less is not worth another read of the batch.
 _LEAST_S = 1.0
-# How long one batch may ask in vain about ids one by one.
-_ASKING_S = 0.1
+# How long one batch may ask about ids one by one: in vain, and in all.
+_VAIN_S, _ASKING_S = 0.1, 1.0
+# So many unknown ids of a batch are asked about alone, also those that were missing before.
+_FEW = 8
 # More than all batches of a slot name, so that a flood of senseless ids forgets senseless ids only.
 _MOST = 65_536
 
@@ -33,6 +37,14 @@ class _Late:
     since_s: float
     until_s: float
     asked_s: float
+
+
+@dataclass(slots=True)
+class _Read:
+    """Of one partition, records that had been read and were put off: those before `end`, by then."""
+
+    end: int
+    at_s: float
 
 
 class Latecomers:
@@ -47,87 +59,125 @@ class Latecomers:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = self._allowance_s = patience_s
-        self._late: dict[int, _Late] = {}
-        self._lost: dict[int, None] = {}
+        self._late: OrderedDict[int, _Late] = OrderedDict()
+        self._lost: OrderedDict[int, None] = OrderedDict()
         self._there: set[int] = set()
-        self._met_s: dict[int, float] = {}
-        self._unasked: dict[int, int] = {}
-        self._waiting: dict[int, UnknownSchema] = {}
+        self._own: set[int] = set()
+        self._put_off: dict[Hashable, _Read] = {}
+        self._newest: Listing | None = None
         self._began_s = 0.0
-        self._room, self._asking_s = UNKNOWN_IDS.limit, 0.0
-        self._listing: Listing | Unreachable | None = None
-        self.is_numbered = False
+        self.begin(0.0)
 
-    def begin(self, now_s: float, *, numbered: bool = False) -> None:
-        """A new batch; `numbered`: numbers of GUIDs took the places of what named schemas in it."""
+    def begin(self, now_s: float, *, numbered: bool = False, log: Hashable = None, offsets: Sequence[int] = ()) -> None:
+        """A new batch.
+
+        Args:
+            now_s: The time.
+            numbered: Numbers of GUIDs took the places of what named schemas in it.
+            log: The partition that it was read from; None: none.
+            offsets: Of its records there.
+        """
         self.is_numbered = numbered
         self._allowance_s = min(self._patience_s, self._allowance_s + (now_s - self._began_s) * _REFILL)
         self._began_s = now_s
-        self._room, self._asking_s, self._listing = UNKNOWN_IDS.limit, 0.0, None
-        self._waiting, self._unasked = {}, {}
+        self._room, self._vain_s, self._asking_s, self._is_few = UNKNOWN_IDS.limit, 0.0, 0.0, True
+        self._listing: Listing | Unreachable | HoldError | None = None
+        self._waiting: dict[int, UnknownSchema] = {}
+        self._unasked: dict[int, int] = {}
+        self._log, self._offsets = log, offsets
+        read = self._put_off.get(log) if len(offsets) else None
+        is_again = read is not None and offsets[0] < read.end
+        # Records from this place on were read after that time.
+        self._read_s, self._newer = now_s, len(offsets)
+        if read is not None and is_again:
+            self._read_s, self._newer = read.at_s, bisect_left(offsets, read.end)
 
     def in_turn(self, schema_ids: Iterable[int]) -> list[int]:
         """Ids in the order in which to ask about them: new ones, those that wait by their last question, lost ones."""
-        return sorted(schema_ids, key=self._turn)
+        found = sorted(schema_ids, key=self._turn)
+        self._is_few = sum(one not in self._there for one in found) <= _FEW
+        return found
 
     def _turn(self, schema_id: int) -> float:
         late = self._late.get(schema_id)
         return late.asked_s if late else math.inf if schema_id in self._lost else -math.inf
 
-    def is_asked(self, schema_id: int, ask: Callable[[], Listing]) -> bool:
-        """Whether to ask the registry about this id alone: it has it, or is not known to lack it, and there is time.
-
-        Args:
-            schema_id: From a record.
-            ask: Asks for the topic's schemas; called once a batch at most.
-
-        Raises:
-            HoldError: as `ask`.
-        """
-        if schema_id in self._there:
-            return True
-        if schema_id not in self._lost and self._room and self._asking_s < _ASKING_S:
-            return True
-        listing = self._listed(ask)
-        return isinstance(listing, Listing) and schema_id in listing.ids
-
-    def _listed(self, ask: Callable[[], Listing]) -> Listing | Unreachable:
-        if self._listing is None:
-            try:
-                self._listing = ask()
-            except Unreachable as error:
-                self._listing = error
-        return self._listing
-
-    def judge(self, schema_id: int, place: int, now_s: float, ids_end: int) -> None:
-        """Judge an id by the batch's listing, which does not have it; it is put off if that does not speak of it.
+    def asks(self, schema_id: int, place: int, now_s: float, ids_end: int, ask: Callable[[], Listing]) -> bool:
+        """Whether to ask the registry about this id alone; if not, it is judged, or put off.
 
         Args:
             schema_id: From a record.
             place: Of the first record that names it.
             now_s: The time.
             ids_end: Ids are below it; from there on are numbers of GUIDs.
+            ask: Asks for the topic's schemas; called once a batch at most.
         """
-        listing, met_s = self._listing, self._met(schema_id)
-        if isinstance(listing, Listing) and listing.asked_s >= met_s and (schema_id < ids_end or listing.has_guids):
-            self.miss(UnknownSchema(schema_id, listing.where), schema_id, now_s)
-        else:
+        if schema_id in self._there:
+            return True
+        if self._asking_s >= _ASKING_S:
             self.put_off(schema_id, place)
+            return False
+        alone = self._room > 0 and self._vain_s < _VAIN_S
+        if alone and not self._has_listing and (self._is_few or schema_id not in self._lost):
+            return True
+        listing = self._listed(ask, ids_end)
+        if isinstance(listing, Listing) and schema_id in listing.ids:
+            return True
+        if isinstance(listing, Listing) and (schema_id < ids_end or listing.has_guids):
+            self._judge(listing, schema_id, now_s)
+            return False
+        if not alone:
+            self.put_off(schema_id, place)
+        return alone
 
-    def _met(self, schema_id: int) -> float:
-        """When a record first named an id that is unknown: a listing that is late has nothing to say of later ones."""
-        _forget_oldest(self._met_s)
-        return self._met_s.setdefault(schema_id, self._began_s)
+    def _judge(self, listing: Listing, schema_id: int, now_s: float) -> None:
+        """By a listing that does not have it: all records of the batch, or those that had been read before."""
+        if self._newer < len(self._offsets) and self._asked_s(listing) < self._began_s:
+            self.put_off(schema_id, self._newer)
+        else:
+            self.miss(UnknownSchema(schema_id, listing.where), schema_id, now_s)
+
+    def _listed(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError | None:
+        """What judges this batch; None or an error: nothing does now."""
+        if self._listing is None and self._has_listing:
+            self._listing = self._newest
+        if self._listing is None:
+            try:
+                found = ask()
+            except (Unreachable, HoldError) as error:
+                self._listing = error
+            else:
+                found = found if found.asked_s is not None else found._replace(asked_s=self._began_s)
+                self._newest = found if self._is_whole(found, ids_end) else None
+                late = Unreachable("what is listed was asked for before the records were read")
+                self._listing = self._newest if self._asked_s(found) >= self._read_s else late
+        return self._listing
+
+    @property
+    def _has_listing(self) -> bool:
+        """Whether a listing is at hand that was asked for after records of the batch were read."""
+        return self._newest is not None and self._asked_s(self._newest) >= self._read_s
+
+    @staticmethod
+    def _asked_s(listing: Listing) -> float:
+        return -math.inf if listing.asked_s is None else listing.asked_s
+
+    def _is_whole(self, listing: Listing, ids_end: int) -> bool:
+        """Whether it says something: a registry or proxy that lists nothing, or less than there is, does not."""
+        known = self._own if listing.has_guids else {one for one in self._own if one < ids_end}
+        return bool(listing.ids) and known <= listing.ids
 
     def put_off(self, schema_id: int, place: int) -> None:
         """The registry cannot be asked about an id now, which the record at this place is the first to name."""
-        self._met(schema_id)
         self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
+
+    def took(self, seconds: float) -> None:
+        """A question about one id took so long."""
+        self._asking_s += seconds
 
     def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, took_s: float = 0.0) -> None:
         """The registry has just said that it does not know an id of this batch; to ask about it alone took so long."""
-        self._room, self._asking_s = max(0, self._room - 1), self._asking_s + took_s
-        self._met(schema_id)
+        self._room, self._vain_s = max(0, self._room - 1), self._vain_s + took_s
         self._there.discard(schema_id)
         if schema_id in self._lost:
             return
@@ -147,8 +197,12 @@ class Latecomers:
     def find(self, schema_id: int) -> None:
         """The registry knows an id."""
         self._there.add(schema_id)
-        for known in (self._late, self._lost, self._met_s):
-            known.pop(schema_id, None)
+        self._late.pop(schema_id, None)
+        self._lost.pop(schema_id, None)
+
+    def own(self, schema_id: int) -> None:
+        """An id is one of the topic's subjects."""
+        self._own.add(schema_id)
 
     def settle(self) -> None:
         """Let the batch pass, unless an id of it is waited for, or was not asked about.
@@ -157,8 +211,11 @@ class Latecomers:
             Unreachable: one is; nothing of the batch may be decided.
             Unasked: one was not; the same.
         """
+        read = self._put_off.get(self._log)
         if self._unasked:
-            why = self._listing.message if isinstance(self._listing, Unreachable) else ""
+            if len(self._offsets) and (read is None or self._offsets[0] >= read.end):
+                self._put_off[self._log] = _Read(self._offsets[-1] + 1, self._began_s)
+            why = "" if isinstance(self._listing, Listing | None) else self._listing.message
             raise Unasked(min(self._unasked.values()), len(self._unasked), why)
         if self._waiting:
             first = next(iter(self._waiting.values()))
@@ -167,14 +224,16 @@ class Latecomers:
                 f"{first.message} yet{others}: waited for up to {self._patience_s:g} s, then it is a dead letter",
                 hint="register the writer's schema at this edge's registry; the flow goes on by itself",
             )
+        if read is not None and len(self._offsets) and self._offsets[-1] >= read.end - 1:
+            del self._put_off[self._log]
 
     def _lose(self, schema_id: int) -> None:
         self._late.pop(schema_id, None)
         self._lost[schema_id] = None
-        _forget_oldest(self._lost)
-        _forget_oldest(self._late)
+        for known in (self._lost, self._late):
+            _forget_oldest(known)
 
 
-def _forget_oldest(known: dict[int, Any]) -> None:
-    for oldest in list(islice(known, max(0, len(known) - _MOST))):
-        del known[oldest]
+def _forget_oldest(known: OrderedDict[int, Any]) -> None:
+    while len(known) > _MOST:
+        known.popitem(last=False)

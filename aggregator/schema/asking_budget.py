@@ -1,7 +1,8 @@
 """How much of its time an asker may spend on schema ids that a registry does not have.
 
-Invariant: a flood of senseless ids costs a bounded share of the asker's time, however far away the registry is. Takes
-the time as an argument.
+Invariant: a flood of senseless ids costs a bounded share of the asker's time, however far away the registry is. A topic
+that has spent nothing lately may always ask, so that the flood of one does not silence the others. Takes the time as an
+argument.
 """
 
 from collections import deque
@@ -15,14 +16,15 @@ class AskingBudget:
     """What the last questions took."""
 
     def __init__(self) -> None:
-        self._spent: deque[tuple[float, float]] = deque()
+        self._spent: deque[tuple[float, float, str]] = deque()
 
-    def spend(self, now_s: float, took_s: float) -> None:
-        """A question that found nothing new, or listed what there is, took so long."""
-        self._spent.append((now_s, took_s))
+    def spend(self, now_s: float, took_s: float, topic: str) -> None:
+        """A question for a topic that found nothing new, or listed what there is, took so long."""
+        self._spent.append((now_s, took_s, topic))
 
-    def is_spent(self, now_s: float) -> bool:
-        """Whether too much of the last seconds went into such questions."""
+    def is_spent(self, now_s: float, topic: str) -> bool:
+        """Whether too much of the last seconds went into such questions, some of it for this topic."""
         while self._spent and now_s - self._spent[0][0] > _WITHIN_S:
             self._spent.popleft()
-        return sum(took_s for _, took_s in self._spent) > _SPENT_S
+        is_much = sum(took_s for _, took_s, _ in self._spent) > _SPENT_S
+        return is_much and any(of == topic for _, _, of in self._spent)

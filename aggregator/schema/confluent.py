@@ -10,6 +10,7 @@ Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.h
 
 import contextlib
 import json
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -61,7 +62,7 @@ class ConfluentRegistry(RemoteRegistry):
         self._connection = self._connected()
         self._is_denied = False
         self._ids: dict[tuple[str, str], int] = {}
-        self._told_versions: dict[tuple[str, int | str, bool], Entry | None] = {}
+        self._within = threading.local()
 
     def register(self, subject: str, text: str) -> int:
         """Give the text an id; the registry does so once."""
@@ -115,12 +116,7 @@ class ConfluentRegistry(RemoteRegistry):
     def _history(self, subject: str) -> Mapping[int, Registered]:
         known = dict(self._histories.get(subject, {}))
         for number in set(self._numbers(subject)) - known.keys():
-            one = self._version(subject, number)
-            if one is None:  # its tags would be lost in silence
-                raise Unreachable(
-                    f"registry {self._where} lists version {number} of subject {subject} and does not have it",
-                    hint="see what answers at this address, and whether a proxy keeps old answers",
-                )
+            one = self._present(subject, number)
             if one.kind == AVRO:
                 known[number] = Registered(subject, number, one.schema_id, *self._whole(one), one.references)
         return known
@@ -134,15 +130,28 @@ class ConfluentRegistry(RemoteRegistry):
             )
         return there
 
-    def _called(self, subject: str, number: int) -> Named | None:
+    def _called(self, subject: str, number: int) -> Named:
+        one = self._present(subject, number)
+        if not 0 < one.schema_id < self.ids_end:
+            raise ValueError("no id")
+        return Named(one.schema_id, UUID(one.guid) if one.guid else None)
+
+    def _present(self, subject: str, number: int) -> Entry:
+        """A version that is listed; without it, what it tags or names would be lost in silence."""
         one = self._version(subject, number)
-        return None if one is None else Named(one.schema_id, UUID(one.guid) if one.guid else None)
+        if one is None:
+            raise Unreachable(
+                f"registry {self._where} lists version {number} of subject {subject} and does not have it",
+                hint="see what answers at this address, and whether a proxy keeps old answers",
+            )
+        return one
 
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
         """A version may be deleted and still be needed to read what was written under it."""
-        if (subject, number, deleted) not in self._told_versions:
-            self._told_versions[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
-        return self._told_versions[subject, number, deleted]
+        told: dict[tuple[str, int | str, bool], Entry | None] = self._within.told
+        if (subject, number, deleted) not in told:
+            told[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
+        return told[subject, number, deleted]
 
     def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
         query = _DELETED if deleted else {}
@@ -196,9 +205,13 @@ class ConfluentRegistry(RemoteRegistry):
             if one is not None and one.kind == AVRO
         ]
 
-    def _listed(self, *, deleted: bool = False) -> list[str]:
-        """Registries list the subjects of every context."""
-        told = map(self._context.plain, names(self._told_list("subjects", **(_DELETED if deleted else {}))))
+    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+        """Registries list the subjects of every context; those that do not know a prefix, all of them."""
+        query = {
+            **(_DELETED if deleted else {}),
+            **({"subjectPrefix": self._context.qualified(prefix)} if prefix else {}),
+        }
+        told = map(self._context.plain, names(self._told_list("subjects", **query)))
         return sorted(name for name in told if self._context.holds(name))
 
     def _told_list(self, path: str, **query: str) -> object:
@@ -280,7 +293,7 @@ class ConfluentRegistry(RemoteRegistry):
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
         """A server's text may quote a schema or a credential. Within a question each version is asked for once."""
-        self._told_versions = {}
+        self._within.told = {}
         try:
             yield
         except TokenRefused:

@@ -51,8 +51,9 @@ class DirectoryRegistry:
         self._stale: set[int] = set()
         self._is_fresh = False
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, topic: str = "") -> str:
         """The text of an id; lists the folder again when the id is new, so that no restart is needed."""
+        del topic
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look_anew(schema_id)
@@ -78,8 +79,9 @@ class DirectoryRegistry:
         self._texts[schema_id] = _one_meaning(found)
         self._stale.discard(schema_id)
 
-    def listing(self, _topic: str, is_own: Callable[[str], bool]) -> Listing:
+    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
         """The ids of the files in these folders."""
+        del topic, prefix
         self._scan()
         ids = frozenset(entry.schema_id for entry in self._entries if is_own(entry.subject))
         return Listing(f"directory:{self._root}", ids)

@@ -101,17 +101,18 @@ class GlueRegistry(RemoteRegistry):
             )
         return list(range(1, count + 1))
 
-    def _called(self, subject: str, number: int) -> Named | None:
+    def _called(self, subject: str, number: int) -> Named:
+        """Versions that were deleted leave their numbers behind, and no record that names them can be read."""
         one = self._version(subject, number)
-        return None if one is None else Named(0, _guid(one))
+        return Named(0) if one is None else Named(0, _guid(one))
 
     def _version(self, subject: str, number: int) -> Mapping[str, Any] | None:
         name = _schema(subject)
         at = {"VersionNumber": number}
         return None if name is None else self._found(SchemaId=self._of(name), SchemaVersionNumber=at)
 
-    def _listed(self, *, deleted: bool = False) -> list[str]:
-        del deleted  # those are gone
+    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+        del prefix, deleted  # AWS has no prefix, and those are gone
         pages = self._client.get_paginator("list_schemas").paginate(RegistryId={"RegistryName": self._name})
         names = (str(one["SchemaName"]) for page in pages for one in page["Schemas"])
         return sorted({subject for name in names for subject in _subjects(name)})

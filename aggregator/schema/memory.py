@@ -22,18 +22,20 @@ class MemoryRegistry:
         self._texts: list[str] = []
         self._subjects: dict[str, list[str]] = defaultdict(list)
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, topic: str = "") -> str:
         """The text of an id.
 
         Raises:
             UnknownSchema: no text has it.
         """
+        del topic
         if not 0 < schema_id <= len(self._texts):
             raise UnknownSchema(schema_id, "memory")
         return self._texts[schema_id - 1]
 
-    def listing(self, _topic: str, is_own: Callable[[str], bool]) -> Listing:
+    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
         """The ids of all versions of these subjects."""
+        del topic, prefix
         ids = (one.schema_id for subject in self.subjects() if is_own(subject) for one in self.versions(subject))
         return Listing("memory", frozenset(ids))
 

@@ -32,6 +32,11 @@ class Patience:
         """Wait no more for the question that is under way."""
         self._pending = None
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether the late answer of a question is there."""
+        return self._pending is not None and self._pending[1].done()
+
     def ask(self, about: Hashable, question: Callable[[], T], *, wait_s: float | None = None) -> T:
         """The answer of `question`, or what it raises.
 

@@ -3,7 +3,6 @@
 Invariant: one id means one text for ever; registering the same text again gives the same id, in every subject.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -103,13 +102,13 @@ class Listing(NamedTuple):
         where: The registry, as errors name it.
         ids: The id of every version, deleted ones and those that are not Avro among them; also numbers of GUIDs.
         has_guids: Whether a number of a GUID that is not among the ids is no schema of these subjects.
-        asked_s: When the registry was asked, on the clock of `time.monotonic`; infinity: just now.
+        asked_s: When the registry was asked, on the clock of `time.monotonic`; None: just now.
     """
 
     where: str
     ids: frozenset[int]
     has_guids: bool = True
-    asked_s: float = math.inf
+    asked_s: float | None = None
 
 
 class Registry(Protocol):
@@ -123,8 +122,12 @@ class Registry(Protocol):
     framing: Framing
     ids_end: int
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, topic: str = "") -> str:
         """The schema's text; a registry is asked again about an id that it did not know before.
+
+        Args:
+            schema_id: From a record.
+            topic: Of the record; topics share the time that goes into ids which a registry does not have.
 
         Raises:
             UnknownSchema: the registry answers and has no such id.
@@ -133,12 +136,13 @@ class Registry(Protocol):
             HoldError: the id has two meanings, or the registry had it and has it no more.
         """
 
-    def listing(self, topic: str, is_own: Callable[[str], bool]) -> Listing:
+    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
         """The schemas of a topic's subjects: one answer about any number of ids that the registry may not know.
 
         Args:
             topic: Whose subjects they are; equal topics have equal subjects.
             is_own: Whether a subject is one of them.
+            prefix: What the names of all of them begin with.
 
         Raises:
             Unreachable: the registry does not answer, or not yet.

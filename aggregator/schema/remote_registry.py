@@ -8,7 +8,7 @@ says how a question is put. For one thread; questions run in another one.
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -23,6 +23,8 @@ from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
 WAIT_S = 2.0
+# A listing goes on beside other questions.
+_LISTED_S = 0.5
 # Command-line listings read many versions and have no one else to serve.
 _LISTING_S = 30.0
 AVRO = "AVRO"
@@ -77,17 +79,18 @@ class RemoteRegistry(ABC):
         self._histories: dict[str, Mapping[int, Registered]] = {}
         self._foreign: dict[int, str] = {}
         self._budget = AskingBudget()
-        self._named: Mapping[str, Mapping[int, Named]] = {}
+        self._named: dict[str, dict[int, Named]] = {}
+        self._listings: dict[str, Patience] = {}
         self._listed_ids: set[int] = set()
         self._guids = Guids()
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, *, topic: str = "") -> str:
         """The text of an id, self-contained; asked for once, and once more after each `refresh`."""
         if schema_id in self._stale:
             with contextlib.suppress(Unreachable):  # what is known counts on
                 self._look_anew(schema_id)
         if schema_id not in self._texts and schema_id not in self._foreign:
-            self._look(schema_id)
+            self._look(schema_id, topic)
         if schema_id in self._foreign:
             kind = self._foreign[schema_id]
             raise DeadLetterError(
@@ -100,49 +103,59 @@ class RemoteRegistry(ABC):
             raise UnknownSchema(schema_id, self._where)
         return self._texts[schema_id]
 
-    def _look(self, schema_id: int) -> None:
+    def _look(self, schema_id: int, topic: str) -> None:
         asked = time.monotonic()
-        if schema_id not in self._listed_ids and self._budget.is_spent(asked):
+        if schema_id not in self._listed_ids and self._budget.is_spent(asked, topic):
             raise Flooded(self._where)
-        if not self._ask(("schema", schema_id), lambda: self._fetch(schema_id)):
-            self._spend(asked)
 
-    def _spend(self, since_s: float) -> None:
+        def question() -> tuple[float, bool]:
+            return time.monotonic(), self._fetch(schema_id)
+
+        began, is_there = self._ask(("schema", schema_id), question)
+        if not is_there and began < asked:  # the late answer to an earlier question says nothing of now
+            _, is_there = self._ask(("schema", schema_id), question)
+        if not is_there:
+            self._spend(asked, topic)
+
+    def _spend(self, since_s: float, topic: str) -> None:
         now = time.monotonic()
-        self._budget.spend(now, now - since_s)
+        self._budget.spend(now, now - since_s, topic)
 
-    def listing(self, topic: str, is_own: Callable[[str], bool]) -> Listing:
-        """Asked anew each time; versions that were seen once are not asked about again until the next `refresh`."""
-        began = time.monotonic()
-        if self._budget.is_spent(began):
+    def listing(self, topic: str, is_own: Callable[[str], bool], *, prefix: str = "") -> Listing:
+        """Asked anew each time; a version that was seen once is not asked about again until the next `refresh`.
+
+        It also has what this client knows, which a registry that has lost it is asked about.
+        """
+        began, patience = time.monotonic(), self._listings.setdefault(topic, Patience(_LISTED_S))
+        if self._budget.is_spent(began, topic) and not patience.has_answer:
             raise Flooded(self._where)
         try:
-            asked_s, told = self._ask(("listing", topic), lambda: self._list(is_own))
+            asked_s, told = self._ask("listing", lambda: self._list(is_own, prefix), patience=patience)
         finally:
-            self._spend(began)
+            self._spend(began, topic)
         numbers = (self._guids.known(one.guid) for one in told if one.guid is not None)
         ids = frozenset(one for one in (*(one.schema_id for one in told), *numbers) if one)
         self._listed_ids |= ids
-        return Listing(self._where, ids, all(one.guid is not None for one in told), asked_s)
+        has_guids = all(one.guid is not None for one in told)
+        return Listing(self._where, ids and ids | self._texts.keys() | self._foreign.keys(), has_guids, asked_s)
 
-    def _list(self, is_own: Callable[[str], bool]) -> tuple[float, list[Named]]:
+    def _list(self, is_own: Callable[[str], bool], prefix: str) -> tuple[float, list[Named]]:
         """When it began, and every version of some subjects."""
-        began, former, named = time.monotonic(), self._named, dict[str, Mapping[int, Named]]()
-        for subject in filter(is_own, self._listed(deleted=True)):
-            named[subject] = self._names(subject, former.get(subject, {}))
-        self._named = {**former, **named}
-        return began, [one for names in named.values() for one in names.values()]
+        began, named, found = time.monotonic(), self._named, list[Named]()
+        for subject in filter(is_own, self._listed(prefix, deleted=True)):
+            found += self._names(subject, named.setdefault(subject, {}))
+        return began, found
 
-    def _names(self, subject: str, former: Mapping[int, Named]) -> Mapping[int, Named]:
-        """A subject's versions; all anew where the newest is not the one that it was, as of a subject made anew."""
-        found: dict[int, Named] = {}
-        for number in sorted(self._numbers(subject), reverse=True):
-            one = former.get(number) if found else None
-            one = one or self._called(subject, number)
-            if one is not None:
-                former = former if found or former.get(number, one) == one else {}
-                found[number] = one
-        return found
+    def _names(self, subject: str, known: dict[int, Named]) -> list[Named]:
+        """A subject's versions; all anew where the newest known is another one, as of a subject that was made anew."""
+        numbers = self._numbers(subject)
+        newest = max(known, default=None)
+        if newest is not None and (not known.keys() <= set(numbers) or self._called(subject, newest) != known[newest]):
+            known.clear()
+        for number in numbers:
+            if number not in known:
+                known[number] = self._called(subject, number)
+        return list(known.values())
 
     def _look_anew(self, schema_id: int) -> None:
         """Ask again about an id that is known; of a registry in which it means another schema, nothing is known."""
@@ -208,14 +221,21 @@ class RemoteRegistry(ABC):
             self._texts.pop(schema_id, None)
         return True
 
-    def _ask(self, about: object, question: Callable[[], T], *, wait_s: float | None = None) -> T:
+    def _ask(
+        self,
+        about: Hashable,
+        question: Callable[[], T],
+        *,
+        wait_s: float | None = None,
+        patience: Patience | None = None,
+    ) -> T:
         def translated() -> T:
             with self._boundary():
                 return question()
 
         self._prepare()
         try:
-            return self._patience.ask(about, translated, wait_s=wait_s)
+            return (patience or self._patience).ask(about, translated, wait_s=wait_s)
         except StillWaiting:
             self._give_up()
             raise Unreachable(f"registry {self._where} is slow: no answer yet", hint="see how it does") from None
@@ -245,16 +265,20 @@ class RemoteRegistry(ABC):
         """The versions of a subject that are Avro."""
 
     @abstractmethod
-    def _listed(self, *, deleted: bool = False) -> list[str]:
-        """Every subject's name, sorted; those of deleted ones too, if asked for."""
+    def _listed(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+        """The name of every subject, or of those that begin so at least, sorted; of deleted ones too, if asked for."""
 
     @abstractmethod
     def _numbers(self, subject: str) -> list[int]:
         """The numbers of a subject's versions, deleted ones among them."""
 
     @abstractmethod
-    def _called(self, subject: str, number: int) -> Named | None:
-        """What records call a version; None: it is there no more."""
+    def _called(self, subject: str, number: int) -> Named:
+        """What records call a version that is listed.
+
+        Raises:
+            Unreachable: it is not there.
+        """
 
     @abstractmethod
     def _versions(self, subject: str) -> list[Registered]:

@@ -10,7 +10,7 @@ import hmac
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,8 @@ class Delivery:
         cycles |= judged.cycles
         dead_already = {at: Rejection(why) for at, why in judged.rejected.items() if at not in cycles}
         unread = cycles | dead_already.keys()
-        stripped = self._strip(source).strip(_without(unread, Batch(chunk.keys, chunk.values, chunk.headers)))
+        batch = Batch(chunk.keys, chunk.values, chunk.headers, source.partition, chunk.offsets)
+        stripped = self._strip(source).strip(_without(unread, batch))
         stripped.suppressed = (stripped.suppressed - dead_already.keys()) | cycles
         stripped.rejected |= dead_already
         forged = (forged | judged.claimed) - unread
@@ -229,7 +230,7 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
         return batch
     headers = HeaderTable.of(batch.headers)
     keys, values = (BytesColumn.of(column).without(cycles) for column in (batch.keys, batch.values))
-    return Batch(keys, values, headers.only(headers.names, cycles))
+    return replace(batch, keys=keys, values=values, headers=headers.only(headers.names, cycles))
 
 
 def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:

@@ -318,22 +318,22 @@ class FarRegistry(MemoryRegistry):
         super().__init__()
         self.now_s, self.asked, self.budget = 0.0, 0, AskingBudget()
 
-    def schema(self, schema_id):
+    def schema(self, schema_id, *, topic=""):
         if schema_id in self.by_id():
             return super().schema(schema_id)
         self.ask(1)
         raise UnknownSchema(schema_id, "far")
 
-    def listing(self, _topic, _is_own):
+    def listing(self, _topic, _is_own, *, prefix=""):
         self.ask(3)
-        return Listing("far", frozenset(self.by_id()))
+        return Listing("far", frozenset({1, *self.by_id()}))
 
     def ask(self, questions):
         """They take their time."""
-        if self.budget.is_spent(self.now_s):
+        if self.budget.is_spent(self.now_s, "t"):
             raise Flooded("far")
         self.now_s, self.asked = self.now_s + questions * 0.02, self.asked + questions
-        self.budget.spend(self.now_s, questions * 0.02)
+        self.budget.spend(self.now_s, questions * 0.02, "t")
 
     def by_id(self):
         """Ids that are known."""

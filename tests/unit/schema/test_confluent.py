@@ -159,8 +159,8 @@ def test_a_flood_of_senseless_ids_is_bounded(double, registry):
     """A share of the slot's time goes into unknown ids, then the flow waits; a known id flows on."""
     double.add("a", '"string"')
     registry.schema(1)
-    registry._budget.spend(time.monotonic(), 2.5)
-    for question in (lambda: registry.schema(1001), lambda: registry.listing("a", bool)):
+    registry._budget.spend(time.monotonic(), 2.5, "a")
+    for question in (lambda: registry.schema(1001, topic="a"), lambda: registry.listing("a", bool)):
         with pytest.raises(Flooded, match="too many"):
             question()
     assert registry.schema(1) == '"string"'
@@ -171,12 +171,12 @@ def test_what_a_listing_has_is_asked_about_in_a_flood(double, registry):
     """An id that is there costs no question in vain."""
     double.add("a", '"string"')
     assert registry.listing("a", bool).ids == {1}
-    registry._budget.spend(time.monotonic(), 2.5)
+    registry._budget.spend(time.monotonic(), 2.5, "a")
     assert registry.schema(1) == '"string"'
 
 
 def test_a_listing_has_every_version_of_some_subjects(double, registry):
-    """Deleted ones, and other kinds; a version that was seen is not asked about again, but for the newest."""
+    """Deleted ones, and other kinds; a version that was seen is not asked about again, but for the newest known."""
     double.has_guids = False
     for subject, text in [("orders-value", '"string"'), ("orders-value", '"long"'), ("other", '"int"')]:
         double.add(subject, text)
@@ -192,7 +192,7 @@ def test_a_listing_has_every_version_of_some_subjects(double, registry):
     asked = len(double.asked)
     double.add("orders-value", '"float"')
     assert registry.listing("orders", lambda subject: subject.startswith("orders")).ids == {1, 2, 4, 5, 6}
-    assert len(double.asked) - asked == 5, "subjects, versions of two, the newest of two"
+    assert len(double.asked) - asked == 6, "subjects, versions of two, the newest known of two, a new one"
     registry.refresh()
     asked = len(double.asked)
     registry.listing("orders", lambda subject: subject.startswith("orders"))
@@ -247,11 +247,11 @@ def test_time_that_was_spent_long_ago_counts_no_more():
     """Two seconds of any five go into questions that find nothing."""
     budget = AskingBudget()
     for second in range(1000):
-        budget.spend(float(second), 0.1)
-    assert not budget.is_spent(1000.0)
-    budget.spend(1000.0, 2.0)
-    assert budget.is_spent(1000.0)
-    assert not budget.is_spent(1006.0)
+        budget.spend(float(second), 0.1, "t")
+    assert not budget.is_spent(1000.0, "t")
+    budget.spend(1000.0, 2.0, "t")
+    assert budget.is_spent(1000.0, "t")
+    assert not budget.is_spent(1006.0, "t")
 
 
 @pytest.mark.parametrize("kind", ["JSON", "PROTOBUF"])

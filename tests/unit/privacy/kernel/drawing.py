@@ -81,14 +81,14 @@ class MemoryRegistry:
         """See the port."""
         return []
 
-    def listing(self, _topic, _is_own):
+    def listing(self, _topic, _is_own, *, prefix=""):
         """See the port."""
         return Listing("memory", frozenset(range(1, len(self.texts) + 1)))
 
     def refresh(self):
         """See the port."""
 
-    def schema(self, schema_id):
+    def schema(self, schema_id, *, topic=""):
         """See the port."""
         if not 0 < schema_id <= len(self.texts):
             raise UnknownSchema(schema_id, "memory")
