@@ -216,6 +216,7 @@ class SimReader:
         self._life = life
         self._places: dict[tuple[str, int], _Place] = {}
         self._met: dict[tuple[str, int], int] = {}  # leaders with which a position was compared
+        self._told: dict[int, Start] = {}  # of each partition the last position that it said is lost
 
     def assign(self, starts: Mapping[tuple[str, int], Start]) -> None:
         self._places = {at: _Place(*start, self._met.get(at)) for at, start in starts.items()}
@@ -248,6 +249,7 @@ class SimReader:
             polled.faults.append(Fault(at, FaultKind.DENIED, ""))
             return
         if self._lost(place, partition):
+            self._told[partition] = Start(place.offset, place.leader_epoch)
             polled.faults.append(Fault(at, FaultKind.POSITION_LOST, ""))
             polled.served = {SERVES: {TOPIC}}
             return
@@ -281,6 +283,14 @@ class SimReader:
                 return True
             self._met[TOPIC, partition] = place.seen = life.leader_epochs[partition]
         return not life.starts[partition] <= place.offset <= len(life.partitions[partition])
+
+    def told_lost(self, partition: int, start: Start) -> bool:
+        """Whether it has said that this position is lost, and it is."""
+        life, (offset, leader_epoch) = self._edge.log, start
+        if self._told.get(partition) != start or life.topic_id != self._life:
+            return False
+        cut = leader_epoch is not None and life.end_of(partition, leader_epoch) < offset
+        return cut or not life.starts[partition] <= offset <= len(life.partitions[partition])
 
     def _asked(self) -> None:
         self._scheduler.pause()

@@ -301,6 +301,18 @@ MUTANTS = [
         seed=2129,
     ),
     Mutant(
+        "a drain ends well on a cut that a client has told of, and nobody has judged",
+        [(READERS, "and not self._doubted.get(source, False)", "")],
+        situation="cut while drained",
+        seed=167,
+    ),
+    Mutant(
+        "a drain ends well on what an edge had said before a poll that nobody vouched for",
+        [(READERS, "self._vouched.discard(flow.plan.source)", "pass")],
+        situation="cut while drained",
+        seed=30,
+    ),
+    Mutant(
         "start: whatever has a sibling counts as added later",
         [(PLANNING, "entry.first_partitions or 0 for entry", "0 for entry")],
         situation="latest",

@@ -21,6 +21,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import Failed, Fenced, HoldError, OutcomeUnknown, Reason, TransactionAborted, Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.readers.log_record import LogRecord
+from aggregator.kafka.readers.reader_events import Start
 from aggregator.privacy.strip import PolicyId, Rejection, Stripped
 from aggregator.replicate.discovery.edge_topic import EdgeTopic
 from aggregator.replicate.flow.cursor import HoldReason
@@ -118,6 +119,7 @@ class Situation:
     damage_anew: float = 0.0
     widen: float = 0.0
     hide: float = 0.0
+    drains: float = 0.0
     second: float = 0.002
     lost: float = 0.02
     refused: float = 0.02
@@ -156,6 +158,9 @@ SITUATIONS = {
     "latest, cut, widened": Situation(start="latest", crash=0.006, cut=0.004, widen=0.002),
     "cut, recreated": Situation(crash=0.006, cut=0.004, recreate=0.002),
     "cut, hidden, recreated": Situation(cut=0.004, hide=0.01, recreate=0.003, edge=EdgeFaults(unreachable=0.05)),
+    "cut while drained": Situation(
+        cut=0.01, second=0.001, freeze=0, drains=0.8, edge=EdgeFaults(unreachable=0.4, no_schema=0.05)
+    ),
     "by time, widened": Situation(start="time", crash=0.01, widen=0.004),
     "latest, recreated": Situation(start="latest", crash=0.006, recreate=0.002, widen=0.002),
     "answers lost": Situation(lost=0.15, crash=0.0, freeze=0.0, second=0.0),
@@ -230,6 +235,7 @@ class Schedule:
         self.promise = Promise(self.edge)
         self.logs = Logs(self.central, NAMES, LEDGERS, protocol)
         self.slots_of: dict[str, list[Actor]] = {}
+        self.worlds: dict[Actor, SimSlotPorts] = {}
         self.open_cuts: list[tuple[EdgePartition, LedgerRecord]] = []  # of topics that were created again
         self.started = 0
         self.quiet = False
@@ -311,7 +317,7 @@ class Schedule:
             self._crash(draw.choice(self.scheduler.actors))
         alive = sum(actor.alive and actor.name.startswith("driver") for actor in self.scheduler.actors)
         if alive == 0 or (alive < 3 and draw.random() < odds.second):
-            self._start(drain=False)
+            self._start(drain=bool(odds.drains) and draw.random() < odds.drains)
 
     def _append(self, *, marker: bool = False) -> None:
         self.edge.append(self.scheduler.random.randrange(len(self.edge.log.partitions)), marker=marker)
@@ -426,6 +432,8 @@ class Schedule:
             if due and not asked:
                 asked = True
                 self._publish(central, epoch.epoch)
+        for task in tasks:
+            self._check_end(task)
         closed = {at for task in tasks if task.result is not None for at in task.result.closed}
         if named.few:
             named.asked |= closed
@@ -449,6 +457,7 @@ class Schedule:
                 raise AssertionError(f"a refusal costs a slot its life: {error.message}") from None
 
         actor = self.scheduler.spawn(f"slot-{plan.slot} of {driver}", run)
+        self.worlds[actor] = world
         self.slots_of.setdefault(driver, []).append(actor)
         return actor
 
@@ -456,6 +465,17 @@ class Schedule:
         return KeepMost(self.scheduler, self.edge)
 
     # --- the invariants
+
+    def _check_end(self, task: Actor) -> None:
+        """A drain's slot does not end well on a position that it was told is lost, unless somebody has judged it."""
+        reader = self.worlds[task].newest_reader
+        if task.result is None or task.result.result != "drained" or reader is None:
+            return
+        named = {*task.result.undrained, *(hold.source for hold in task.result.holds)}
+        for source, entry in self.logs.ledger_now(range(LEDGERS)).items():
+            unjudged = entry.gap is None and source not in named
+            start = Start(entry.next_offset, entry.leader_epoch)
+            assert not (unjudged and reader.told_lost(source.partition, start)), f"ends well on a cut: {source} {start}"
 
     def _check(self) -> None:
         ledger = self.logs.ledger_now(range(LEDGERS))

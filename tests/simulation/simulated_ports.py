@@ -168,6 +168,7 @@ class SimSlotPorts:
         self._life = life
         self._slot = slot
         self._known_s = 0.0
+        self.newest_reader: SimReader | None = None
 
     def look(self) -> ControlState:
         self._logs.central.scheduler.pause()
@@ -195,7 +196,8 @@ class SimSlotPorts:
         return SimWriter(self._logs.central, name, shared=ledger, refused_calls=odds)
 
     def reader(self, edge: str) -> SimReader:
-        return SimReader(self._logs.central.scheduler, self._edge, self._life)
+        self.newest_reader = SimReader(self._logs.central.scheduler, self._edge, self._life)
+        return self.newest_reader
 
     def topic_ids(self, edge: str) -> SimTopicIds:
         return SimTopicIds(self._logs.central.scheduler, self._edge)

@@ -28,6 +28,10 @@ MUTANTS = [
         situation="late, cut",
     ),
     Mutant(
+        "a backfill that has all waits for its edge to say so",
+        [(READERS, "or flow.done or told)", "or told)")],
+    ),
+    Mutant(
         "a flow that stands still goes on behind what it stands before",
         [(FLOW, "            if not self.reading:\n                return\n            known", "            known")],
         situation="late, registry away",

@@ -217,6 +217,7 @@ class Readers:
         elif fault.kind is FaultKind.DAMAGED:
             self._damage(flow, fault)
         else:
+            self._vouched.discard(flow.plan.source)  # what nobody vouched for may have said that the position is lost
             self.wait(flow, fault.detail)
 
     def is_foreign(self, flow: Flow, chunk: Chunk) -> bool:

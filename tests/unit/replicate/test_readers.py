@@ -420,6 +420,19 @@ def test_a_flow_that_waits_at_the_end_is_not_drained_before_its_edge_has_spoken(
     assert (flow.reading, readers.drained(flow)) == (False, False)
 
 
+@pytest.mark.parametrize("kind", [FaultKind.TOPIC_GONE, FaultKind.DENIED])
+def test_what_an_edge_said_of_a_position_ends_with_the_next_fault(kind):
+    """Nobody vouched for the poll of a client that said the position is lost: nothing of it was taken, this neither."""
+    readers, flow = reading(Edge(3, Cut(40, None)), until=20)
+    readers.end(flow, 20)
+    readers.fault("eu", Fault(AT, kind, "broker 1 does not tell the ids of its topics"))
+    assert not readers.drained(flow)
+    readers.wake(100.0)
+    readers.polled("eu", Polled(), 100.0)
+    readers.end(flow, 20)
+    assert readers.drained(flow)
+
+
 def test_how_long_a_flow_waited_is_forgotten_when_its_edge_has_answered():
     """Without a record, too: an hour later a hiccup is a new one, and a drain's patience begins anew."""
     edge = Edge(3, Cut(40, None))
