@@ -1,8 +1,7 @@
-"""Real clusters for every test that needs them: started once, ended with the tests of their folder."""
+"""Real clusters for every test that needs them: started once, ended with the session."""
 
 import gc
 import os
-from functools import partial
 
 import pytest
 from hypothesis import settings
@@ -14,7 +13,6 @@ from tests.trial import Trial
 
 # What a test writes is its own: a key that others may read is refused.
 os.umask(0o077)
-RUNNING = pytest.StashKey()
 # A broker's controller writes twice a second where nothing happens; it is a third of what an idle broker costs.
 CALM = {"metadata.max.idle.interval.ms": "10000"}
 # How long an example takes is the machine's, not the code's.
@@ -37,20 +35,13 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(line, yellow=True, bold=True)
 
 
-@pytest.fixture(scope="module")
-def clusters(request, tmp_path_factory):
-    """Two edges and central; of all tests of a folder, and no longer: brokers cost something also while nobody asks."""
-    folder = request.node.parent
-    if RUNNING not in folder.stash:
-        settings = dict.fromkeys(("central", "eu", "us"), CALM)
-        folder.stash[RUNNING] = Sandbox.up(tmp_path_factory.mktemp("clusters"), ("eu", "us"), settings=settings)
-        folder.addfinalizer(partial(_end, folder))
-    return folder.stash[RUNNING]
-
-
-def _end(folder):
-    folder.stash[RUNNING].down()
-    del folder.stash[RUNNING]
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory):
+    """Two edges and central."""
+    settings = dict.fromkeys(("central", "eu", "us"), CALM)
+    sandbox = Sandbox.up(tmp_path_factory.mktemp("clusters"), ("eu", "us"), settings=settings)
+    yield sandbox
+    sandbox.down()
 
 
 @pytest.fixture
