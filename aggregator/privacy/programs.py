@@ -179,11 +179,9 @@ class Programs:
             self._late.miss(error, schema_id, now_s, took_s=now_s - began_s)
             return Rejection(error.reason, schema_id)
         except DeadLetterError as error:
-            self._late.took(self._now_s() - began_s)
-            self._late.find(schema_id)
+            self._late.find(schema_id, took_s=self._now_s() - began_s)
             return Rejection(error.reason, schema_id)
-        self._late.took(self._now_s() - began_s)
-        self._late.find(schema_id)
+        self._late.find(schema_id, took_s=self._now_s() - began_s)
         try:
             self._known[schema_id] = self._compiled(schema_id, text)
         except DeadLetterError as error:

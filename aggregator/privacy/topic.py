@@ -86,7 +86,7 @@ class TopicStrip:
             lambda scope: Programs(scope, f"{central_topic}-value", *parts, subjects=own, **common),
         )
         of_keys = key_scope(policy, edge_topic)
-        of_key = Subjects(edge_topic, "key", view.opens, bool(view.subjects), dict(view.reissued))
+        of_key = own._replace(part="key")
         avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=of_key, **common, drops_whole=True)
         self._keys = Keys(of_keys, view.format, avro_keys, keys)
         self._by_schema = (avro_keys, self._values)

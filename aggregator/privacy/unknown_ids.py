@@ -65,6 +65,7 @@ class Latecomers:
         self._own: set[int] = set()
         self._put_off: dict[Hashable, _Read] = {}
         self._newest: Listing | None = None
+        self._newest_s = -math.inf
         self._began_s = 0.0
         self.begin(0.0)
 
@@ -85,11 +86,10 @@ class Latecomers:
         self._waiting: dict[int, UnknownSchema] = {}
         self._unasked: dict[int, int] = {}
         self._log, self._offsets = log, offsets
-        read = self._put_off.get(log) if len(offsets) else None
-        is_again = read is not None and offsets[0] < read.end
         # Records from this place on were read after that time.
         self._read_s, self._newer = now_s, len(offsets)
-        if read is not None and is_again:
+        read = self._put_off.get(log)
+        if read is not None and len(offsets) and offsets[0] < read.end:
             self._read_s, self._newer = read.at_s, bisect_left(offsets, read.end)
 
     def in_turn(self, schema_ids: Iterable[int]) -> list[int]:
@@ -118,7 +118,7 @@ class Latecomers:
             self.put_off(schema_id, place)
             return False
         alone = self._room > 0 and self._vain_s < _VAIN_S
-        if alone and not self._has_listing and (self._is_few or schema_id not in self._lost):
+        if alone and self._at_hand is None and (self._is_few or schema_id not in self._lost):
             return True
         listing = self._listed(ask, ids_end)
         if isinstance(listing, Listing) and schema_id in listing.ids:
@@ -132,35 +132,32 @@ class Latecomers:
 
     def _judge(self, listing: Listing, schema_id: int, now_s: float) -> None:
         """By a listing that does not have it: all records of the batch, or those that had been read before."""
-        if self._newer < len(self._offsets) and self._asked_s(listing) < self._began_s:
+        if self._newer < len(self._offsets) and self._newest_s < self._began_s:
             self.put_off(schema_id, self._newer)
         else:
             self.miss(UnknownSchema(schema_id, listing.where), schema_id, now_s)
 
-    def _listed(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError | None:
-        """What judges this batch; None or an error: nothing does now."""
-        if self._listing is None and self._has_listing:
-            self._listing = self._newest
+    def _listed(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError:
+        """What judges this batch; an error: nothing does now."""
         if self._listing is None:
-            try:
-                found = ask()
-            except (Unreachable, HoldError) as error:
-                self._listing = error
-            else:
-                found = found if found.asked_s is not None else found._replace(asked_s=self._began_s)
-                self._newest = found if self._is_whole(found, ids_end) else None
-                late = Unreachable("what is listed was asked for before the records were read")
-                self._listing = self._newest if self._asked_s(found) >= self._read_s else late
+            self._listing = self._at_hand or self._asked(ask, ids_end)
         return self._listing
 
-    @property
-    def _has_listing(self) -> bool:
-        """Whether a listing is at hand that was asked for after records of the batch were read."""
-        return self._newest is not None and self._asked_s(self._newest) >= self._read_s
+    def _asked(self, ask: Callable[[], Listing], ids_end: int) -> Listing | Unreachable | HoldError:
+        try:
+            found = ask()
+        except (Unreachable, HoldError) as error:
+            return error
+        self._newest_s = self._began_s if found.asked_s is None else found.asked_s
+        self._newest = found if self._is_whole(found, ids_end) else None
+        if self._newest is None:
+            return Unreachable(f"{found.where} lists less than the topic is known to have")
+        return self._at_hand or Unreachable("what is listed was asked for before the records were read")
 
-    @staticmethod
-    def _asked_s(listing: Listing) -> float:
-        return -math.inf if listing.asked_s is None else listing.asked_s
+    @property
+    def _at_hand(self) -> Listing | None:
+        """The newest listing, if it was asked for after records of the batch were read."""
+        return self._newest if self._newest_s >= self._read_s else None
 
     def _is_whole(self, listing: Listing, ids_end: int) -> bool:
         """Whether it says something: a registry or proxy that lists nothing, or less than there is, does not."""
@@ -170,10 +167,6 @@ class Latecomers:
     def put_off(self, schema_id: int, place: int) -> None:
         """The registry cannot be asked about an id now, which the record at this place is the first to name."""
         self._unasked[schema_id] = min(place, self._unasked.get(schema_id, place))
-
-    def took(self, seconds: float) -> None:
-        """A question about one id took so long."""
-        self._asking_s += seconds
 
     def miss(self, error: UnknownSchema, schema_id: int, now_s: float, *, took_s: float = 0.0) -> None:
         """The registry has just said that it does not know an id of this batch; to ask about it alone took so long."""
@@ -194,8 +187,9 @@ class Latecomers:
             self._allowance_s = max(0.0, self._allowance_s - (now_s - late.since_s))
             self._lose(schema_id)
 
-    def find(self, schema_id: int) -> None:
-        """The registry knows an id."""
+    def find(self, schema_id: int, *, took_s: float) -> None:
+        """The registry knows an id; to ask about it took so long."""
+        self._asking_s += took_s
         self._there.add(schema_id)
         self._late.pop(schema_id, None)
         self._lost.pop(schema_id, None)
@@ -215,7 +209,7 @@ class Latecomers:
         if self._unasked:
             if len(self._offsets) and (read is None or self._offsets[0] >= read.end):
                 self._put_off[self._log] = _Read(self._offsets[-1] + 1, self._began_s)
-            why = "" if isinstance(self._listing, Listing | None) else self._listing.message
+            why = self._listing.message if isinstance(self._listing, Unreachable | HoldError) else ""
             raise Unasked(min(self._unasked.values()), len(self._unasked), why)
         if self._waiting:
             first = next(iter(self._waiting.values()))

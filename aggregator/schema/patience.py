@@ -20,12 +20,12 @@ class StillWaiting(Exception):
 class Patience:
     """Asks one question at a time.
 
-    Args:
+    Attributes:
         wait_s: Longest that an asker waits.
     """
 
     def __init__(self, wait_s: float) -> None:
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self._pending: tuple[Hashable, Future[Any]] | None = None
 
     def forget(self) -> None:
@@ -58,7 +58,7 @@ class Patience:
                 return answer
         future = ask_aside(question, "registry")
         try:
-            return future.result(self._wait_s if wait_s is None else wait_s)
+            return future.result(self.wait_s if wait_s is None else wait_s)
         except TimeoutError:
             if future.done():
                 return future.result()

@@ -23,10 +23,10 @@ from aggregator.schema.wire import Framing
 
 # A slot serves other edges in the same thread: it waits this long, and the question goes on behind its back.
 WAIT_S = 2.0
-# A listing goes on beside other questions.
-_LISTED_S = 0.5
-# Command-line listings read many versions and have no one else to serve.
-_LISTING_S = 30.0
+# So much of that for a listing, which goes on beside other questions.
+_LISTING_SHARE = 0.25
+# Commands read many versions and have no one else to serve.
+_COMMAND_WAIT_S = 30.0
 AVRO = "AVRO"
 T = TypeVar("T")
 
@@ -126,7 +126,8 @@ class RemoteRegistry(ABC):
 
         It also has what this client knows, which a registry that has lost it is asked about.
         """
-        began, patience = time.monotonic(), self._listings.setdefault(topic, Patience(_LISTED_S))
+        began = time.monotonic()
+        patience = self._listings.setdefault(topic, Patience(self._patience.wait_s * _LISTING_SHARE))
         if self._budget.is_spent(began, topic) and not patience.has_answer:
             raise Flooded(self._where)
         try:
@@ -202,11 +203,11 @@ class RemoteRegistry(ABC):
 
     def subjects(self) -> list[str]:
         """Every subject's name, sorted."""
-        return self._ask("subjects", self._listed, wait_s=_LISTING_S)
+        return self._ask("subjects", self._listed, wait_s=_COMMAND_WAIT_S)
 
     def versions(self, subject: str) -> list[Registered]:
         """Every version of a subject, oldest first; those that are not Avro are left out."""
-        return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_LISTING_S)
+        return self._ask(("versions", subject), lambda: self._versions(subject), wait_s=_COMMAND_WAIT_S)
 
     def _fetch(self, schema_id: int) -> bool:
         """Whether the registry has the id; what it says is kept."""

@@ -260,6 +260,15 @@ def test_a_lost_id_that_is_registered_later_is_delivered_in_the_middle_of_a_floo
     assert took_s < 1.0
 
 
+def test_a_listing_that_says_nothing_is_asked_for_once_in_a_batch(topic):
+    """A registry that lists nothing, as a proxy does: no id is judged by it, and the error says so."""
+    registry = LateRegistry(0.02)
+    registry.now_there = frozenset
+    with pytest.raises(Unasked, match="far lists less than the topic is known to have"):
+        topic(registry, 0.0).strip(batch(*(frame(1000 + n, b"") for n in range(300))))
+    assert registry.asked.count(None) == 1
+
+
 def test_a_slow_listing_judges_what_was_read_before_it_was_asked_for(topic):
     """It goes on while the flow waits; of records that were read after it began it decides nothing."""
     registry = LateRegistry(0.7, slow_s=3.0)
