@@ -97,6 +97,7 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
         trial.produce_raw("us", [(b"late", trial.value(0), 4)])
         wait_for(lambda: trial.numbers("us") == [0], timeout=60, what="the new partition's delivery")
         assert trial.origins("us") == [(4, 0, 0)], "from its beginning"
+        wait_for(lambda: trial.central_count("eu") == 30, timeout=60, what="the first life's delivery")
         trial.delete("eu")
         trial.create("eu")
         wait_for(lambda: _incarnations(trial, "eu") == {1}, timeout=60, what="the new incarnation")
@@ -110,7 +111,7 @@ def test_a_running_hub_follows_its_edges_and_ends_cleanly(trial):
     assert key == b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (trial.hub, "eu"))
     assert all(len(m.value()) == 10 and m.value()[:2] == b"\0\0" for m in beats)
     assert {m.timestamp()[0] for m in beats} == {2}, "LogAppendTime"
-    assert trial.typed("run", "--only", "replicate", "--for", "1s").exit_code == 0
+    assert trial.run("run", "--only", "replicate", "--for", "1s").returncode == 0
     assert [body["released"] for key, body in trial.control() if key == "lease"][-1] is True
     trial.check_exactly_once("eu", 90, lake=False)
 
@@ -139,6 +140,7 @@ def test_what_cannot_flow_is_named_and_holds_up_nothing_else(trial, closed_port)
         )
         said = trial.drain_here(expect=4).output
         assert arrived.done(), "while the others were waited for"
+        arrived.result()
     assert "edge ap never answered" in said
     assert f"eu/{old}/0" in said
     assert "retention.ms" in said
@@ -230,16 +232,10 @@ def test_another_key_under_the_same_name_delivers_nothing(trial):
     assert other not in done.stderr
     assert trial.central_count("eu") == 30
     (trial.folder / "key").write_text(KEY)
-
-    def replace_key() -> None:
+    with trial.running("--only", "replicate") as hub:
         wait_for(lambda: trial.central_count("eu") == 60, timeout=90, what="the former key's records")
         (trial.folder / "key").write_text(other)
         trial.widen("eu", 4)
-
-    with ThreadPoolExecutor(1) as beside:
-        replaced = beside.submit(replace_key)
-        done = trial.typed("run", "--only", "replicate", "--for", "90s")
-        replaced.result()
-    assert done.exit_code == 78, done.output
+        assert hub.wait(90) == 78, hub.log.read_text()[-2000:]
     trial.produce("eu", 30)
     assert trial.central_count("eu") == 60
