@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.terminal.arguments import Length, Moment
+from aggregator.cli.terminal.arguments import LENGTH, Moment
 from aggregator.cli.terminal.output import config_option, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.moments import iso
@@ -59,7 +59,7 @@ a flow is held, an edge did not answer."""
 )
 @click.option(
     "--wait",
-    type=Length(),
+    type=LENGTH,
     metavar="DURATION",
     help="How long to wait for tables to get what is at central; by default two commits of the lake while a hub runs.",
 )

@@ -17,7 +17,7 @@ import click
 
 from aggregator.cli.backfill.backfill import launch, rate_option
 from aggregator.cli.backfill.lines import plan_lines
-from aggregator.cli.terminal.arguments import Moment, Pattern
+from aggregator.cli.terminal.arguments import PATTERN, Moment
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, say, table
 from aggregator.config.load import load_config
 from aggregator.config.model import HubConfig
@@ -49,7 +49,7 @@ def selection(command: Command) -> Command:
             "--from", "since", type=Moment(), metavar="TIME", help="Records from this time on: ISO, or how long ago."
         ),
         click.option("--reason", type=click.Choice([one.value for one in Reason]), help="One reason."),
-        click.option("--topic", type=Pattern(), help="Regular expression on the whole topic name; all by default."),
+        click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name; all by default."),
         click.option("--edge", help="One edge; all by default."),
     ):
         command = option(command)
@@ -67,7 +67,7 @@ def selection(command: Command) -> Command:
 @output_option
 def list_(config: Path, *, every: bool, most: int, output: str, **wanted: Any) -> None:
     """Dead letters: how many of each topic and reason, then the newest ones, the very newest last."""
-    found = list(_selected(load_config(config, os.environ), every=every, **wanted))
+    found = _selected(load_config(config, os.environ), every=every, **wanted)
     emit([_plain(one) for one in found], output, lambda: _lines(found, most))
 
 

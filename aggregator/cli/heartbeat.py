@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from aggregator.cli.terminal.arguments import Length
+from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.output import config_option, output_option, progress, table
 from aggregator.cli.terminal.output import emit as show
 from aggregator.config.load import load_config
@@ -30,7 +30,7 @@ def heartbeat() -> None:
 @config_option
 @click.option("--edge", required=True, help="Whose; its connection is that of the configuration's `edges:`.")
 @click.option("--source", metavar="ALIAS", help="Who writes, in the beat's key; the hub's name by default.")
-@click.option("--for", "lasts", type=Length(), metavar="DURATION", help="Stop after this long, as 60s or 5m.")
+@click.option("--for", "lasts", type=LENGTH, metavar="DURATION", help="Stop after this long, as 60s or 5m.")
 def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) -> None:
     """Write heartbeats to an edge, byte for byte as MirrorMaker 2 does, until SIGTERM.
 

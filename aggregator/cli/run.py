@@ -22,7 +22,7 @@ import click
 from pydantic import ValidationError
 
 from aggregator.cli.catchup import CatchUp
-from aggregator.cli.terminal.arguments import Length
+from aggregator.cli.terminal.arguments import LENGTH
 from aggregator.cli.terminal.missing_rights import require_own
 from aggregator.cli.terminal.output import config_option, progress
 from aggregator.config.load import load_config
@@ -64,7 +64,7 @@ class RunOptions:
 @config_option
 @click.option("--drain", is_flag=True, help="Stop when everything that exists now is at central and in the lake.")
 @click.option(
-    "--for", "lasts", type=Length(), metavar="DURATION", help="Stop cleanly after leading for so long: 60s, 5m."
+    "--for", "lasts", type=LENGTH, metavar="DURATION", help="Stop cleanly after leading for so long: 60s, 5m."
 )
 @click.option("--only", type=click.Choice(["replicate", "lake"]), help="Run one half alone.")
 @click.option("--master", help="Spark master, instead of the configuration's.")

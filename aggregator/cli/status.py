@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aggregator.cli.terminal.arguments import Length, Pattern
+from aggregator.cli.terminal.arguments import LENGTH, PATTERN
 from aggregator.cli.terminal.missing_rights import tell_lacking
 from aggregator.cli.terminal.output import cluster_lines, config_option, drift_lines, emit, output_option, table
 from aggregator.config.load import load_config
@@ -40,12 +40,12 @@ _WAIT_S = 5.0
 @click.command()
 @config_option
 @click.option("--edge", default="", help="One edge; all by default.")
-@click.option("--topic", type=Pattern(), help="Regular expression on the whole topic name, as edges call it.")
+@click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name, as edges call it.")
 @click.option("--problems", is_flag=True, help="Only what is not well: edges, flows and tables that stand still.")
 @click.option("--partitions", is_flag=True, help="A line for each partition; one for each topic by default.")
 @click.option("--watch", is_flag=True, help="Show it again whenever it changed, until Ctrl-C.")
 @click.option("--exit-when-healthy", is_flag=True, help="Watch until every edge is UP and nothing stands still.")
-@click.option("--timeout", type=Length(), metavar="DURATION", help="With --exit-when-healthy: give up after this.")
+@click.option("--timeout", type=LENGTH, metavar="DURATION", help="With --exit-when-healthy: give up after this.")
 @output_option
 def status(
     config: Path,
@@ -240,7 +240,7 @@ def _topic_lines(seen: "HubStatus") -> list[str]:
         [
             (
                 f"{t.edge}/{t.topic}",
-                t.partitions,
+                len(t.flows),
                 t.lag_records,
                 ago(t.lag_ms),
                 ago(t.retention_margin_ms),

@@ -20,7 +20,6 @@ from aggregator.observe.formatting import ago, per_second
 from aggregator.threads import Threads
 
 if TYPE_CHECKING:
-    from aggregator.observe.hub_status import FlowStatus
     from aggregator.observe.snapshot import Snapshot
 
 # A rate needs a few looks.
@@ -54,23 +53,22 @@ def top(config: Path, most: int, output: str) -> None:
 
 def _topics(taken: "Snapshot") -> list[dict[str, Any]]:
     """One row per edge topic, the busiest first, then those that wait."""
-    places: dict[tuple[str, str], list[FlowStatus]] = defaultdict(list)
+    from aggregator.observe.selection import by_topic
+
     rates: dict[tuple[str, str], float] = defaultdict(float)
-    for flow in taken.status.flows:
-        places[flow.edge, flow.topic].append(flow)
     for source, rate in taken.rates.items():
         rates[source.edge, source.topic] += rate
     rows = [
         {
-            "edge": edge,
-            "topic": topic,
-            "records_per_s": round(rates[edge, topic], 1),
-            "lag_records": sum(flow.lag_records or 0 for flow in flows),
-            "lag_ms": max(flow.lag_ms or 0 for flow in flows),
-            "delivered": sum(flow.delivered for flow in flows),
-            "dead": sum(flow.dead for flow in flows),
+            "edge": one.edge,
+            "topic": one.topic,
+            "records_per_s": round(rates[one.edge, one.topic], 1),
+            "lag_records": one.lag_records or 0,
+            "lag_ms": one.lag_ms or 0,
+            "delivered": one.delivered,
+            "dead": one.dead,
         }
-        for (edge, topic), flows in places.items()
+        for one in by_topic(taken.status.flows)
     ]
     return sorted(rows, key=lambda row: (-row["records_per_s"], -row["lag_records"], row["edge"], row["topic"]))
 

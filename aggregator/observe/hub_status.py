@@ -59,6 +59,11 @@ class FlowStatus:
         """The edge partition of the flow."""
         return EdgePartition(self.edge, self.topic, self.partition)
 
+    @property
+    def stands(self) -> bool:
+        """Whether it is not read now."""
+        return self.gap is not None or bool(self.trouble)
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatus:

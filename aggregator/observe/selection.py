@@ -3,9 +3,9 @@
 Invariant: pure. What is left out is left out of lists; sums of an edge stay those of the whole edge.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
 from typing import NamedTuple
 
 from aggregator.config.patterns import full_matches
@@ -50,7 +50,7 @@ class Selection(NamedTuple):
 
     def _flows(self, flows: Iterable[FlowStatus], topics: frozenset[str]) -> Iterator[FlowStatus]:
         for one in flows:
-            if self._takes(one.edge, one.topic, topics) and self._needs(one.gap is not None or bool(one.trouble)):
+            if self._takes(one.edge, one.topic, topics) and self._needs(one.stands):
                 yield one
 
     def _takes(self, edge: str, topic: str, topics: frozenset[str]) -> bool:
@@ -69,7 +69,7 @@ class TopicFlows(NamedTuple):
     Attributes:
         edge: Its edge.
         topic: As the edge calls it.
-        partitions: How many there are.
+        flows: All of them.
         lag_records: What waits; None: nobody knows.
         lag_ms: Of the flow that is furthest behind.
         retention_margin_ms: Of the flow whose records are deleted first.
@@ -78,12 +78,11 @@ class TopicFlows(NamedTuple):
         suppressed: Records.
         cycles: Records that came back, and are suppressed.
         forged: Records that said so of themselves, and are delivered.
-        stands: The flows that stand still.
     """
 
     edge: str
     topic: str
-    partitions: int
+    flows: tuple[FlowStatus, ...]
     lag_records: int | None
     lag_ms: int | None
     retention_margin_ms: int | None
@@ -92,17 +91,23 @@ class TopicFlows(NamedTuple):
     suppressed: int
     cycles: int
     forged: int
-    stands: tuple[FlowStatus, ...]
+
+    @property
+    def stands(self) -> tuple[FlowStatus, ...]:
+        """The flows that stand still."""
+        return tuple(one for one in self.flows if one.stands)
 
 
 def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
-    """One line for each edge topic, in the order of the flows, which are sorted."""
-    for (edge, topic), group in groupby(flows, key=lambda one: (one.edge, one.topic)):
-        of = list(group)
+    """One line for each edge topic, in the order in which they come."""
+    topics: dict[tuple[str, str], list[FlowStatus]] = defaultdict(list)
+    for one in flows:
+        topics[one.edge, one.topic].append(one)
+    for (edge, topic), of in topics.items():
         yield TopicFlows(
             edge,
             topic,
-            len(of),
+            tuple(of),
             known([one.lag_records for one in of], sum),
             known([one.lag_ms for one in of], max),
             known([one.retention_margin_ms for one in of], min),
@@ -111,7 +116,6 @@ def by_topic(flows: Iterable[FlowStatus]) -> Iterator[TopicFlows]:
             sum(one.suppressed for one in of),
             sum(one.cycles for one in of),
             sum(one.forged for one in of),
-            tuple(one for one in of if one.gap is not None or one.trouble),
         )
 
 

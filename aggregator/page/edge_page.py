@@ -4,13 +4,14 @@ Invariant: pure. Why a topic is or is not replicated comes from `plan.explanatio
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.edges.history import WINDOWS_MS
 from aggregator.observe.gaps import KnownGap
-from aggregator.observe.hub_status import EdgeStatus, FlowStatus, known
+from aggregator.observe.hub_status import EdgeStatus, FlowStatus
+from aggregator.observe.selection import by_topic
 from aggregator.observe.snapshot import Snapshot
 from aggregator.page.overview import EdgeRow, edge_row
 from aggregator.page.stripped_fields import StrippedTopic, stripped
@@ -115,32 +116,28 @@ def edge_page(seen: Snapshot, edge: EdgeStatus, judged: Judging) -> EdgePage:
 
 
 def _topics(seen: Snapshot, edge: str, judged: Judging) -> tuple[TopicRow, ...]:
-    flows: Mapping[str, list[FlowStatus]] = defaultdict(list)
-    for flow in seen.status.flows:
-        if flow.edge == edge:
-            flows[flow.topic].append(flow)
     per_s: dict[str, float] = defaultdict(float)
     for source, rate in seen.rates.items():
         if source.edge == edge:
             per_s[source.topic] += rate
     rows = [
         TopicRow(
-            topic,
-            per_s[topic],
-            tuple(found),
-            known([flow.lag_records for flow in found], sum),
-            known([flow.lag_ms for flow in found], max),
-            known([flow.retention_margin_ms for flow in found], min),
-            sum(flow.delivered for flow in found),
-            sum(flow.dead for flow in found),
-            _standing(found, judged(edge, topic)),
+            one.topic,
+            per_s[one.topic],
+            one.flows,
+            one.lag_records,
+            one.lag_ms,
+            one.retention_margin_ms,
+            one.delivered,
+            one.dead,
+            _standing(one.flows, judged(edge, one.topic)),
         )
-        for topic, found in flows.items()
+        for one in by_topic(flow for flow in seen.status.flows if flow.edge == edge)
     ]
     return tuple(sorted(rows, key=lambda row: (not row.why, row.topic)))
 
 
-def _standing(flows: list[FlowStatus], matched: RuleMatch) -> str:
+def _standing(flows: Sequence[FlowStatus], matched: RuleMatch) -> str:
     """Why some of a topic's flows are not read; empty where all are."""
     if not matched.replicated:
         return matched.why

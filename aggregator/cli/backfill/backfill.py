@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from aggregator.cli.backfill.lines import backfill_lines, plan_lines, shown_lines
-from aggregator.cli.terminal.arguments import Pattern
+from aggregator.cli.terminal.arguments import PATTERN
 from aggregator.cli.terminal.decision import claimed, decide
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress
 from aggregator.config.load import load_config
@@ -62,7 +62,7 @@ def ask_options(command: Command) -> Command:
         click.option("--to", "until", metavar="WHEN", help="End, exclusive; by default where the hub stands."),
         click.option("--from", "since", metavar="WHEN", help="ISO time, how long ago (2h, PT2H, P1D), or an offset."),
         click.option("--partition", type=int, help="One partition."),
-        click.option("--topic", type=Pattern(), help="Regular expression on the whole topic name; all by default."),
+        click.option("--topic", type=PATTERN, help="Regular expression on the whole topic name; all by default."),
         click.option("--edge", help="One edge; all by default."),
     ):
         command = option(command)

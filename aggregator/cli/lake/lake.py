@@ -15,6 +15,7 @@ import click
 
 from aggregator.cli.lake.quality import quality
 from aggregator.cli.lake.release import release
+from aggregator.cli.terminal.arguments import Parsed
 from aggregator.cli.terminal.output import config_option, emit, output_option, progress, table
 from aggregator.config.load import load_config
 from aggregator.config.units import duration, size_bytes
@@ -28,27 +29,11 @@ if TYPE_CHECKING:
 SHORTEST_KEEP = timedelta(hours=1)
 
 
-class _Size(click.ParamType[int]):
-    name = "size"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return size_bytes(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Keep(click.ParamType[timedelta]):
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        try:
-            keep = duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if keep < SHORTEST_KEEP:
-            self.fail("is an hour at least: a query that runs reads the files of its version", param, ctx)
-        return keep
+def _keep(value: object) -> timedelta:
+    keep = duration(value)
+    if keep < SHORTEST_KEEP:
+        raise ValueError("is an hour at least: a query that runs reads the files of its version")
+    return keep
 
 
 @click.group()
@@ -77,7 +62,13 @@ def status(config: Path, output: str) -> None:
 @lake.command(epilog="\b\nExamples:\n  aggregator lake compact\n  aggregator lake compact orders --target-size 256MB")
 @config_option
 @click.argument("tables", nargs=-1)
-@click.option("--target-size", type=_Size(), default="128MB", show_default=True, help="Files of this size stay.")
+@click.option(
+    "--target-size",
+    type=Parsed("size", size_bytes),
+    default="128MB",
+    show_default=True,
+    help="Files of this size stay.",
+)
 @output_option
 def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: str) -> None:
     """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
@@ -92,7 +83,13 @@ def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: 
 @lake.command(epilog="\b\nExamples:\n  aggregator lake vacuum\n  aggregator lake vacuum orders --keep 30d")
 @config_option
 @click.argument("tables", nargs=-1)
-@click.option("--keep", type=_Keep(), default="7d", show_default=True, help="How long older versions can be read.")
+@click.option(
+    "--keep",
+    type=Parsed("duration", _keep),
+    default="7d",
+    show_default=True,
+    help="How long older versions can be read.",
+)
 @output_option
 def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: str) -> None:
     """Forget older versions and remove the files that only they name; all tables unless some are named.

@@ -3,12 +3,16 @@
 Invariant: what cannot be read is refused before anything is asked for.
 """
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import click
 
 from aggregator.config.patterns import full_matches
 from aggregator.config.units import duration, start_position
+
+T = TypeVar("T")
 
 
 class Moment(click.ParamType[datetime]):
@@ -37,36 +41,35 @@ class Moment(click.ParamType[datetime]):
         return found
 
 
-class Length(click.ParamType[timedelta]):
-    """A duration with its unit."""
+class Parsed(click.ParamType[T]):
+    """A value that a function of the configuration reads.
 
-    name = "duration"
+    Args:
+        name: What the help calls it.
+        read: Reads one; raises ValueError, whose words say what is wrong, for anything else.
+    """
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+    def __init__(self, name: str, read: Callable[[Any], T]) -> None:
+        self.name, self._read = name, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         """Read one.
 
         Raises:
             click.BadParameter: it is none.
         """
         try:
-            return duration(value)
+            return self._read(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class Pattern(click.ParamType[str]):
-    """A regular expression on the whole name of a topic, as the configuration has them."""
+def _pattern(value: str) -> str:
+    full_matches(value, [])
+    return value
 
-    name = "pattern"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read one.
-
-        Raises:
-            click.BadParameter: it is none.
-        """
-        try:
-            full_matches(str(value), [])
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+# A duration with its unit.
+LENGTH = Parsed("duration", duration)
+# A regular expression on the whole name of a topic, as the configuration has them.
+PATTERN = Parsed("pattern", _pattern)
