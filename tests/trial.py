@@ -257,6 +257,9 @@ class Trial:
         process.log = Path(log.name)
         try:
             yield process
+        except BaseException:
+            print("\n".join(process.log.read_text().splitlines()[-60:]))
+            raise
         finally:
             kill_all(process)
             log.close()
