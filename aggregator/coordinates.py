@@ -110,6 +110,8 @@ class Copy(NamedTuple):
 
 
 Partition = tuple[str, int]
+# What a registry and everybody who asks it call a schema: its id, or its GUID where records name it by that.
+SchemaName = int | str
 
 
 class CentralPartition(NamedTuple):

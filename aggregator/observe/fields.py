@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from aggregator.coordinates import SchemaName
 from aggregator.kafka.readers.typed_decoder import Count, Damaged, Moment, Number, TypedDecoder
 from aggregator.privacy.strip import PolicyId, ReportRow
 from aggregator.replicate.flow.field_counts import KIND
@@ -24,7 +25,7 @@ _MARK = f'"{KIND}"'.encode()
 class _Row(NamedTuple):
     """A `ReportRow` as it is told: counts that can be added up without end."""
 
-    schema_id: int | None
+    schema_id: SchemaName | None
     path: str
     type: str
     tags: tuple[str, ...]

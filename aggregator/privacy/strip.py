@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from aggregator.bytes_column import BytesColumn
+from aggregator.coordinates import SchemaName
 from aggregator.errors import Reason, Unreachable
 from aggregator.header_columns import Headers, HeaderTable
 
@@ -37,7 +38,7 @@ class Rejection(NamedTuple):
     """Why one record of a batch cannot be delivered; never its content."""
 
     reason: Reason
-    schema_id: int | None = None
+    schema_id: SchemaName | None = None
 
 
 class Unasked(Unreachable):
@@ -129,7 +130,7 @@ class ReportRow(NamedTuple):
         unclassified: Neither a tag nor a path that the policy has speaks of it.
     """
 
-    schema_id: int | None
+    schema_id: SchemaName | None
     path: str
     type: str
     tags: tuple[str, ...]

@@ -6,8 +6,9 @@ header that is not text, or an unknown edge. `all`, `any` and `not` are Kleene's
 it could change the answer.
 
 Invariants: a record for which a condition holds is suppressed, whatever else is wrong with it. One for which no
-condition holds, and some cannot be decided, is refused and not delivered. A tombstone has no fields. It passes where
-only conditions about fields are undecided, because what it deletes has to go.
+condition holds, and some cannot be decided, is refused and not delivered. A tombstone has no fields, and its
+headers are those of whoever deletes: conditions about either are undecided for it, and it passes, because what it
+deletes has to go. Only its edge and topic can leave it out.
 """
 
 import re
@@ -60,15 +61,10 @@ class Suppression:
         """
         if not self._conditions:
             return Verdicts(frozenset(), frozenset())
-        is_unread = np.array(
-            [
-                value is None
-                or (place in values.rejected and values.rejected[place].reason is not Reason.OPERATOR_FAILED)
-                for place, value in enumerate(batch.values)
-            ],
-            bool,
-        )
-        asked = _Asked(len(batch.values), is_unread, values.side_values, batch.headers, self._edge, self._topic)
+        is_tombstone = np.array([value is None for value in batch.values], bool)
+        is_unread = is_tombstone.copy()
+        is_unread[[place for place, one in values.rejected.items() if one.reason is not Reason.OPERATOR_FAILED]] = True
+        asked = _Asked(is_tombstone, is_unread, values.side_values, batch.headers, self._edge, self._topic)
         answers = np.max([asked.answers(condition) for condition in self._conditions], axis=0)
         is_open = (answers == UNDECIDED) & ~is_unread
         return Verdicts(frozenset(np.flatnonzero(answers == YES).tolist()), frozenset(np.flatnonzero(is_open).tolist()))
@@ -77,7 +73,7 @@ class Suppression:
 class _Asked(NamedTuple):
     """One batch, as conditions ask for it."""
 
-    size: int
+    is_tombstone: NDArray[np.bool_]
     is_unread: NDArray[np.bool_]
     side_values: Mapping[str, SideValues]
     headers: Sequence[Headers | None]
@@ -97,15 +93,15 @@ class _Asked(NamedTuple):
             return self._field(condition.field, condition)
         if condition.header is not None:
             found = [_of_header(condition, pairs or ()) for pairs in self.headers]
-            return np.array(found, np.int8)
+            return np.where(self.is_tombstone, UNDECIDED, np.array(found, np.int8)).astype(np.int8)
         where, names = (self.edge, condition.edge) if condition.edge is not None else (self.topic, condition.topic)
         answer = UNDECIDED if where is None else YES if where in (names or ()) else NO
-        return np.full(self.size, answer, np.int8)
+        return np.full(len(self.is_tombstone), answer, np.int8)
 
     def _field(self, path: str, condition: Condition) -> Answers:
         held = self.side_values.get(path)
         if held is None:
-            return np.full(self.size, UNDECIDED, np.int8)
+            return np.full(len(self.is_tombstone), UNDECIDED, np.int8)
         absent = UNDECIDED if condition.is_null is None else YES if condition.is_null else NO
         by_code = np.array([*(_of_value(condition, value) for value in held.values), UNDECIDED, absent], np.int8)
         answers = by_code[held.codes]  # the last two are those of NOWHERE and ABSENT

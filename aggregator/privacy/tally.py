@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from aggregator.coordinates import SchemaName
 from aggregator.privacy.plan.plan import Plan, Row
 from aggregator.privacy.strip import ReportRow
 from aggregator.schema.avro import Kind
@@ -69,7 +70,7 @@ def report_rows(schema_id: int | None, plan: Plan, met: Met) -> Iterator[ReportR
         yield told(schema_id, row, seen=own if is_null else own + null, null=null, transformed=changed, rejected=failed)
 
 
-def told(schema_id: int | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int) -> ReportRow:
+def told(schema_id: SchemaName | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int) -> ReportRow:
     """A leaf's row with its numbers."""
     said = row.because.partition(";")[0]
     is_unclassified = said == "default" or said.endswith("(undeclared)")

@@ -15,6 +15,7 @@ import numpy as np
 
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing
+from aggregator.coordinates import SchemaName
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
@@ -119,7 +120,8 @@ class TopicStrip:
 
     def report(self) -> list[ReportRow]:
         """What was met so far; see `privacy.strip.Strip`."""
-        return [*self._values.report(), *self._keys.report()]
+        rows = [*self._values.report(), *self._keys.report()]
+        return [row._replace(schema_id=self._name(row.schema_id)) for row in rows]
 
     def strip(self, batch: Batch) -> Stripped:
         """Apply the plan to every record; see `privacy.strip.Strip`."""
@@ -150,11 +152,17 @@ class TopicStrip:
         if dropped:
             counts[HEADERS_PATH, "drop"] += dropped
         dead = {place: rejected[place] for place in sorted(rejected.keys() - suppressed)}
+        if glued or named:
+            dead = {place: one._replace(schema_id=self._name(one.schema_id)) for place, one in dead.items()}
         left_keys, left_values = (BytesColumn.of(column.contents).without(lost) for column in (keys, values))
         further = self._further(batch, left_keys, lost, today) if self._former else {}
         schemas = {name: meaning for programs in self._by_schema for name, meaning in programs.met.items()}
         sealed = self._sealed(values.counts) if self._sealing else {}
         return Stripped(left_keys, left_values, allowed, dead, set(suppressed), further, counts, schemas, sealed)
+
+    def _name(self, schema_id: SchemaName | None) -> SchemaName | None:
+        """What others call a schema: a number of a GUID means nothing outside of this process."""
+        return self._edge_registry.name(schema_id) if isinstance(schema_id, int) else schema_id
 
     def _sealed(self, counts: Counts) -> Mapping[str, int]:
         """Values that wear a key, those of lost records too; counted for each key that could have sealed them."""

@@ -6,6 +6,7 @@ Invariants: every text is escaped, because names of fields, tags and topics are 
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from aggregator.coordinates import SchemaName
 from aggregator.report.html import cell, document, grid, moment, row
 from aggregator.report.report import EdgeTotals, FieldReport, Report, TopicReport
 
@@ -96,5 +97,5 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
     return grid(heads, range(words, len(heads)), "".join(map(row, kept)))
 
 
-def _schema(schema_id: int | None) -> str:
+def _schema(schema_id: SchemaName | None) -> str:
     return "" if schema_id is None else str(schema_id)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.coordinates import EdgePartition
+from aggregator.coordinates import EdgePartition, SchemaName
 from aggregator.observe.fields import FieldSum, TopicFields
 from aggregator.state.ledger import LedgerRecord, totals
 
@@ -44,7 +44,7 @@ class EdgeTotals(_Part):
 class FieldReport(_Part):
     """One leaf of one writer schema: its rule, and what it has met."""
 
-    schema_id: int | None
+    schema_id: SchemaName | None
     path: str
     type: str
     tags: tuple[str, ...]
@@ -85,7 +85,7 @@ class Unclassified(_Part):
 
     edge: str
     topic: str
-    schema_id: int | None
+    schema_id: SchemaName | None
     path: str
     type: str
     operator: str

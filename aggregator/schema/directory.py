@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+from aggregator.coordinates import SchemaName
 from aggregator.errors import HoldError, Unreachable
 from aggregator.schema.compatibility import refusal
 from aggregator.schema.registry import GoneSchema, Listing, Origin, Registered, UnknownSchema
@@ -104,6 +105,10 @@ class DirectoryRegistry:
     def number(self, _guid: UUID) -> int | None:
         """Files have no GUIDs."""
         return None
+
+    def name(self, schema_id: int) -> SchemaName | None:
+        """The id itself."""
+        return schema_id
 
     def register(self, subject: str, text: str) -> int:
         """Give the text an id, under the lock of the folder; idempotent."""

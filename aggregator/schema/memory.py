@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from uuid import UUID
 
+from aggregator.coordinates import SchemaName
 from aggregator.schema.registry import Listing, Origin, Registered, UnknownSchema
 from aggregator.schema.wire import MAXIMUM_ID, Framing
 
@@ -55,6 +56,10 @@ class MemoryRegistry:
     def number(self, _guid: UUID) -> int | None:
         """No text has a GUID."""
         return None
+
+    def name(self, schema_id: int) -> SchemaName | None:
+        """The id itself."""
+        return schema_id
 
     def register(self, subject: str, text: str) -> int:
         """Give the text an id, counted from 1."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from aggregator.coordinates import SchemaName
 from aggregator.errors import DeadLetterError, HoldError, Reason, Unreachable
 from aggregator.schema.wire import Framing
 
@@ -171,6 +172,9 @@ class Registry(Protocol):
 
     def number(self, guid: UUID) -> int | None:
         """The id under which `schema` knows the schema of a GUID, without asking; None: this registry has no GUIDs."""
+
+    def name(self, schema_id: int) -> SchemaName | None:
+        """What everybody calls a schema that `schema` knows by this id; None: a GUID that whoever wrote it made up."""
 
     def register(self, subject: str, text: str) -> int:
         """Make `text` the newest version of `subject` unless it is a version already; returns its id.

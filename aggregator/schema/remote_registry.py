@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
+from aggregator.coordinates import SchemaName
 from aggregator.errors import DeadLetterError, Reason, Unreachable
 from aggregator.schema.asking_budget import AskingBudget
 from aggregator.schema.guids import FIRST, Guids
@@ -200,6 +201,13 @@ class RemoteRegistry(ABC):
     def number(self, guid: UUID) -> int | None:
         """A number of this process's own."""
         return self._guids.number(guid, self._texts)
+
+    def name(self, schema_id: int) -> SchemaName | None:
+        """The id itself, or the GUID whose number it is."""
+        if schema_id < self.ids_end:
+            return schema_id
+        guid = self._guids.guid(schema_id)
+        return str(guid) if guid and (schema_id in self._texts or schema_id in self._foreign) else None
 
     def subjects(self) -> list[str]:
         """Every subject's name, sorted."""

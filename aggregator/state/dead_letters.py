@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from msgspec import Struct
 
 from aggregator.config.model import ClusterConfig
-from aggregator.coordinates import Copy, EdgePartition, Origin
+from aggregator.coordinates import Copy, EdgePartition, Origin, SchemaName
 from aggregator.errors import Failed, Reason
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers.committed_reader import read_committed
@@ -35,7 +35,7 @@ class Letter:
         incarnation: Of the flow, when it was read.
         reason: Code of `errors.Reason`.
         timestamp_ms: The record's own time.
-        schema_id: The writer schema, when the record showed one.
+        schema_id: The writer schema, when the record showed one: its id at the edge's registry, or its GUID.
         value_bytes: Its size.
         resolved_by: Backfill that delivered it, or kept it at the edge by a rule; empty while it is dead.
         outcome: `delivered` or `suppressed`, once it is resolved.
@@ -47,7 +47,7 @@ class Letter:
     incarnation: int
     reason: str
     timestamp_ms: int
-    schema_id: int | None
+    schema_id: SchemaName | None
     value_bytes: int
     resolved_by: str = ""
     outcome: str = ""
@@ -120,7 +120,7 @@ class _Body(Struct):
     incarnation: Count
     reason: str = ""
     timestamp_ms: Difference = -1
-    schema_id: int | None = None
+    schema_id: SchemaName | None = None
     value_bytes: Count = 0
     resolved_by: str | None = None
     outcome: str = ""

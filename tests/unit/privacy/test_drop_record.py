@@ -168,6 +168,16 @@ def test_tombstones(both):
     assert _became(both, _policy({"edge": "eu"}), [None]) == ["left out"]
 
 
+@pytest.mark.parametrize("headers", [None, [("residency", b"RU")], [("residency", b"DE")], [("residency", None)]])
+def test_headers_leave_no_tombstone_out(both, headers):
+    """Whoever deletes writes other headers, or none; what was delivered with the right ones has to go all the same."""
+    for question in ({"is_null": True}, {"is_null": False}, {"equals": "RU"}, {"in": ["DE"]}):
+        asked = {"header": "residency", **question}
+        assert _became(both, _policy(asked, {"not": asked}), [None, _record()], [headers, headers])[0] == "delivered"
+        assert _became(both, _policy({"all": [{"edge": "eu"}, asked]}), [None], [headers]) == ["delivered"]
+        assert _became(both, _policy({"any": [{"edge": "eu"}, asked]}), [None], [headers]) == ["left out"]
+
+
 def test_what_an_operator_fails_for_can_still_be_left_out(both):
     """The record was read, so that its conditions count; left out is not dead."""
     schema = {"type": "record", "name": "R", "fields": [

@@ -172,6 +172,22 @@ def test_a_registry_that_is_away_decides_nothing(known, make):
         stripped.strip(Batch([None], [b"\2\4"], [[(VALUE_ID_HEADER, HEADER)]]))
 
 
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_dead_letter_and_a_report_name_the_guid(known, make, before):
+    """A number of this process means nothing to who reads them, and is another schema's after the next start."""
+    edge, strangers = open_registry(known.address), [uuid.UUID(int=one) for one in range(before)]
+    for one in strangers:
+        edge.number(one)
+    strip = make(edge)
+    headers = [[(VALUE_ID_HEADER, content)] for content in (HEADER, HEADER, b"\1" + uuid.uuid4().bytes)]
+    out = strip.strip(Batch([None] * 3, [b"\2\4", b"\2", b"\2\4"], headers))
+    assert out.rejected == {
+        1: Rejection(Reason.UNDECODABLE, str(GUID)),
+        2: Rejection(Reason.UNKNOWN_SCHEMA),  # sixteen bytes that nobody but the writer knows may be anything
+    }
+    assert {row.schema_id for row in strip.report()} == {str(GUID), None}
+
+
 def test_numbers_of_guids_are_bounded_and_never_reused(monkeypatch):
     """A flood is forgotten, oldest first; what is known keeps its number."""
     monkeypatch.setattr("aggregator.schema.guids._MOST", 10)

@@ -88,6 +88,10 @@ class MemoryRegistry:
     def refresh(self):
         """See the port."""
 
+    def name(self, schema_id):
+        """See the port."""
+        return schema_id
+
     def schema(self, schema_id, *, topic=""):
         """See the port."""
         if not 0 < schema_id <= len(self.texts):
