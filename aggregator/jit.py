@@ -22,7 +22,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 # A machine integer, as numba sees it; Python's annotations have no word for that.
 Number = Any
 
-_SOURCES = ("jit.py", "privacy/kernel/*.py", "privacy/distinct.py", "privacy/guard.py", "kafka/native/*.py")
+_SOURCES = (
+    "jit.py",
+    "privacy/kernel/*.py",
+    "privacy/sha256.py",
+    "privacy/tokens.py",
+    "privacy/distinct.py",
+    "privacy/guard.py",
+    "kafka/native/*.py",
+)
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OUT = types.Array(types.uint8, 1, "C")

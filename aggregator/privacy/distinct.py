@@ -10,6 +10,7 @@ from aggregator.privacy.operators.descriptor import Operator, RawOperator
 from aggregator.privacy.plan.leaf import Paired, Value
 from aggregator.privacy.plan.plan import Call
 from aggregator.privacy.plan.raw_values import Raw, raws_of, value_of
+from aggregator.privacy.tokens import Keyed
 from aggregator.schema.avro import Kind
 
 # About 10 MB of short identifiers per operator and slot; a longer value is worked out anew each time, so that free
@@ -21,11 +22,21 @@ _SAMPLE = 16
 
 
 class Distinct:
-    """One operator call with its memory."""
+    """One operator call with its memory.
+
+    Attributes:
+        keyed: What its results are made of, where they are tokens that need no operator.
+    """
 
     def __init__(
-        self, call: Call, operator: Operator, raw_operator: RawOperator | None = None, capacity: int = CAPACITY
+        self,
+        call: Call,
+        operator: Operator,
+        raw_operator: RawOperator | None = None,
+        capacity: int = CAPACITY,
+        keyed: Keyed | None = None,
     ) -> None:
+        self.keyed = keyed
         self._call = call
         self._operator = operator
         self._raw_operator = raw_operator

@@ -32,8 +32,11 @@ from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.programs import Program, Programs
 from aggregator.privacy.schema_ids import FramedValues, Groups
 from aggregator.privacy.strip import Rejection, ReportRow
+from aggregator.privacy.tokens import Keyed
 from aggregator.schema.wire import MAGIC
 
+# Tokens of many keys at once; None where one of them has to be looked at alone.
+TokensOf = Callable[[BytesColumn], BytesColumn | None]
 _LONG = struct.Struct(">q")
 _SCALARS = (str, int)
 # UTF-8: a byte that goes on with a character has these two bits (RFC 3629, 3).
@@ -48,9 +51,17 @@ class Keys:
         form: Declared format; None: Avro if the wire says so, else text.
         programs: For Avro keys.
         keys: Key rings by name.
+        tokens_of: What makes tokens of many keys at once, from what they are made of; None: nothing does.
     """
 
-    def __init__(self, scope: Scope, form: KeyFormat | None, programs: Programs, keys: Mapping[str, KeyRing]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        form: KeyFormat | None,
+        programs: Programs,
+        keys: Mapping[str, KeyRing],
+        tokens_of: Callable[[Keyed], TokensOf | None] = lambda _: None,
+    ) -> None:
         (self._said,) = scope.rules
         self._scope = scope
         self._form = form
@@ -58,6 +69,8 @@ class Keys:
         self._decision = Decision(Drop(), "")
         self._tally = KeyTally()
         self._tokenizer = tokenizer(self._said.rule, keys)
+        keyed = self._tokenizer.of_hex if self._tokenizer else None
+        self._tokens = tokens_of(keyed._replace(normalize="none") if form == "bytes" else keyed) if keyed else None
 
     def begin(self, today: date) -> None:
         """A new batch."""
@@ -120,6 +133,11 @@ class Keys:
         if self._tokenizer is None and self._form in (None, "string") and _are_text(cells):
             self._tally.met(self._decision, "string", len(cells) - cells.count(None), 0)
             return Column(cells)
+        if self._tokens and (self._form == "bytes" or (self._form in (None, "string") and _are_text(cells))):
+            tokens = self._tokens(cells)
+            if tokens is not None:
+                self._tally.met(self._decision, self._form or "string", len(cells) - cells.count(None), 0)
+                return _alike(cells, Column(tokens), self._said.rule.operator)
         keys = cells.tolist()
         values: dict[bytes, Value] = {}
         distinct = {key for key in set(keys) if key is not None}
@@ -129,8 +147,8 @@ class Keys:
                 values[key] = read(key)
         made: dict[bytes | None, bytes] = {key: key for key in values}
         if self._tokenizer is not None:
-            tokens = self._tokenizer.tokens(list(values.values()))
-            made = {key: _written(token, self._form) for key, token in zip(values, tokens, strict=True)}
+            answers = self._tokenizer.tokens(list(values.values()))
+            made = {key: _written(token, self._form) for key, token in zip(values, answers, strict=True)}
         column = Column([made.get(key) for key in keys])
         if len(made) < len(distinct):
             bad = [place for place, key in enumerate(keys) if key is not None and key not in made]

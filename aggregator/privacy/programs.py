@@ -218,7 +218,8 @@ class Programs:
             named = call.rule, call.leaf, self._keys
             made = operators.build(*named, call.context)
             capacity = CAPACITY if operators.remembers(call.rule) else 0
-            self._calls[call] = Distinct(call, made, operators.build_raw(*named), capacity)
+            raw, keyed = operators.build_raw(*named), operators.keyed(*named)
+            self._calls[call] = Distinct(call, made, raw, capacity, keyed)
         return self._calls[call]
 
 

@@ -12,7 +12,7 @@ import struct
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes, hmac
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, hmac
 from aggregator.budgets import NORMALIZED_SIGNS
 from aggregator.privacy.composition import composed
 from aggregator.privacy.plan.leaf import Value
+from aggregator.privacy.sha256 import keyed
 
 Normalize = Literal["none", "trim", "casefold", "email", "e164", "digits"]
 Encode = Literal["hex", "base64url", "uuid", "bytes"]
@@ -101,9 +102,13 @@ def _as_uuid(token: bytes) -> str:
     return uuid_text((number & ~(0x3 << 62) | 0x2 << 62).to_bytes(TOKEN_BYTES))
 
 
+def _prefix(version: int) -> bytes:
+    return f"v{version}_".encode()
+
+
 def _hex(version: int, macs: Sequence[bytes]) -> list[bytes]:
     """All at once, by a table of two digits per byte."""
-    prefix = f"v{version}_".encode()
+    prefix = _prefix(version)
     token = np.dtype([("prefix", np.uint8, len(prefix)), ("digits", np.uint16, TOKEN_BYTES)])
     made = np.empty(len(macs), token)
     made["prefix"] = np.frombuffer(prefix, np.uint8)
@@ -125,6 +130,23 @@ _ENCODE: dict[Encode, Callable[[int, Sequence[bytes]], list[Value]]] = {
 }
 
 
+class Keyed(NamedTuple):
+    """What hexadecimal tokens are made of, for who makes them without Python; as secret as the key.
+
+    Attributes:
+        states: Of the hash, as `sha256.keyed` has them.
+        prefix: Of every token.
+        normalize: What makes two spellings one.
+    """
+
+    states: bytes
+    prefix: bytes
+    normalize: Normalize
+
+    def __repr__(self) -> str:
+        return f"Keyed({self.prefix!r}, {self.normalize!r})"
+
+
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
     """Makes tokens of one key version and domain; the key is hashed in once, then copied.
@@ -143,14 +165,17 @@ class Tokenizer:
     normalize: Normalize = "none"
     encode: Encode = "hex"
     _keyed: Any = field(init=False, repr=False, compare=False)
+    _states: bytes | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.version <= HIGHEST_VERSION:
             raise ValueError("a key version is 1 to 255: it is one byte of a token")
         domain = self.domain.encode()
-        keyed = hmac.HMAC(self.material, hashes.SHA256())
-        keyed.update(struct.pack(">I", len(domain)) + domain)
-        object.__setattr__(self, "_keyed", keyed)
+        begin = struct.pack(">I", len(domain)) + domain
+        mac = hmac.HMAC(self.material, hashes.SHA256())
+        mac.update(begin)
+        object.__setattr__(self, "_keyed", mac)
+        object.__setattr__(self, "_states", keyed(self.material, begin))
         object.__setattr__(self, "material", b"")
 
     def tokens(self, values: Sequence[Value]) -> list[Value]:
@@ -161,6 +186,13 @@ class Tokenizer:
         """The same in UTF-8, for the encoding `hex`; no text is made on the way."""
         return _hex(self.version, self._macs(values))
 
+    @property
+    def of_hex(self) -> Keyed | None:
+        """What tokens are made of; None where they are not hexadecimal, or OpenSSL does not show its functions."""
+        if self.encode != "hex" or self._states is None:
+            return None
+        return Keyed(self._states, _prefix(self.version), self.normalize)
+
     def token(self, value: Value) -> Value:
         """The token of one value."""
         return self.tokens([value])[0]
@@ -168,9 +200,9 @@ class Tokenizer:
     def _macs(self, values: Sequence[Value]) -> list[bytes]:
         begin, macs = self._keyed.copy, []
         for message in self._messages(values):
-            keyed = begin()
-            keyed.update(message)
-            macs.append(keyed.finalize())
+            mac = begin()
+            mac.update(message)
+            macs.append(mac.finalize())
         return macs
 
     def _messages(self, values: Sequence[Value]) -> list[bytes]:

@@ -21,7 +21,7 @@ from aggregator.header_columns import HeaderTable
 from aggregator.privacy.column import Column, Counts
 from aggregator.privacy.glue_frames import unframed
 from aggregator.privacy.header_schema_ids import ID_HEADERS, unified
-from aggregator.privacy.keys import Keys, other_versions
+from aggregator.privacy.keys import Keys, TokensOf, other_versions
 from aggregator.privacy.operators import WEARING
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.policy.precedence import key_scope, value_scope
@@ -29,6 +29,7 @@ from aggregator.privacy.programs import Maker, Programs
 from aggregator.privacy.strip import Batch, PolicyId, Rejection, ReportRow, Stripped
 from aggregator.privacy.subjects import Subjects
 from aggregator.privacy.suppression import Suppression
+from aggregator.privacy.tokens import Keyed
 from aggregator.privacy.unknown_ids import Latecomers
 from aggregator.privacy.values import values_of
 from aggregator.schema.registry import Registry
@@ -89,10 +90,11 @@ class TopicStrip:
         of_keys = key_scope(policy, edge_topic)
         of_key = own._replace(part="key")
         avro_keys = Programs(of_keys, f"{central_topic}-key", *parts, subjects=of_key, **common, drops_whole=True)
-        self._keys = Keys(of_keys, view.format, avro_keys, keys)
+        self._keys = Keys(of_keys, view.format, avro_keys, keys, self._tokens_of)
         self._by_schema = (avro_keys, self._values)
         self._former = [
-            Keys(of_keys, view.format, avro_keys.under(rings), rings) for rings in other_versions(of_keys, keys)
+            Keys(of_keys, view.format, avro_keys.under(rings), rings, self._tokens_of)
+            for rings in other_versions(of_keys, keys)
         ]
         self._suppression = Suppression(view.drop_record, edge, edge_topic)
         # An id of the edge's registry means another schema at central, whose readers look at these headers first.
@@ -106,8 +108,12 @@ class TopicStrip:
         self._today = today
 
     def _maker(self) -> Maker:
-        """What makes a program of a plan: the one thing in which implementations differ."""
+        """What makes a program of a plan; with `_tokens_of` all in which implementations differ."""
         raise NotImplementedError
+
+    def _tokens_of(self, _keyed: Keyed) -> TokensOf | None:
+        """What makes tokens of many record keys at once; None: each is made alone."""
+        return None
 
     @property
     def policy(self) -> PolicyId:

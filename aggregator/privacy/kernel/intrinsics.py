@@ -14,6 +14,8 @@ WORD = 8  # bytes
 _BITS = ir.IntType(64)
 _PLACE = ir.IntType(8).as_pointer()
 _PREFETCH = ir.FunctionType(ir.VoidType(), [_PLACE, *[ir.IntType(32)] * 3])
+_UPDATE = ir.FunctionType(ir.IntType(32), [_PLACE, _PLACE, _BITS]).as_pointer()
+_FINISH = ir.FunctionType(ir.IntType(32), [_PLACE, _PLACE]).as_pointer()
 # What `llvm.prefetch` is told: to read, as close as can be, data and not instructions.
 _READ_CLOSE_DATA = (0, 3, 1)
 
@@ -91,3 +93,37 @@ def copy(_typing: Any, source: Any, start: Any, length: Any, target: Any, at: An
         return context.get_dummy_value()
 
     return types.void(source, start, types.int64, target, at), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def update(_typing: Any, function: Any, state: Any, data: Any, start: Any, length: Any) -> Any:  # noqa: ARG001 - as above
+    """Call the hash function's update at this address, with bytes of a row."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, hashing, row, first, count = arguments
+        none = context.get_constant(types.int64, 0)
+        places = (
+            builder.bitcast(_address(context, builder, signature.args[1], hashing, none), _PLACE),
+            builder.bitcast(_address(context, builder, signature.args[2], row, first), _PLACE),
+        )
+        builder.call(builder.inttoptr(address, _UPDATE), [*places, count])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, state, data, types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def finish(_typing: Any, function: Any, state: Any, out: Any) -> Any:  # noqa: ARG001 - as above
+    """Call the hash function's end at this address; the digest goes to the beginning of a row."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, hashing, row = arguments
+        none = context.get_constant(types.int64, 0)
+        places = (
+            builder.bitcast(_address(context, builder, signature.args[2], row, none), _PLACE),
+            builder.bitcast(_address(context, builder, signature.args[1], hashing, none), _PLACE),
+        )
+        builder.call(builder.inttoptr(address, _FINISH), list(places))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, state, out), generate

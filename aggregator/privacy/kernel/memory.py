@@ -93,11 +93,14 @@ def _candidate(mark: Number, table: Integers) -> Number:
     return np.int64(NOTHING)
 
 
-@compiled(types.UniTuple(NUMBER, 2), BYTES, INTEGERS, INTEGERS, INTEGERS, BYTES, INTEGERS, INTEGERS)
+@compiled(types.UniTuple(NUMBER, 2), BYTES, INTEGERS, INTEGERS, INTEGERS, INTEGERS, BYTES, INTEGERS, INTEGERS)
 def find(
-    data: Bytes, spans: Integers, operators: Integers, table: Integers, kept: Bytes, marks: Integers, found: Integers
-) -> tuple[Number, Number]:
+    data: Bytes, spans: Integers, known: Integers, operators: Integers, table: Integers, kept: Bytes, marks: Integers,
+    found: Integers,
+) -> tuple[Number, Number]:  # fmt: skip
     """Fill `found` with where the entry of each span begins, `NOTHING` where there is none; `marks` is scratch.
+
+    What is not negative in `known` is not looked for.
 
     A few spans at a time, and what the next step reads is fetched in the one before: places and entries lie anywhere in
     memory, and the processor would wait for one after the other.
@@ -110,7 +113,7 @@ def find(
         last = min(first + _AT_ONCE, found.size)
         for span in range(first, last):
             call = spans[SPAN * span]
-            operator = operators[call] if call < operators.size else NOTHING
+            operator = operators[call] if call < operators.size and known[span] < 0 else NOTHING
             found[span] = operator
             if operator != NOTHING:
                 mark = np.int64(hashed(data, operator, spans[SPAN * span + 1], spans[SPAN * span + 2]))
@@ -259,16 +262,17 @@ class Memory:
                 self._numbers.setdefault(operator, len(self._numbers))
         return np.array([self._numbers.get(operator, NOTHING) for operator in operators], np.int64)
 
-    def recall(self, data: Bytes, spans: Integers, operators: Integers) -> Recalled:
+    def recall(self, data: Bytes, spans: Integers, known: Integers, operators: Integers) -> Recalled:
         """Look for the results of spans.
 
         Args:
             data: The batch.
             spans: `SPAN` integers each, operator calls first.
+            known: For each span, whether its result is known already: not negative if it is; it is not looked for.
             operators: For each call its number from `numbers`; there may be calls behind them, which have no results.
         """
         found, marks = np.empty(len(spans) // SPAN, np.int64), np.empty(len(spans) // SPAN, np.int64)
-        count, size = find(data, spans, operators, self._table, self._kept, marks, found)
+        count, size = find(data, spans, known, operators, self._table, self._kept, marks, found)
         rows, made = np.empty((count, RESULT), np.int64), np.empty(size, np.uint8)
         take(found, self._kept, rows.reshape(-1), made)
         return Recalled(found, rows, made)

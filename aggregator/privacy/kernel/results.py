@@ -1,4 +1,5 @@
-"""What operators make of spans: asked once per distinct value, put together so that the machine can write it.
+"""What operators make of spans: asked once per distinct value, put together so that the machine can write it. Tokens
+are made by the machine itself.
 
 Invariant: a value that an operator failed for has no result, and the machine never writes its record.
 """
@@ -18,6 +19,7 @@ from aggregator.privacy.kernel.memory import Memory
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, RESULT, START
 from aggregator.privacy.kernel.side_inputs import paired, raws_of_spans, records_of, side_values
 from aggregator.privacy.kernel.spans import distinct
+from aggregator.privacy.kernel.tokens import TokenCalls
 from aggregator.privacy.kernel.workspace import Scanned
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf
 from aggregator.privacy.plan.plan import Plan
@@ -67,6 +69,7 @@ class Calls:
         self._operators = operators_by_call
         self._memory = memory
         self._numbers = memory.numbers(operators_by_call)
+        self._tokens = TokenCalls([operator.keyed for operator in operators_by_call])
         self._constant = np.array([not operators.reads_value(call.rule) for call in calls], bool)
         self._answered: list[Raw] = []
         self._constants = _joined([], np.zeros(0, np.int64))
@@ -107,14 +110,20 @@ class Calls:
                 side_values=side_values(data, spans, constants.which, scanned.spans_to, self._side_inputs)
             )
         spans[:, 0] = askers[spans[:, 0]]
-        recalled = self._memory.recall(data, scanned.asked, self._numbers)
+        tokens = self._tokens.of(data, scanned.asked)
+        if len(tokens.rows) == count:
+            both = [(constants.rows, constants.made), (tokens.rows, tokens.made)]
+            return _joined(both, tokens.which + len(constants.rows))
+        recalled = self._memory.recall(data, scanned.asked, tokens.which, self._numbers)
         which, originals = np.empty(count, np.int64), np.empty(count, np.int64)
-        table = np.full(1 << (2 * (count - len(recalled.rows))).bit_length(), -1, np.int64)
-        found = distinct(data, scanned.asked, recalled.found, table, which, originals)
+        asked = count - len(tokens.rows)
+        table = np.full(1 << (2 * (asked - len(recalled.rows))).bit_length(), -1, np.int64)
+        known = np.maximum(recalled.found, tokens.which)
+        found = distinct(data, scanned.asked, known, table, which, originals)
         values = spans[originals[:found]]
         parts, places = [(constants.rows, constants.made)], np.zeros(found, np.int64)
         at = len(constants.rows)
-        come_again = self._memory.is_empty or len(recalled.rows) * _REPEATS >= count
+        come_again = self._memory.is_empty or len(recalled.rows) * _REPEATS >= asked
         step = 1 if come_again else _SAMPLE
         for number in np.flatnonzero(np.bincount(values[:, 0], minlength=1)).tolist():
             if number < len(self._calls) and not self._calls[number].beside:
@@ -123,11 +132,12 @@ class Calls:
                 parts.append((rows, made))
                 places[members] = np.arange(at, at + len(members))
                 at += len(members)
-        is_known = recalled.found >= 0
+        is_recalled, is_token, is_new = recalled.found >= 0, tokens.which >= 0, known < 0
         of_spans = np.empty(count, np.int64)
-        of_spans[~is_known] = places[which[~is_known]]
-        of_spans[is_known] = np.arange(at, at + len(recalled.rows))
-        parts.append((recalled.rows, recalled.made))
+        of_spans[is_new] = places[which[is_new]]
+        of_spans[is_recalled] = np.arange(at, at + len(recalled.rows))
+        of_spans[is_token] = tokens.which[is_token] + at + len(recalled.rows)
+        parts += [(recalled.rows, recalled.made), (tokens.rows, tokens.made)]
         if not self._side_inputs and not self._sees_beside:
             return _joined(parts, of_spans)
         return self._with_side_inputs(data, spans, which, scanned.spans_to, parts, of_spans)

@@ -22,12 +22,15 @@ from aggregator.privacy.kernel.output import assemble, measure
 from aggregator.privacy.kernel.program import assembled
 from aggregator.privacy.kernel.results import Calls, Results
 from aggregator.privacy.kernel.side_inputs import records_of
+from aggregator.privacy.kernel.tokens import KeyTokens
 from aggregator.privacy.kernel.workspace import Scanned, Workspace
+from aggregator.privacy.keys import TokensOf
 from aggregator.privacy.plan.plan import Plan
 from aggregator.privacy.programs import Maker
 from aggregator.privacy.schema_ids import FramedValues
 from aggregator.privacy.strip import Rejection
 from aggregator.privacy.tally import Met, visits
+from aggregator.privacy.tokens import Keyed
 from aggregator.privacy.topic import TopicStrip
 from aggregator.schema.wire import HEADER_BYTES, frame
 
@@ -188,3 +191,6 @@ class KernelStrip(TopicStrip):
 
     def _maker(self) -> Maker:
         return partial(KernelProgram, workspace=Workspace(), memory=Memory(self._budget))
+
+    def _tokens_of(self, keyed: Keyed) -> TokensOf:
+        return KeyTokens(keyed).of

@@ -10,7 +10,7 @@ from aggregator.privacy.operators.descriptor import Keys, Operator, RawOperator
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.operators.registry import DESCRIPTORS, descriptor
 from aggregator.privacy.plan.leaf import Leaf
-from aggregator.privacy.tokens import Tokenizer
+from aggregator.privacy.tokens import Keyed, Tokenizer
 from aggregator.schema.avro import Kind
 
 # Names of the operators that make the same of every value, that record keys take, and whose keys wear out.
@@ -96,3 +96,12 @@ def build_raw(rule: Parameters, leaf: Leaf, keys: Keys) -> RawOperator | None:
         ConfigError: as `build`.
     """
     return descriptor(rule).build_raw(rule, leaf, keys)
+
+
+def keyed(rule: Parameters, leaf: Leaf, keys: Keys) -> Keyed | None:
+    """What the operator's tokens are made of, where the machine can make them; None where it cannot, or there are none.
+
+    Raises:
+        ConfigError: as `build`.
+    """
+    return descriptor(rule).keyed(rule, leaf, keys)

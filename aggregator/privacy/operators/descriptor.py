@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import Leaf, Value
-from aggregator.privacy.tokens import Tokenizer
+from aggregator.privacy.tokens import Keyed, Tokenizer
 
 Keys = Mapping[str, KeyRing]
 # Over distinct values, or over pairs where the rule looks at another field of the record.
@@ -43,8 +43,8 @@ def _no_type(_rule: Parameters, _leaf: Leaf) -> None:
     """It takes no value."""
 
 
-def _no_raw(_rule: Parameters, _leaf: Leaf, _keys: Keys) -> None:
-    """It has one form."""
+def _none(_rule: Parameters, _leaf: Leaf, _keys: Keys) -> None:
+    """It has no such form."""
 
 
 def _never(*_: object) -> bool:
@@ -67,6 +67,7 @@ class Descriptor(Generic[P]):
         build: The function of distinct values, from rule, type, key rings and `context`; None: it has no code, because
             the plan keeps or drops the value itself. Raises ConfigError where a key, or foreign code, is missing.
         build_raw: The function once more, with answers that need no encoding, where that is quicker.
+        keyed: What its tokens are made of, where the machine can make them itself; `build` has to make the same.
         reads_bytes: Whether it makes the same of a text's UTF-8 as of the text.
         context: What else its results depend on, from topic, path and day.
         beside: Path of the other field of the record that it looks at.
@@ -88,7 +89,8 @@ class Descriptor(Generic[P]):
     leaves: Callable[[P], PrivacyClass] | None = None
     result: Callable[[P, Leaf], Leaf | None] = _no_type
     build: Callable[[P, Leaf, Keys, str], Operator] | None = None
-    build_raw: Callable[[P, Leaf, Keys], RawOperator | None] = _no_raw
+    build_raw: Callable[[P, Leaf, Keys], RawOperator | None] = _none
+    keyed: Callable[[P, Leaf, Keys], Keyed | None] = _none
     reads_bytes: Callable[[P, Leaf], bool] = _never
     context: Callable[[P, str, str, date], str] = _nothing
     beside: Callable[[P], str] = _nothing

@@ -13,7 +13,7 @@ from aggregator.privacy.operators.descriptor import Descriptor, Keys, Operator, 
 from aggregator.privacy.operators.parameters import Parameters
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Value
 from aggregator.privacy.policy.model import Name
-from aggregator.privacy.tokens import Encode, Normalize, Tokenizer, uuid_text
+from aggregator.privacy.tokens import Encode, Keyed, Normalize, Tokenizer, uuid_text
 from aggregator.schema.avro import Kind, Logical
 
 _TAKEN = INTEGERS | {Kind.STRING, Kind.BYTES, Kind.FIXED, Kind.ENUM}
@@ -69,6 +69,16 @@ def build_raw(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> RawOperator | None:
     return lambda values: made.hex_tokens(_canonical(leaf, values))
 
 
+def keyed(rule: Pseudonymize, leaf: Leaf, keys: Keys) -> Keyed | None:
+    """What tokens of such values are made of where they lie: of a symbol, only its number lies there."""
+    if leaf.kind is Kind.ENUM or (leaf.is_uuid and (leaf.kind is not Kind.STRING or rule.normalize != "none")):
+        return None
+    made = tokenizer(rule, keys).of_hex
+    if made is None or leaf.kind is Kind.STRING:
+        return made and made._replace(normalize="casefold" if leaf.is_uuid else rule.normalize)
+    return made._replace(normalize="none")  # numbers and bytes have one spelling
+
+
 def reads_bytes(rule: Pseudonymize, leaf: Leaf) -> bool:
     """Whether the bytes of a text are as good as the text: they are its canonical form then."""
     return rule.normalize == "none" and not leaf.is_uuid
@@ -91,6 +101,7 @@ PSEUDONYMIZE = Descriptor(
     result=result,
     build=build,
     build_raw=build_raw,
+    keyed=keyed,
     reads_bytes=reads_bytes,
     is_tried=False,
     tells_apart=True,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.privacy.distinct import LONGEST_BYTES, Distinct
-from aggregator.privacy.kernel.machine import NO_BYTES
+from aggregator.privacy.kernel.machine import NO_BYTES, SPAN
 from aggregator.privacy.kernel.memory import NOTHING, Budget, Memory
 from aggregator.privacy.kernel.output import FAILED, FORM, LENGTH, NUMERIC, PREFIXED, START
 from aggregator.privacy.operators.pseudonymize import Pseudonymize
@@ -33,6 +33,11 @@ def laid_out(values):
     return np.frombuffer(bytes(data), np.uint8), np.array(spans, np.int64).reshape(-1)
 
 
+def unknown(spans):
+    """That no span's result is known."""
+    return np.full(len(spans) // SPAN, NOTHING, np.int64)
+
+
 def result(call: int, value) -> bytes | int:
     """Another one for every operator and value."""
     return 10 * value + call if isinstance(value, int) else b"%d:" % call + value[::-1]
@@ -51,7 +56,7 @@ def made_of(values):
 def found(memory, numbers, values):
     """What is recalled of each value, None where nothing is."""
     data, spans = laid_out(values)
-    recalled = memory.recall(data, spans, numbers)
+    recalled = memory.recall(data, spans, unknown(spans), numbers)
     rows = iter(recalled.rows.tolist())
     answers = []
     for entry in recalled.found.tolist():
@@ -120,7 +125,7 @@ def test_what_must_not_be_kept_is_asked_again(why):
     size = LONGEST_BYTES + 1 if why == "long result" else 3
     rows = np.array([(FAILED if why == "failed" else PREFIXED, 0, size)], np.int64)
     memory.remember(data, spans, numbers, rows, np.zeros(size, np.uint8))
-    assert memory.recall(data, spans, numbers).found.tolist() == [NOTHING]
+    assert memory.recall(data, spans, unknown(spans), numbers).found.tolist() == [NOTHING]
 
 
 def test_looks_are_no_operators():
@@ -129,4 +134,4 @@ def test_looks_are_no_operators():
     numbers = memory.numbers([operator("a")])
     data, spans = laid_out([(0, b"v"), (1, b"v")])
     remember(memory, numbers, [(0, b"v")])
-    assert (memory.recall(data, spans, numbers).found == NOTHING).tolist() == [False, True]
+    assert (memory.recall(data, spans, unknown(spans), numbers).found == NOTHING).tolist() == [False, True]
