@@ -32,9 +32,9 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
 
     Fields are those of the newest schema that the edge's registry has for it.
     """
+    from aggregator.machine_clock import utc_today
     from aggregator.plan.explanation import explanation
     from aggregator.privacy.policy.file import load_policy
-    from aggregator.privacy.topic import utc_today
 
     if not _NAME.fullmatch(topic):
         raise click.BadParameter("no topic can have this name", param_hint="TOPIC")

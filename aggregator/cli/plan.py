@@ -62,9 +62,9 @@ def plan(
     Nothing is written but, with --apply, the settings of central's topics that differ from their edges'. Exit 4 when an
     edge does not answer, or when a run would hold a flow or refuse a schema.
     """
+    from aggregator.machine_clock import utc_today
     from aggregator.plan.run_plan import hub_plan
     from aggregator.privacy.policy.file import load_policy
-    from aggregator.privacy.topic import utc_today
 
     if words and not applies:
         raise click.UsageError("--confirm says what --apply may carry over")

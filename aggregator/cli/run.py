@@ -344,8 +344,8 @@ def checked_policies(config: HubConfig) -> "Mapping[Path, Policy]":
     Raises:
         ConfigError: one cannot be used.
     """
+    from aggregator.machine_clock import utc_today
     from aggregator.privacy.policy.cross_check import read_policies
-    from aggregator.privacy.topic import utc_today
 
     return read_policies(config, utc_today())
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from aggregator.config.model import HubConfig
+from aggregator.machine_clock import utc_today
 from aggregator.plan.explanation import Explanation, RuleMatch, explanation, rule_match
 from aggregator.privacy.policy.file import Policy
-from aggregator.privacy.topic import utc_today
 
 _KEPT_S = 30.0
 _MOST = 500

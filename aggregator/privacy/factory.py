@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aggregator.config.secrets import KeyRing
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
-from aggregator.privacy.topic import utc_today
 from aggregator.schema.registry import Registry
 
 if TYPE_CHECKING:
@@ -22,7 +21,8 @@ def topic_strip(
     edge_registry: Registry,
     central_registry: Registry,
     keys: Mapping[str, KeyRing],
-    today: Callable[[], date] = utc_today,
+    today: Callable[[], date],
+    now_s: Callable[[], float],
     edge: str | None = None,
     budget: "Budget | None" = None,
     patience_s: float = 0.0,
@@ -36,7 +36,8 @@ def topic_strip(
         edge_registry: Knows the writers' schemas.
         central_registry: Gets the derived ones.
         keys: The hub's key rings; resolved here, in the process that strips.
-        today: Decides which `keep` has expired.
+        today: The day in UTC; decides which `keep` has expired.
+        now_s: Seconds on a clock that only goes forward; by it waits for schema ids end.
         edge: Where records come from; without it, conditions on the edge cannot be decided.
         budget: What operators may remember, where several topics share it.
         patience_s: How long a batch waits for a schema id that the edge's registry does not know; 0: not at all.
@@ -54,6 +55,7 @@ def topic_strip(
         central_registry=central_registry,
         keys=keys,
         today=today,
+        now_s=now_s,
         edge=edge,
         budget=budget,
         patience_s=patience_s,

@@ -5,7 +5,6 @@ day, because a `keep` may have expired. Refused schemas are remembered; a regist
 that the registry has said nothing about decides nothing: its record waits.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -80,7 +79,7 @@ class Programs:
         subjects: Subjects,
         maker: Maker,
         late: Latecomers,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float],
         drops_whole: bool = False,
     ) -> None:
         self._scope = scope

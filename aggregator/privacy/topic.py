@@ -5,10 +5,9 @@ and counts nothing; a derived schema is registered before the first record of it
 batch when a registry is away.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,6 @@ from aggregator.schema.wire import Framing
 HEADERS_PATH = "@headers"
 
 
-def utc_today() -> date:
-    """The day in UTC; the default of what decides whether a `keep` has expired."""
-    return datetime.now(UTC).date()
-
-
 class TopicStrip:
     """Strips the records of one edge topic.
 
@@ -53,10 +47,10 @@ class TopicStrip:
         edge_registry: The edge's registry.
         central_registry: Central's.
         keys: Key rings by name.
-        today: Asked once per batch.
+        today: The day in UTC, by which a `keep` expires; asked once per batch.
+        now_s: Seconds on a clock that only goes forward.
         edge: Name of the edge, for conditions that ask for it.
         patience_s: How long a schema id that the edge's registry does not know is waited for.
-        now_s: Seconds on a clock that only goes forward.
 
     Raises:
         ConfigError: the policy contradicts itself for this topic, or the record key's key cannot be read.
@@ -71,10 +65,10 @@ class TopicStrip:
         edge_registry: Registry,
         central_registry: Registry,
         keys: Mapping[str, KeyRing],
-        today: Callable[[], date] = utc_today,
+        today: Callable[[], date],
+        now_s: Callable[[], float],
         edge: str | None = None,
         patience_s: float = 0.0,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         view = policy.view(edge_topic)
         self._late, self._now_s = Latecomers(patience_s), now_s

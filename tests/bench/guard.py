@@ -33,6 +33,7 @@ from aggregator.kafka.native.consumer import Poll
 from aggregator.kafka.readers.reader import EdgeReader
 from aggregator.kafka.writers.refusals import Refusal
 from aggregator.kafka.writers.writer import TransactionalWriter
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch, Strip
@@ -204,6 +205,8 @@ class Guarded:
             edge_registry=self.registry,
             central_registry=MemoryRegistry(),
             keys=KEYS,
+            today=utc_today,
+            now_s=time.monotonic,
         )
 
     def slot(self, records: int) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import fastavro
 
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Batch
@@ -184,7 +185,7 @@ class Bench:
         """Microseconds per record of the kernel."""
         strip = KernelStrip(
             policy=self.policy, edge_topic="t", central_topic="e.t", edge_registry=self.registry,
-            central_registry=MemoryRegistry(), keys=KEYS,
+            central_registry=MemoryRegistry(), keys=KEYS, today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         first = self.batches[0]
         strip.strip(Batch(first.keys[:1], first.values[:1], first.headers[:1]))  # compiles the plan

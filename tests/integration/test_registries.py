@@ -275,6 +275,7 @@ def test_a_guid_that_nobody_knows_is_a_dead_letter(place, topic, tmp_path):
         edge_registry=place.opened(),
         central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
         keys={},
+        now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )
     header = [(VALUE_ID_HEADER, b"\1" + uuid.uuid4().bytes)]

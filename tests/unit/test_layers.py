@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A room imports only rooms before it; rooms of one rank do not import each other.
 ROOMS = [
-    {"escapes", "code_cache", "moments"},
+    {"escapes", "code_cache", "moments", "machine_clock"},
     {"errors", "coordinates", "backoff", "measures", "bytes_column", "jit", "class_archive"},
     {"header_columns", "threads", "repeated_warnings", "budgets"},
     {"config"},
@@ -57,6 +57,12 @@ HOMES = {
 }
 # What ARCHITECTURE.md calls pure; none of these may reach what speaks to a cluster, draws, or tells the time.
 IMPURE = {"confluent_kafka", "pyspark", "random", "secrets", "socket", "subprocess", "threading", "time", "uuid"}
+# A type of values, which draws nothing by itself.
+PURE_PARTS = {"uuid.UUID"}
+# What asks the machine without an import that says so.
+ASKED = {"datetime.now", "datetime.today", "datetime.utcnow", "date.today", "os.urandom", "os.environ", "os.getenv"}
+# `encrypt` takes its nonces as an argument. Only their default draws: whoever forgot to give them would repeat them.
+ASKS = {"aggregator.privacy.operators.encrypt": ["os.urandom"]}
 DRAWERS = {
     "util",
     "utils",
@@ -361,28 +367,32 @@ def test_the_search_finds_what_it_looks_for(room, text, rooms, packages):
 
 
 def decisions() -> list[str]:
-    """Modules that ARCHITECTURE.md names as those that decide: dotted, without the folders that it names whole."""
+    """Modules that ARCHITECTURE.md names as those that decide: dotted, and of a folder all, however deep they lie."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     paragraph = text[text.index("What decides is pure") :].partition("\n\n")[0]
     found = re.findall(r"`([\w/]+)/(?:\{([\w,]+)\}\.py)?`(?: ((?:`[\w. ]+`)))?", paragraph)
     modules = []
     for room, several, listed in found:
         names = several.split(",") if several else [name.removesuffix(".py") for name in listed.strip("`").split()]
-        names = names or [path.stem for path in (ROOT / "aggregator" / room).glob("*.py") if path.stem != "__init__"]
-        modules += [f"aggregator.{room.replace('/', '.')}.{name}" for name in names if room != "privacy"]
+        modules += [f"aggregator.{room.replace('/', '.')}.{name}" for name in names]
+        modules += [] if names else [dotted(path) for path in MODULES if (ROOT / "aggregator" / room) in path.parents]
     return modules
+
+
+def dotted(path: Path) -> str:
+    """A module's name; a package's is that of its folder."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def reached(name: str) -> Iterator[tuple[str, str]]:
     """Everything impure that a module imports, directly or through others, and by which of them."""
-    by_name = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in MODULES}
-    by_name = {dotted.removesuffix(".__init__"): path for dotted, path in by_name.items()}
+    by_name = {dotted(path): path for path in MODULES}
     waiting, seen = [name], {name}
     while waiting:
         module = waiting.pop()
         package = list(by_name[module].relative_to(ROOT).parent.parts)
         for found in imported(tree(by_name[module]), package):
-            if found.split(".")[0] in IMPURE:
+            if found.split(".")[0] in IMPURE and found not in PURE_PARTS:
                 yield found, module
             parts = found.split(".")
             prefixes = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
@@ -396,13 +406,33 @@ def test_what_decides_is_named():
     assert {"aggregator.replicate.flow.gaps", "aggregator.backfill.planner", "aggregator.edges.availability"} <= set(
         found
     )
-    assert all((ROOT / (name.replace(".", "/") + ".py")).exists() for name in found)
+    assert {"aggregator.privacy.topic", "aggregator.privacy.kernel.strip"} <= set(found)
+    assert set(found) <= {dotted(path) for path in MODULES}
 
 
 @pytest.mark.parametrize("name", decisions())
 def test_what_decides_reaches_no_client_no_clock_and_no_chance(name):
     """A decision gets time, randomness and environment as arguments, so that a test can give any."""
     assert sorted(reached(name)) == []
+
+
+def asked(module: ast.Module) -> list[str]:
+    """What a module asks of the machine: by the names that it uses, whether it calls them or passes them on."""
+    names = {ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute)}
+    return sorted(name for name in names if any(f".{name}".endswith(f".{one}") for one in ASKED))
+
+
+def test_what_decides_asks_the_machine_nothing():
+    """The day, random bytes and the environment come as arguments; `ASKS` names who has a default."""
+    paths = {dotted(path): path for path in MODULES}
+    assert {name: found for name in decisions() if (found := asked(tree(paths[name])))} == ASKS
+
+
+def test_the_search_for_questions_finds_what_it_looks_for():
+    """A call, a default, and a module's own name before it."""
+    assert asked(ast.parse("day = datetime.now(UTC).date()")) == ["datetime.now"]
+    assert asked(ast.parse("def f(nonces=os.urandom): ...\nx = os.environ['A']")) == ["os.environ", "os.urandom"]
+    assert asked(ast.parse("datetime.datetime.now()")) == ["datetime.datetime.now"]
 
 
 @pytest.mark.slow

@@ -15,10 +15,10 @@ import click
 from aggregator.cli.policy.sources import FILE, required, schema_text
 from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError, ExitCode
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.diff import Change, WriterSchema, policy_changes
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.strictness import Strictness
-from aggregator.privacy.topic import utc_today
 from aggregator.schema.registries import open_registry
 
 

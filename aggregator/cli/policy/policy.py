@@ -17,12 +17,12 @@ from aggregator.cli.policy.suggest import suggest
 from aggregator.cli.policy.test import test
 from aggregator.cli.terminal.output import emit, output_option, table
 from aggregator.errors import ConfigError, DeadLetterError
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.plan.compile import compile_plan
 from aggregator.privacy.plan.plan import Plan, Row
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.precedence import Scope, key_scope, value_scope
 from aggregator.privacy.policy.rules import AnyRule, privacy_class
-from aggregator.privacy.topic import utc_today
 
 _COLUMNS = ("path", "type", "tags", "operator", "class", "because")
 

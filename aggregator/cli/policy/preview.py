@@ -8,6 +8,7 @@ import base64
 import os
 import secrets
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from aggregator.cli.policy.sources import FILE, Sample, edge_sample, file_sample
 from aggregator.cli.terminal.output import CONFIG_ENVIRONMENT, emit, output_option, table
 from aggregator.config.load import load_config
 from aggregator.config.secrets import KeyRing
+from aggregator.machine_clock import utc_today
 from aggregator.privacy import operators
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy, load_policy
 from aggregator.privacy.policy.fixtures import written_ring
 from aggregator.privacy.policy.rules import key_name
 from aggregator.privacy.preview import Line, previewed
-from aggregator.privacy.topic import utc_today
 from aggregator.schema.memory import MemoryRegistry
 
 # Of a key whose operator takes any length.
@@ -99,6 +100,7 @@ def preview(
         central_registry=central,
         keys=_thrown(loaded) | (dict(hub.keys) if hub else {}),
         today=lambda: day,
+        now_s=time.monotonic,
         edge=edge,
     )
     hide = hide_before or not (show_values or sys.stdout.isatty())

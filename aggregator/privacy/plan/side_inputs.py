@@ -5,10 +5,10 @@ at most; the compiler gives every node along it a context of its own. What canno
 """
 
 import struct
-import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from aggregator.privacy.plan.leaf import INTEGERS, Leaf, Shown, Value, leaf_of
 from aggregator.privacy.plan.plan import PlanNode, SideInput
@@ -77,5 +77,5 @@ def shown(leaf: Leaf, raw: Any) -> Shown:
     if not leaf.is_uuid:
         return value
     if isinstance(value, bytes):
-        return str(uuid.UUID(bytes=value)) if len(value) == _UUID_BYTES else value
+        return str(UUID(bytes=value)) if len(value) == _UUID_BYTES else value
     return str(value).lower()

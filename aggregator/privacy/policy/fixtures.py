@@ -123,6 +123,7 @@ class Fixtures:
             central_registry=central,
             keys=self._file.keys,
             today=lambda: self._file.today,
+            now_s=lambda: 0.0,  # nothing is waited for: both registries are in memory
             edge=case.edge,
         )
         value = None if case.record is None else self._value(case, number, edge)

@@ -6,6 +6,7 @@ Invariant: what travels holds references to secrets, never secrets; a slot that 
 
 import functools
 import pickle
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from aggregator.engine.archives import forget_archives
 from aggregator.engine.collector import settle
 from aggregator.engine.worker_log import show_warnings
 from aggregator.errors import ExitError, Failed, HoldError
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.factory import topic_strip
 from aggregator.privacy.policy.file import Policy
 from aggregator.privacy.strip import Strip
@@ -169,6 +171,8 @@ def strips(work: EpochWork, keys: Mapping[str, KeyRing]) -> Callable[[EdgePartit
             edge_registry=edge_registry(edge.schemas, edge.schemas_client),
             central_registry=_registry(config.schemas, frozenset(config.schemas_client.items())),
             keys=keys,
+            today=utc_today,
+            now_s=time.monotonic,
             edge=source.edge,
             budget=budget,
             patience_s=config.replication.schema_patience.total_seconds(),

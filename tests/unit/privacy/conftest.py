@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import sys
+import time
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -65,6 +66,7 @@ class Lab:
             edge_registry=self.edge,
             central_registry=self.central,
             keys=self.keys,
+            now_s=time.monotonic,
             today=lambda: today,
         )
 

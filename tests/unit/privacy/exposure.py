@@ -4,6 +4,7 @@ What comes out is every list of the result, its reasons and counts, and the sche
 """
 
 import json
+import time
 from dataclasses import dataclass
 
 from aggregator.privacy.factory import topic_strip
@@ -68,7 +69,7 @@ class Exposed:
         return lines
 
 
-def topic(policy, registry=TAGGED.registry, central=None, *, made=topic_strip, today=TODAY):
+def topic(policy, registry=TAGGED.registry, central=None, *, made=topic_strip, today=TODAY, now_s=time.monotonic):
     """The strip of the topic `orders`."""
     return made(
         policy=parse_policy(policy),
@@ -77,6 +78,7 @@ def topic(policy, registry=TAGGED.registry, central=None, *, made=topic_strip, t
         edge_registry=registry,
         central_registry=central or MemoryRegistry(),
         keys=KEYS,
+        now_s=now_s,
         today=today if callable(today) else lambda: today,
     )
 

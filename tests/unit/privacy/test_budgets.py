@@ -9,7 +9,6 @@ import json
 import os
 import tracemalloc
 import unicodedata
-from functools import partial
 from itertools import count
 
 import pytest
@@ -345,8 +344,8 @@ class FarRegistry(MemoryRegistry):
 def test_a_batch_of_unknown_ids_passes(unknown, backoff_s):
     """However far the registry is and however long a flow waits between two tries, it is through after some of them."""
     registry = FarRegistry()
-    made = partial(KernelStrip, now_s=lambda: registry.now_s)
-    strip = topic("policy: p\nversion: 1\ntopics: {orders: {key: drop}}\n", registry, made=made)
+    policy = "policy: p\nversion: 1\ntopics: {orders: {key: drop}}\n"
+    strip = topic(policy, registry, made=KernelStrip, now_s=lambda: registry.now_s)
     batch = Batch([None] * unknown, [frame(1000 + n, b"") for n in range(unknown)], [None] * unknown)
     for _ in range(20):
         began_s = registry.now_s

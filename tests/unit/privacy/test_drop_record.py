@@ -1,6 +1,7 @@
 """`drop_record`: which records are left out, which are dead because nobody can tell, and how both are counted."""
 
 import json
+import time
 from itertools import product
 
 import numpy as np
@@ -64,6 +65,7 @@ def _became(lab, policy, records, headers=None, edge="eu"):
         edge_registry=lab.edge,
         central_registry=lab.central,
         keys=lab.keys,
+        now_s=time.monotonic,
         today=lambda: TODAY,
         edge=edge,
     )

@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import time
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from aggregator.errors import ConfigError
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.operators.drop import Drop
 from aggregator.privacy.operators.keep import Keep
@@ -190,6 +192,7 @@ def test_the_examples_of_the_demo_policy_are_true():
     strip = KernelStrip(
         policy=parse_policy(text.replace("  #: ", "  ")), edge_topic="loyalty", central_topic="eu.loyalty",
         edge_registry=MemoryRegistry(), central_registry=MemoryRegistry(), keys=KEYS,
+        today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     member = {"member": 42, "residency": "DE", "joined": "2020-05-01", "visits": [{"shop": "s", "card": "1"}]}
     stays = [{**member, "residency": "CH"}, {"member": 42}]

@@ -1,10 +1,12 @@
 """A compacted central topic, and what a slot delivers to it."""
 
 import json
+import time
 
 from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.native.chunk import Chunk
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.flow.flow import Flow, FlowPlan
 from aggregator.replicate.flow.limits import Limits
@@ -50,7 +52,7 @@ def _delivered(plan, tags, keys, times=None):
     contents = [None if key is None else frame(schema_id, bytes([2 * key])) for key in keys]
     strip = ReferenceStrip(
         policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
-        edge_registry=edge, central_registry=central, keys={},
+        edge_registry=edge, central_registry=central, keys={}, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     size, log, flow, begun = len(keys), _Log(), Flow(plan, plan.entry, persisted=True), []
     chunk = Chunk("orders", 0, contents, [None] * size, [None] * size, times or [0] * size, list(range(size)))

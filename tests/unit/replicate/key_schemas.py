@@ -1,5 +1,8 @@
 """Schemas of keys and values with a pseudonym, and a strip for them."""
 
+import time
+
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.schema.memory import MemoryRegistry
 from tests.reference.reference import ReferenceStrip
@@ -27,6 +30,6 @@ def strip_of(keys, encode="hex", form=""):
     policy = parse_policy(POLICY % (encode, f"\n    format: {form}" if form else ""))
     made = ReferenceStrip(
         policy=policy, edge_topic="orders", central_topic="eu.orders", edge_registry=edge, central_registry=central,
-        keys=keys,
+        keys=keys, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
     return made, *ids

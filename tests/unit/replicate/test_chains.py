@@ -2,6 +2,7 @@
 
 import base64
 import random
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import CHAIN_HEADER
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.identity.chains import MOST_CLUSTERS, Chains, Fate, begins, chain_keys, digest, place_of
 from aggregator.schema.memory import MemoryRegistry
@@ -151,7 +153,7 @@ def strip():
             " drop_record: [{header: z, is_null: true}]}}"
         ),
         edge_topic="orders", central_topic="eu.orders", edge_registry=registry, central_registry=MemoryRegistry(),
-        keys={},
+        keys={}, today=utc_today, now_s=time.monotonic,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import random
+import time
 
 import pytest
 
@@ -9,6 +10,7 @@ from aggregator.budgets import ORIGIN_HEADERS
 from aggregator.bytes_column import BytesColumn
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import SEAL_HEADER
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.identity.cycles import Cycles, returning, seal_keys
 from aggregator.schema.memory import MemoryRegistry
@@ -90,7 +92,7 @@ def test_what_comes_back_is_not_read(headers, patience_s):
             " drop_record: [{header: y, equals: z}]}}"
         ),
         edge_topic="orders", central_topic=CENTRAL, edge_registry=registry, central_registry=MemoryRegistry(), keys={},
-        patience_s=patience_s,
+        today=utc_today, now_s=time.monotonic, patience_s=patience_s,
     )  # fmt: skip
     value = frame(value_id, b"\x02")
     values = [value, frame(others_id, b"\x02"), frame(9999, b"\x02"), b"\0", value]

@@ -1,10 +1,12 @@
 """What a restate tells of records that it reads and that yield no row: each once, and nothing of its content."""
 
 import random
+import time
 
 import pytest
 
 from aggregator.coordinates import BACKFILL_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.identity.cycles import Cycles
@@ -33,7 +35,8 @@ def topic():
     edge, central = MemoryRegistry(), MemoryRegistry()
     schema = edge.register("orders-value", SCHEMA)
     strip = ReferenceStrip(policy=parse_policy(POLICY), edge_topic="orders", central_topic="eu.orders",
-                           edge_registry=edge, central_registry=central, keys={})  # fmt: skip
+                           edge_registry=edge, central_registry=central, keys={},
+                           today=utc_today, now_s=time.monotonic)  # fmt: skip
     return strip, lambda number: frame(schema, bytes([2 * number]))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 from msgspec import structs
@@ -10,6 +11,7 @@ from aggregator.coordinates import EdgePartition
 from aggregator.errors import HoldError
 from aggregator.kafka.native.chunk import Chunk
 from aggregator.kafka.readers.log import LogRecord
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.kernel.strip import KernelStrip
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.privacy.strip import Meaning
@@ -75,7 +77,7 @@ class Hub:
         strip = KernelStrip(
             policy=parse_policy(f"policy: p\nversion: 1\ntags: {{PII: drop}}\ntopics: {{orders: {{{topic}}}}}\n"),
             edge_topic="orders", central_topic="eu.orders", edge_registry=self.registry,
-            central_registry=self.central, keys={},
+            central_registry=self.central, keys={}, today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         plan = FlowPlan(
             SOURCE, self.entry, fresh=False, central="eu.orders", by_key=False, limits=Limits(10_000), meant=meant

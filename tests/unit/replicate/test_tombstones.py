@@ -3,6 +3,7 @@
 import base64
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from aggregator.audit.tally import Rules, Tally, compare
 from aggregator.config.secrets import KeyRing, SecretRef
 from aggregator.coordinates import EdgePartition, OffsetRange, Origin, Segment
 from aggregator.lake.origin_headers import origin_columns
+from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
@@ -84,6 +86,7 @@ def test_a_part_of_a_key_that_is_encrypted_goes_to_every_version_too(monkeypatch
         strip = ReferenceStrip(
             policy=parse_policy(text), edge_topic="orders", central_topic="eu.orders", edge_registry=edge,
             central_registry=central, keys={"customer": KeyRing(current, versions)},
+            today=utc_today, now_s=time.monotonic,
         )  # fmt: skip
         return [key for key, _, _ in deliver(strip, [None], [frame(key_id, b"\x08jane")]).central]
 

@@ -1,6 +1,7 @@
 """AWS Glue: its registry by boto3 before moto's, and the frames of its serialisers."""
 
 import json
+import time
 import uuid
 import zlib
 from datetime import date
@@ -91,6 +92,7 @@ def strip(opened, tmp_path):
         edge_registry=opened,
         central_registry=open_registry(f"directory:{tmp_path / 'central'}"),
         keys={},
+        now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )
 

@@ -1,5 +1,6 @@
 """Wire format 1: the schema's GUID in a header, the bare body as value."""
 
+import time
 import uuid
 from datetime import date
 
@@ -45,6 +46,7 @@ def make(tmp_path):
             edge_registry=edge,
             central_registry=central or open_registry(f"directory:{tmp_path / 'central'}"),
             keys={},
+            now_s=time.monotonic,
             today=lambda: date(2026, 11, 1),
         )
 

@@ -48,6 +48,7 @@ def strip(policy, edge, central, topic="eu.orders"):
         edge_registry=edge,
         central_registry=central,
         keys={},
+        now_s=time.monotonic,
         today=lambda: date(2026, 11, 1),
     )
 

@@ -26,6 +26,7 @@ def strips(case):
             edge_registry=case.registry,
             central_registry=type(case.registry)(),
             keys=KEYS,
+            now_s=time.monotonic,
             today=lambda: TODAY,
             edge="eu",
         )

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import time
 from datetime import date
 
 import fastavro
@@ -128,6 +129,7 @@ def test_both_implementations_agree(lab, keys, data, law):
         edge_registry=lab.edge,
         central_registry=lab.central,
         keys=keys,
+        now_s=time.monotonic,
         today=lambda: TODAY,
     ).strip(batch)
     quick = lab.topic(policy).strip(batch)
