@@ -76,7 +76,7 @@ class LakeView:
         """The rows of one flow, file by file.
 
         Raises:
-            Unreachable: a file cannot be read.
+            TableUnavailable: a file cannot be read.
         """
         folder: Folder = open_tables(self.config).folder
         parts = (row_origins(folder / name, files, source) for name, files in self.files.items())

@@ -18,10 +18,11 @@ from aggregator.coordinates import CentralPartition
 from aggregator.errors import HoldError, RetryError
 from aggregator.lake.columns import conformed, merged
 from aggregator.lake.files import Stage, StagedFile
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import Lease
 from aggregator.lake.report import CycleReport
-from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
+from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
 SUFFIX = "__current"
 _KEY = ["_edge", "_topic", "_partition", "_key"]
@@ -98,16 +99,12 @@ class CurrentState:
     def _staged(self, source: TableHandle, target: TableHandle, lease: Lease) -> tuple[StagedFile, ...]:
         schema, folder = target.schema(), self.folder / self.name
         stage = Stage(self.folder / self.table, schema, divided_by=target.divided_by(), lease=lease)
+        hint = "was the table vacuumed meanwhile, or is the disk full? the next cycle tries again"
         try:
-            for rows in latest_rows(folder, source.live()):
-                stage.add(conformed(rows, schema))
-            return stage.close()
-        except OSError as error:
-            stage.abandon()
-            raise TableUnavailable(
-                f"table {self.table}: {folder} cannot be read, or the state not written ({type(error).__name__})",
-                hint="was the table vacuumed meanwhile, or is the disk full? the next cycle tries again",
-            ) from None
+            with storage_errors(f"table {self.table}: its files or those of {folder}", hint=hint):
+                for rows in latest_rows(folder, source.live()):
+                    stage.add(conformed(rows, schema))
+                return stage.close()
         except BaseException:
             stage.abandon()
             raise
@@ -137,10 +134,10 @@ class CurrentStates:
             if state is None or table.failed is not None:
                 continue
             try:
-                state.refresh(table.next_offsets, force=force)
-            except (HoldError, RetryError, OSError) as error:
-                why = reason(error) if isinstance(error, OSError) else error
-                log.warning("the current state of table %s waits: %s", table.table, why)
+                with storage_errors(f"table {state.table}: its files"):
+                    state.refresh(table.next_offsets, force=force)
+            except (HoldError, RetryError) as error:
+                log.warning("the current state of table %s waits: %s", table.table, error)
 
 
 def latest_rows(folder: Folder, live: Iterable[LiveFile]) -> Iterator[pa.Table]:

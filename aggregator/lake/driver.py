@@ -21,7 +21,6 @@ from aggregator.lake.commit import Commit
 from aggregator.lake.current_state import SUFFIX as CURRENT
 from aggregator.lake.current_state import CurrentStates
 from aggregator.lake.files import out_of_range
-from aggregator.lake.folder import reason
 from aggregator.lake.job import run_job
 from aggregator.lake.orphans import KEEP, discard, sweep, sweep_scratch
 from aggregator.lake.out_of_range import COLUMN
@@ -30,8 +29,9 @@ from aggregator.lake.quality.quarantine import Quarantine
 from aggregator.lake.ranges import Backlog, Held, Outcome, Span, backlog, tasks
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.sources import lake_sources
+from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.formats import lake_config, open_tables
-from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
+from aggregator.lake.tables.port import TableHandle, Tables
 from aggregator.lake.task import StagingTask
 from aggregator.repeated_warnings import RepeatedWarnings
 from aggregator.state.ledger_log import read_ledger
@@ -190,14 +190,12 @@ class LakeDriver:
 
     def _table(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
         try:
-            return self._table_cycle(name, topics, force=force)
+            with storage_errors(f"table {name}: its files", hint="is the storage up, and is there space?"):
+                return self._table_cycle(name, topics, force=force)
         except HoldError as error:
             return TableReport(name, held=(Held(None, str(error)),))
         except RetryError as error:
             return TableReport(name, failed=error)
-        except OSError as error:
-            told = f"table {name}: its files cannot be read or written: {reason(error)}"
-            return TableReport(name, failed=TableUnavailable(told, hint="is the storage up, and is there space?"))
 
     def _table_cycle(self, name: str, topics: frozenset[str], *, force: bool) -> TableReport:
         partitions = central_partitions(self._config.central, topics)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from aggregator.config.model import HubConfig
 from aggregator.errors import AggregatorError, Failed
 from aggregator.lake.compaction import compact
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sweep, sweep_scratch
+from aggregator.lake.storage_errors import storage_errors
 from aggregator.lake.tables.formats import lake_folder, open_tables
 from aggregator.lake.tables.port import Tables
 
@@ -86,8 +87,8 @@ def _each(config: HubConfig, names: Iterable[str], work: Callable[[Tables, Folde
         )
     for name in wanted:
         try:
-            yield work(tables, folder / name, name)
+            with storage_errors(f"table {name}: its files"):
+                done = work(tables, folder / name, name)
         except AggregatorError as error:
-            yield Upkeep(name, problem=str(error))
-        except OSError as error:
-            yield Upkeep(name, problem=f"table {name}: its files cannot be read or written: {reason(error)}")
+            done = Upkeep(name, problem=str(error))
+        yield done

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.coordinates import EdgePartition
-from aggregator.errors import Unreachable
 from aggregator.lake.folder import Folder
+from aggregator.lake.storage_errors import storage_errors
 
 Numbers = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
@@ -46,18 +46,14 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
         source: Which edge partition.
 
     Raises:
-        Unreachable: a file cannot be read.
+        TableUnavailable: a file cannot be read.
     """
     edge, topic, partition = source
     wanted = (pc.field("_edge") == edge) & (pc.field("_topic") == topic) & (pc.field("_partition") == partition)
     for file in files:
-        try:
+        hint = "was the table compacted and vacuumed meanwhile? run the audit again"
+        with storage_errors(f"{folder}/{file}", hint=hint, parquet=True):
             rows = folder.rows(file, [*_ORIGIN, *_DELETED], wanted)
-        except (OSError, pa.ArrowException) as error:
-            raise Unreachable(
-                f"{folder}/{file} cannot be read ({type(error).__name__})",
-                hint="was the table compacted and vacuumed meanwhile? run the audit again",
-            ) from None
         deleted = np.where(rows["_deleted"].to_numpy(), pl.Series(rows["_key"]).hash().to_numpy() | np.uint64(1), 0)
         yield Rows(
             rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy(), deleted.astype(np.uint64)

@@ -26,9 +26,10 @@ from aggregator.kafka.readers.committed_reader import Committed, CommittedReader
 from aggregator.lake.columns import FIXED_COLUMNS
 from aggregator.lake.decode import Decoding, RecordHeld, newest_schema, record_held
 from aggregator.lake.files import Stage, StagedFile
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.ranges import Outcome, Reached, Span
-from aggregator.lake.tables.port import Tables, TableUnavailable
+from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.port import Tables
 from aggregator.schema.registries import open_registry
 
 PIECE_BYTES = 4 * 1024 * 1024  # of keys and values; what is decoded at a time, and more falls out of the CPU's cache
@@ -76,15 +77,9 @@ class StagingTask:
         stage = Stage(self.folder, columns, promotes=self.tables.promotes, divided_by=self.divided_by)
         running = _Running(self, reader, Decoding(registry.schema), stage, Stage(self.folder, None))
         try:
-            with resting():
+            with storage_errors(f"table {self.name}: {self.folder}"), resting():
                 reached = running.read(self.plan[number])
-            return Outcome(reached, running.stage.close(), running.left_out.close())
-        except OSError as error:
-            running.abandon()
-            raise TableUnavailable(
-                f"table {self.name}: {self.folder}: {reason(error)}",
-                hint="check the disk, its space and the rights on the folder",
-            ) from None
+                return Outcome(reached, running.stage.close(), running.left_out.close())
         except BaseException:
             running.abandon()
             raise

@@ -246,6 +246,43 @@ def test_one_module_writes_to_the_terminal():
     assert list(offenders(MODULES, said)) == ["aggregator/cli/terminal/output.py"]
 
 
+def names_caught(handler: ast.ExceptHandler) -> set[str]:
+    """Names of the errors that a handler takes."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type] if handler.type else []
+    return {ast.unparse(kind).rpartition(".")[2] for kind in kinds}
+
+
+def own_translations(module: ast.Module) -> list[int]:
+    """Lines that make an error of their own out of an OSError."""
+    handlers = [
+        node for node in nodes(module) if isinstance(node, ast.ExceptHandler) and "OSError" in names_caught(node)
+    ]
+    return [one.lineno for one in handlers if any(isinstance(node, ast.Raise) and node.exc for node in ast.walk(one))]
+
+
+# The libraries of the two formats have errors of their own, and texts that say more or must not be shown.
+TRANSLATORS = {
+    "aggregator/lake/storage_errors.py",
+    "aggregator/lake/tables/delta.py",
+    "aggregator/lake/tables/delta_errors.py",
+    "aggregator/lake/tables/iceberg_errors.py",
+}
+
+
+@pytest.mark.slow
+def test_errors_of_a_storage_are_translated_in_one_place():
+    """In the lake, `storage_errors` makes an error of the tree out of an OSError; nobody else does by hand."""
+    lake = [path for path in MODULES if room_of(path) == "lake"]
+    assert set(offenders(lake, lambda path: own_translations(tree(path)))) == TRANSLATORS
+
+
+def test_the_search_for_translations_finds_what_it_looks_for():
+    """One of several errors counts; to let it pass on does not."""
+    text = "try:\n    f()\nexcept (ValueError, OSError) as error:\n    {}"
+    assert own_translations(ast.parse(text.format("raise Failed('x') from None"))) == [3]
+    assert own_translations(ast.parse(text.format("close()\n    raise"))) == []
+
+
 def called(node: ast.AST) -> str:
     """The dotted name that a call calls; empty for anything else."""
     return (

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.coordinates import CentralPartition, OffsetRange
-from aggregator.errors import AggregatorError, Unreachable
+from aggregator.errors import AggregatorError
 from aggregator.lake.commit import Commit, CommitResult
 from aggregator.lake.files import StagedFile
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import discard
 from aggregator.lake.quality.split import TOPIC_ID, rows_at, without
 from aggregator.lake.ranges import Outcome, Span, settle
-from aggregator.lake.tables.port import TableHandle, Tables, TableUnavailable
+from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.port import TableHandle, Tables
 
 SUFFIX = "__quarantine"
 _PLACE = ["_central_topic", "_central_partition", "_central_offset"]
@@ -156,28 +156,20 @@ class Quarantine:
         wanted = reduce(operator.or_, map(_within, spans))
         found: set[tuple[str, int, int]] = set()
         for file in handle.files() if handle else ():
-            try:
+            with storage_errors(f"{self.folder}/{file}", hint="the next cycle tries again", parquet=True):
                 rows = self.folder.rows(file, [*_PLACE, TOPIC_ID], wanted).select(_PLACE)
-            except (OSError, pa.ArrowException) as error:
-                raise Unreachable(
-                    f"{self.folder}/{file} cannot be read ({type(error).__name__})", hint="the next cycle tries again"
-                ) from None
             found |= set(zip(*rows.to_pydict().values(), strict=True))
         return found
 
     def _without(self, outcome: Outcome, held: set[tuple[str, int, int]]) -> Outcome:
         folder = self.lake / self.table
         files: list[StagedFile] = []
-        try:
+        with storage_errors(folder):
             for file in outcome.files:
                 rows = rows_at(folder, file.path, held)
                 files += without(folder, file, rows) if rows else (file,)
                 if rows:
                     discard(folder, [file.path])
-        except OSError as error:
-            raise TableUnavailable(
-                f"{folder}: {reason(error)}", hint="check the disk, its space and the rights on the folder"
-            ) from None
         return Outcome(outcome.reached, tuple(files))
 
     def _remove(self, halves: Iterable[Half]) -> None:

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.quality.verdicts import Finding, Verdict
 from aggregator.lake.ranges import Span
-from aggregator.lake.tables.port import TableUnavailable
+from aggregator.lake.storage_errors import storage_errors
 
 SUFFIX = "__quality"
 _AUDITED, _COMMITTED, _COMPLETED = "audited", "committed", "completed"
@@ -167,12 +167,10 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
         TableUnavailable: a file cannot be read.
     """
     folder = lake / f"{table}{SUFFIX}"
-    try:
+    with storage_errors(folder, hint="check the rights on the folder"):
         names = sorted(one.name for one in folder.entries() if one.name.endswith(".jsonl"))
         newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
         texts = [folder.read(name).decode(errors="replace") for name in names if name[:_DAY] in newest]
-    except OSError as error:
-        raise TableUnavailable(f"{folder}: {reason(error)}", hint="check the rights on the folder") from None
     found: dict[str, Audit] = {}
     for told in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
         _note(found, told)
@@ -236,12 +234,8 @@ def _append(lake: Folder, table: str, at_ms: int, told: Mapping[str, Any]) -> No
     # An object store takes whole files only: an hour's, so that what is written anew stays small.
     name = f"{datetime.fromtimestamp(at_ms / 1000, UTC):{'%Y-%m-%d' if folder.on_disk else f'%Y-%m-%dT%H-{_WRITER}'}}"
     line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
-    try:
+    with storage_errors(folder):
         folder.append(f"{name}.jsonl", line)
-    except OSError as error:
-        raise TableUnavailable(
-            f"{folder}: {reason(error)}", hint="check the disk, its space and the rights on the folder"
-        ) from None
 
 
 def _parsed(line: str) -> Mapping[str, Any] | None:

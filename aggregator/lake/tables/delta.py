@@ -27,7 +27,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.partitioning import text
-from aggregator.lake.tables.delta_errors import told, unavailable
+from aggregator.lake.tables.delta_errors import delta_errors, unavailable
 from aggregator.lake.tables.port import (
     CommitConflict,
     LiveFile,
@@ -65,7 +65,7 @@ class DeltaTables:
         Raises:
             TableUnavailable: it does not answer.
         """
-        with told(self.folder):
+        with delta_errors(self.folder):
             return [name for name in self.folder.folders() if "_delta_log" in (self.folder / name).folders()]
 
     def open(self, name: str) -> "DeltaHandle | None":
@@ -171,7 +171,7 @@ class DeltaHandle:
 
     def positions(self, partitions: Iterable[CentralPartition]) -> dict[CentralPartition, int]:
         """Next offsets; a partition that was never committed is left out."""
-        with told(self.folder):
+        with delta_errors(self.folder):
             found = {one: self.table.transaction_version(self._application(one)) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 
@@ -209,7 +209,7 @@ class DeltaHandle:
         """Paths of every file that the log names, added or removed; checkpoints may have replaced its older part."""
         names = set(self.files())
         log = self.folder / "_delta_log"
-        with told(self.folder):
+        with delta_errors(self.folder):
             commits = [log.read(file.name) for file in log.entries() if file.name.endswith(".json")]
         for action in (json.loads(line) for commit in commits for line in commit.splitlines()):
             names |= {action[kind]["path"] for kind in ("add", "remove") if kind in action}
@@ -231,7 +231,7 @@ class DeltaHandle:
 
     def committed_ms(self) -> int:
         """When this version was committed, in milliseconds since 1970, by the writer's clock."""
-        with told(self.folder):
+        with delta_errors(self.folder):
             return int(self.table.history(1)[0]["timestamp"])
 
     def widen(self, schema: pa.Schema) -> None:
@@ -317,7 +317,7 @@ class DeltaHandle:
         Raises:
             TableUnavailable: somebody removed what was staged.
         """
-        with told(self.folder):
+        with delta_errors(self.folder):
             gone = self.folder.missing([file.path for file in files])
         if gone:
             raise TableUnavailable(
@@ -328,7 +328,7 @@ class DeltaHandle:
 
     def _took_effect(self, attempt: str) -> bool:
         """Whether the next version is this attempt's: a store may apply a commit and refuse it all the same."""
-        with told(self.folder):
+        with delta_errors(self.folder):
             try:
                 commit = (self.folder / "_delta_log").read(f"{self.version + 1:020}.json")
             except FileNotFoundError:  # never written, or vacuumed since: then the positions tell
@@ -338,7 +338,7 @@ class DeltaHandle:
 
     def _adds(self) -> pa.Table:
         """A row per data file."""
-        with told(self.folder):
+        with delta_errors(self.folder):
             return pa.table(self.table.get_add_actions(flatten=True))
 
     def _application(self, partition: CentralPartition) -> str:

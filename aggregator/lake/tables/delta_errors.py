@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from deltalake.exceptions import DeltaError
 
 from aggregator.lake.folder import Folder
+from aggregator.lake.storage_errors import CHECK_DISK
 from aggregator.lake.tables.port import TableUnavailable
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @contextmanager
-def told(place: Folder) -> Iterator[None]:
-    """Translate what is raised inside, where nothing is committed.
+def delta_errors(place: Folder) -> Iterator[None]:
+    """Translate what delta-rs and its storage raise inside, where nothing is committed.
 
     Args:
         place: The table's folder.
@@ -41,4 +42,4 @@ def unavailable(place: Folder, error: Exception) -> TableUnavailable:
     """
     lines = _COLOUR.sub("", str(error)).splitlines()
     text = " ".join(" ".join(lines if place.on_disk else lines[:1]).split())
-    return TableUnavailable(f"table {place}: {text}", hint="check the disk, its space and the rights on the folder")
+    return TableUnavailable(f"table {place}: {text}", hint=CHECK_DISK)

@@ -22,7 +22,7 @@ from aggregator.lake.columns import fits
 from aggregator.lake.folder import Folder
 from aggregator.lake.store_settings import catalog_settings
 from aggregator.lake.tables.iceberg_catalog import connected
-from aggregator.lake.tables.iceberg_errors import told
+from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.iceberg_handle import RETRIES, IcebergHandle
 from aggregator.lake.tables.port import CommitConflict, check_division
 
@@ -60,7 +60,7 @@ class IcebergTables:
         """
         if self._without_catalog():
             return []
-        with told(self.folder):
+        with iceberg_errors(self.folder):
             try:
                 return sorted(name for _, name in self._connected().list_tables(self.catalog.namespace))
             except NoSuchNamespaceError:
@@ -75,7 +75,7 @@ class IcebergTables:
         """
         if self._without_catalog():
             return None
-        with told(self.folder / name):
+        with iceberg_errors(self.folder / name):
             try:
                 table = self._connected().load_table(self._identifier(name))
             except NoSuchTableError:
@@ -94,7 +94,7 @@ class IcebergTables:
         """
         place, division = self.folder / name, self.partitions.get(name, ())
         check_division(name, division, schema)
-        with told(place):
+        with iceberg_errors(place):
             place.make()
             catalog = self._connected()
             catalog.create_namespace_if_not_exists(self.catalog.namespace)

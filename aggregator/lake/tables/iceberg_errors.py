@@ -4,7 +4,6 @@ Invariant: their texts stay here, because they may quote an address with a passw
 may have happened is never reported as a conflict.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,12 +20,13 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from aggregator.errors import HoldError
+from aggregator.lake.folder import reason
 from aggregator.lake.tables.port import CommitConflict, TableUnavailable
 
 
 @contextmanager
-def told(place: object, *, sent: bool = False) -> Iterator[None]:
-    """Translate what is raised inside.
+def iceberg_errors(place: object, *, sent: bool = False) -> Iterator[None]:
+    """Translate what pyiceberg, its catalogue and its storage raise inside.
 
     Args:
         place: The table's folder.
@@ -42,9 +42,9 @@ def told(place: object, *, sent: bool = False) -> Iterator[None]:
     except (CommitFailedException, TableAlreadyExistsError, NoSuchTableError, IntegrityError):
         raise CommitConflict(f"table {place}: another writer came first") from None
     except (SQLAlchemyError, RESTError, CommitStateUnknownException, OSError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+        why = reason(error) if isinstance(error, OSError) else type(error).__name__
         raise TableUnavailable(
-            f"table {place}: its catalogue or its storage does not answer: {reason}",
+            f"table {place}: its catalogue or its storage does not answer: {why}",
             hint="is the catalogue up, and is there space and the right to write?",
         ) from None
     except (ValueError, ValidationError, ValidationException, pa.ArrowException) as error:

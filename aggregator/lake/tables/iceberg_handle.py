@@ -26,7 +26,7 @@ from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import sending
 from aggregator.lake.out_of_range import COLUMN
 from aggregator.lake.partitioning import text
-from aggregator.lake.tables.iceberg_errors import told
+from aggregator.lake.tables.iceberg_errors import iceberg_errors
 from aggregator.lake.tables.port import CommitConflict, LiveFile, check_files, check_growth
 
 RETRIES = "commit.retry.num-retries"
@@ -93,7 +93,7 @@ class IcebergHandle:
             HoldError: rows are marked as deleted beside their files, which a reader of the files alone would see.
         """
         names = self.divided_by()
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             tasks = list(self.table.scan().plan_files())
         if any(task.delete_files for task in tasks):
             raise HoldError(
@@ -112,12 +112,12 @@ class IcebergHandle:
 
     def files(self) -> list[str]:
         """Paths of its live files, relative to the table's folder."""
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             return [self._relative(task.file.file_path) for task in self.table.scan().plan_files()]
 
     def named(self) -> set[str]:
         """Paths of every file that a kept snapshot names, data and metadata."""
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             return {self._relative(path) for path in _named(self.table)}
 
     def rows(self) -> int:
@@ -130,7 +130,7 @@ class IcebergHandle:
         columns = {one.name: one.field_id for one in self.table.schema().fields}
         if COLUMN not in columns:
             return 0
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             files = [task.file for task in self.table.scan().plan_files()]
         nulls = [(one.record_count, (one.null_value_counts or {}).get(columns[COLUMN])) for one in files]
         return sum(rows - null for rows, null in nulls if null is not None)
@@ -147,7 +147,7 @@ class IcebergHandle:
             CommitConflict: another writer was first.
             HoldError: Iceberg cannot merge the types.
         """
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             transaction = self.table.transaction()
             with transaction.update_schema() as update:
                 update.union_by_name(schema)
@@ -168,15 +168,15 @@ class IcebergHandle:
         gone = {f"{self.table.location()}/{file.path}" for file in replaced}
         mark = uuid.uuid4().hex
         moves = {self._mark: mark} | {self._property(one): str(offset) for one, offset in positions.items()}
-        told_of = {self._mark: mark, **note}
-        with told(self.table.location()):
+        marked = {self._mark: mark, **note}
+        with iceberg_errors(self.table.location()):
             try:
-                transaction = self._changed(paths, gone, moves, told_of)
+                transaction = self._changed(paths, gone, moves, marked)
             except OverflowError:  # a date beyond Python's years: such a column keeps counts and no bounds
-                transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), told_of)
+                transaction = self._changed(paths, gone, moves | _without_bounds(self.table.io, paths), marked)
         sending(self.folder, [file.path for file in files])
         try:
-            with told(self.table.location(), sent=True):
+            with iceberg_errors(self.table.location(), sent=True):
                 transaction.commit_transaction()
         except RetryError:
             version = self._version_of(mark)
@@ -191,7 +191,7 @@ class IcebergHandle:
         Raises:
             CommitConflict: another writer was first.
         """
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             before = _named(self.table)
             self.table.maintenance.expire_snapshots().older_than(
                 datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None) - keep
@@ -226,7 +226,7 @@ class IcebergHandle:
         Raises:
             RetryError: the catalogue does not answer.
         """
-        with told(self.table.location()):
+        with iceberg_errors(self.table.location()):
             snapshots = self.table.catalog.load_table(self.table.name()).metadata.snapshots
         found = [one.sequence_number for one in snapshots if _summary(one).get(self._mark) == mark]
         return found[0] if found else None
