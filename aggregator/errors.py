@@ -3,15 +3,26 @@
     AggregatorError
     ├── RetryError            try again with backoff; nothing is decided
     │   ├── Unreachable           a broker or a registry does not answer
+    │   │   ├── TokenRefused          schema/tokens.py: the token server refuses the registry's client
+    │   │   ├── Flooded               schema/registry.py: too many unknown schema ids to ask about
+    │   │   └── Unasked               privacy/strip.py: a batch names unknown ids that were not asked about yet
     │   ├── TransactionAborted    the broker refused the transaction definitely; rewind and go on
-    │   └── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
+    │   ├── OutcomeUnknown        a commit or abort without a definite answer; discard the producer
+    │   ├── CommitConflict        lake/tables/port.py: another writer committed to the table first
+    │   └── TableUnavailable      lake/tables/port.py: a table's storage or catalogue does not answer
     ├── DeadLetterError       this one record cannot be delivered; the rest goes on
+    │   └── UnknownSchema         schema/registry.py: the registry answers, and has no schema of this id
     ├── HoldError             stop this flow or edge, keep the others, report it
+    │   ├── GoneSchema            schema/registry.py: the registry had a schema of this id, and has none any more
+    │   ├── Stranger              replicate/discovery/edge_watch.py: another cluster answers for an edge
+    │   └── RecordHeld            lake/decode.py: a table cannot take a record; it says which
     └── ExitError             the process ends; `exit_code` is the contract with supervisors
         ├── ConfigError           78: the configuration cannot be used
         ├── AnotherHub            6: another hub runs or took over
         ├── Fenced                an id of ours was taken by a newer producer
         └── Failed                1: everything else
+
+A class that names a module is defined there. Every error says what the reader can do next: by `hint`, or by its class.
 
 Invariant: no error carries a payload, a key or a secret; coordinates, sizes and reason codes only. Its text is
 printable, whatever a cluster or a registry put into it, and begins a new line only where its writer says so.
@@ -145,6 +156,11 @@ class AnotherHub(ExitError):
 
 class Fenced(ExitError):
     """A newer producer took this transactional id."""
+
+    def __init__(
+        self, message: str, *, hint: str = "start it again, unless another hub of this name is meant to run"
+    ) -> None:
+        super().__init__(message, hint=hint)
 
 
 class Failed(ExitError):

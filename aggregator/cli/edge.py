@@ -108,7 +108,7 @@ def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | 
         what = f"there is nothing to accept: {name} stands for that cluster, or for none yet"
         raise Failed(what, hint="aggregator status shows which cluster answers under each name")
     if why := succession_fault(asked, known, central or "", edges):
-        raise Failed(why)
+        raise Failed(why, hint="aggregator doctor shows which cluster answers under each name")
     decide(hub, Kind.CLUSTER, [asked.about], by=asked.by, reason=asked.reason)
     submit(hub.central, HubNames(hub.hub), [asked])
     progress(

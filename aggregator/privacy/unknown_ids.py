@@ -151,8 +151,13 @@ class Latecomers:
         self._newest_s = self._began_s if found.asked_s is None else found.asked_s
         self._newest = found if self._is_whole(found, ids_end) else None
         if self._newest is None:
-            return Unreachable(f"{found.where} lists less than the topic is known to have")
-        return self._at_hand or Unreachable("what is listed was asked for before the records were read")
+            return Unreachable(
+                f"{found.where} lists less than the topic is known to have",
+                hint="see whether the registry, or a proxy before it, hides subjects from the hub",
+            )
+        return self._at_hand or Unreachable(
+            "what is listed was asked for before the records were read", hint="nothing to do: it is asked again"
+        )
 
     @property
     def _at_hand(self) -> Listing | None:

@@ -1,13 +1,11 @@
 """What the documents say is so: commands exist with these options, included files are there, links lead somewhere."""
 
-import inspect
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from aggregator import errors
 from aggregator.cli.survey import leaves
 from aggregator.errors import AnotherHub, ConfigError, ExitCode
 from aggregator.schema.avro import parse
@@ -73,21 +71,6 @@ def test_the_exit_codes_that_are_told_are_those_of_the_errors():
     table = [int(code) for code in re.findall(r"^\| (\d+) \|", OPERATE, re.MULTILINE)]
     assert table == sorted(set(ExitCode) - {ExitCode.INTERRUPTED})
     assert (AnotherHub.exit_code, ConfigError.exit_code) == (6, 78)
-
-
-def test_the_tree_of_errors_is_the_tree():
-    """Every error is in the docstring, below the family that it is of; the exit codes there are theirs."""
-    shown, path = {}, []
-    for line in (errors.__doc__ or "").splitlines():
-        if found := re.fullmatch(r"    ((?:[│ ]   )*)(?:[├└]── )?(\w+)(?: +(.*))?", line):
-            indent, name, told = found.groups()
-            depth = len(indent) // 4 + ("── " in line)
-            path[depth:] = [name]
-            shown[name] = path[depth - 1] if depth else "Exception"
-            if code := re.match(r"(\d+):", told or ""):
-                assert getattr(errors, name).exit_code == int(code[1]), name
-    classes = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, Exception)]
-    assert shown == {one.__name__: one.__base__.__name__ for one in classes}
 
 
 def test_the_accounts_that_the_readme_shows_add_up():

@@ -43,6 +43,10 @@ _FENCED = frozenset(
     }
 )
 
+# Next steps.
+_REWINDS = "nothing is lost: the hub rewinds and tries again"
+_DECIDED = "start it again, if it does not by itself: a new producer decides what became of it"
+
 log = logging.getLogger(__name__)
 
 
@@ -232,7 +236,7 @@ class TransactionalWriter:
         error = failure.args[0]
         if isinstance(when_writing(error.code()), RefusalKind):
             self._not_queued.append(Failure(topic, partition, error.code()))
-            raise TransactionAborted(f"{self._id}: {topic}: {error.str()}") from None
+            raise TransactionAborted(f"{self._id}: {topic}: {error.str()}", hint=_REWINDS) from None
         self._refuse(failure)
 
     def _refuse(self, failure: KafkaException) -> NoReturn:
@@ -254,8 +258,8 @@ class TransactionalWriter:
         if self._is_fenced(error):
             return Fenced(f"{self._id}: {error.str()}")
         if error.txn_requires_abort():
-            return TransactionAborted(f"{self._id}: {_why(error)}", hint=_hint(error))
-        return OutcomeUnknown(f"{self._id}: {_why(error)}", hint=_hint(error))
+            return TransactionAborted(f"{self._id}: {_why(error)}", hint=_hint(error) or _REWINDS)
+        return OutcomeUnknown(f"{self._id}: {_why(error)}", hint=_hint(error) or _DECIDED)
 
 
 def _why(error: KafkaError) -> str:

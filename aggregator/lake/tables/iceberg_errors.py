@@ -49,7 +49,10 @@ def iceberg_errors(place: object, *, sent: bool = False) -> Iterator[None]:
         ) from None
     except (ValueError, ValidationError, ValidationException, pa.ArrowException) as error:
         if sent:
-            raise TableUnavailable(f"table {place}: its commit was not answered ({type(error).__name__})") from None
+            raise TableUnavailable(
+                f"table {place}: its commit was not answered ({type(error).__name__})",
+                hint="nothing is lost: the next attempt finds out from the table whether it was applied",
+            ) from None
         raise HoldError(
             f"table {place}: pyiceberg refuses it ({type(error).__name__})",
             hint="were its columns, its partitions or its metadata altered by hand? undo that, or send the topic to"

@@ -19,6 +19,11 @@ from aggregator.lake.folder import Folder
 class CommitConflict(RetryError):
     """Another writer committed since this handle was opened; ours was looked for in the versions since, in vain."""
 
+    def __init__(
+        self, message: str, *, hint: str = "nothing is lost: the next attempt reads the table's positions anew"
+    ) -> None:
+        super().__init__(message, hint=hint)
+
 
 class TableUnavailable(RetryError):
     """The table's storage or catalogue does not answer, or its disk is full."""
@@ -170,7 +175,10 @@ def check_growth(owner: str, before: Mapping[CentralPartition, int], positions: 
     """
     for partition, offset in positions.items():
         if offset <= before.get(partition, -1):
-            raise Failed(f"{owner}: position {partition} would go from {before.get(partition)} to {offset}")
+            raise Failed(
+                f"{owner}: position {partition} would go from {before.get(partition)} to {offset}",
+                hint="nothing was committed; this is a fault in the hub: report it with the hub's log",
+            )
 
 
 def check_division(name: str, division: Iterable[str], schema: pa.Schema) -> None:

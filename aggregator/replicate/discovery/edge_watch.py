@@ -150,7 +150,7 @@ class EdgeWatch:
             self.shown = None
             # A client stays with the brokers that it was told of, also when the address leads to the right ones again.
             clients.renew_admin(self._cluster, older_than_s=_STRANGER_S)
-            raise Stranger(why)
+            raise Stranger(why, hint="aggregator doctor shows which cluster answers under each name")
         return seen.leaders
 
     def _discover(self, counts: Mapping[str, int]) -> None:

@@ -70,7 +70,7 @@ def require_own(config: HubConfig, edges: Iterable[str]) -> None:
         shown = zip(wanted, pool.map(lambda edge: shown_id(config.edges[edge]), wanted), strict=True)
         found = [one.why for one in identities(central, dict(shown), known) if one.why]
     if found:
-        raise HoldError(found)
+        raise HoldError(found, hint="aggregator doctor shows which cluster answers under each name")
 
 
 def known_clusters(config: HubConfig, successions: Mapping[str, Succession] | None = None) -> KnownClusters:

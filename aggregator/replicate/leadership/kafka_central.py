@@ -177,7 +177,7 @@ class KafkaDriverCentral:
         """
         with self._lock:
             if self._lost:
-                raise OutcomeUnknown(self._lost)
+                raise OutcomeUnknown(self._lost, hint="start it again: a new producer decides it")
             self._renew()
             try:
                 self._writer.begin()
@@ -201,7 +201,7 @@ class KafkaDriverCentral:
             self._writer.commit()
         except TransactionAborted as error:
             self._lost = f"what is undecided in {noted.topic}-{noted.partition} could not be noted: {error.message}"
-            raise OutcomeUnknown(self._lost) from None
+            raise OutcomeUnknown(self._lost, hint="start it again: a new producer decides it") from None
 
     def fence(self, slots: Iterable[int]) -> None:
         """Take and give back the transactional ids of these slots, in parallel."""

@@ -109,4 +109,4 @@ class LeaseRenewal:
         if isinstance(error, AggregatorError):
             self.lost = error
         else:
-            self.lost = OutcomeUnknown(f"the lease could not be kept: {said}")
+            self.lost = OutcomeUnknown(f"the lease could not be kept: {said}", hint="start it again")

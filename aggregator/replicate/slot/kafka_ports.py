@@ -41,7 +41,7 @@ class _SlotWriter(TransactionalWriter):
     def begin(self) -> None:
         """Open a transaction; errors as of `TransactionalWriter.begin`."""
         if self.outdated():
-            raise OutcomeUnknown("signing in with what was renewed")
+            raise OutcomeUnknown("signing in with what was renewed", hint="nothing to do: the slot goes on by itself")
         super().begin()
 
 

@@ -97,7 +97,10 @@ def _guarded(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
         # Spark prints what a task raises, and a foreign error may quote a record: only its kind and place get out.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
-        raise Failed(f"slot {plan.slot}: {type(error).__name__} at {place}") from None
+        raise Failed(
+            f"slot {plan.slot}: {type(error).__name__} at {place}",
+            hint="Spark tries it again; if it comes back, report it with this place",
+        ) from None
 
 
 def _run(work: EpochWork, plan: SlotPlan) -> SlotOutcome:
