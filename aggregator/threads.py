@@ -193,7 +193,7 @@ class Threads:
             known = sorted(self._known.items())
         now_s, now_ms = time.monotonic(), int(time.time() * 1000)
 
-        def told(one: Supervised) -> ThreadStatus:
+        def status(one: Supervised) -> ThreadStatus:
             hangs = one.hangs(now_s)
             since_s = one.pulse_s if hangs else one.since_s
             condition = Condition.HANGING if hangs else one.condition
@@ -201,14 +201,14 @@ class Threads:
             error = f"no pulse for over {one.bound_s:.0f} s" if hangs else one.error
             return ThreadStatus(one.name, condition, since_ms, one.restarts, error)
 
-        return tuple(told(one) for _, one in known)
+        return tuple(status(one) for _, one in known)
 
-    def watch(self, stop: threading.Event, told: Callable[[tuple[ThreadStatus, ...]], None]) -> Supervised:
+    def watch(self, stop: threading.Event, report: Callable[[tuple[ThreadStatus, ...]], None]) -> Supervised:
         """Start the thread that looks at all others: it logs who hangs, and tells all of them, once a second.
 
         Args:
             stop: Ends it.
-            told: Takes what it finds.
+            report: Takes what it finds.
         """
 
         def look(pulse: Pulse) -> None:
@@ -216,7 +216,7 @@ class Threads:
                 pulse()
                 found = self.statuses()
                 self._name_hanging(found)
-                told(found)
+                report(found)
 
         return self.start("threads", look, stop=stop, bound_s=60.0)
 
@@ -275,7 +275,7 @@ class _Life:
 
     def _goes_on(self, error: BaseException, failures: int) -> bool:
         """Say what ended it; whether it begins again, after a pause."""
-        own, said = self._own, told(error)
+        own, said = self._own, error_text(error)
         own.error = said
         if self._ends(error, failures, said):
             own.turn(Condition.DEAD)
@@ -308,7 +308,7 @@ class _Life:
         return False
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error in one line: our own with its words, a foreign one by its name and the places where it was raised."""
     if isinstance(error, AggregatorError):
         return error.message

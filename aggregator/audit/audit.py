@@ -108,8 +108,8 @@ def _current_states(
     for table in lake_sources(config, taken) if config.lake else ():
         settings = config.lake.tables.get(table) if config.lake else None
         if settings is not None and settings.current_state:
-            told = "it is worked out of its table, and its rows are not compared"
-            yield f"table {table}{CURRENT}", Omission(LAKE, "current_state", told, final=True)
+            why = "it is worked out of its table, and its rows are not compared"
+            yield f"table {table}{CURRENT}", Omission(LAKE, "current_state", why, final=True)
 
 
 def _with_gaps(flow: FlowAudit, gaps: tuple[KnownGap, ...]) -> FlowAudit:

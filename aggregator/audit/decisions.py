@@ -77,8 +77,8 @@ def audit_decisions(
     found = [(one.offset, decode(one)) for one in records]
     links = tuple(link for _, link in found if link is not None)
     end = _behind(found)
-    beside = [ChainFault("unrecorded", end, told) for told in unrecorded(links, requested)]
-    loose = [ChainFault("unprotected", end, told) for told in _loosened(settings)]
+    beside = [ChainFault("unrecorded", end, fault) for fault in unrecorded(links, requested)]
+    loose = [ChainFault("unprotected", end, fault) for fault in _loosened(settings)]
     return ChainAudit(links, (*_faults(found), *_lacking(found, head), *beside, *loose))
 
 
@@ -106,8 +106,8 @@ def _faults(found: Sequence[tuple[int, Link | None]]) -> Iterator[ChainFault]:
         if link.hash != link.sealed:
             yield ChainFault("altered", offset, f"decision {link.number} is not what was decided: its hash is another")
         if place_after(link) not in places and last_after.get(place_of(before), -1) > at:
-            told = f"decision {link.number} does not follow from decision {before.number if before else 0}"
-            yield ChainFault("altered", offset, f"{told}, which others do")
+            what = f"decision {link.number} does not follow from decision {before.number if before else 0}"
+            yield ChainFault("altered", offset, f"{what}, which others do")
             continue
         if link.number in seen:
             yield ChainFault("doubled", offset, f"decision {link.number} is there twice")

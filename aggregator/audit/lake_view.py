@@ -99,8 +99,8 @@ class LakeView:
             tables = open_tables(self.config)
             if rules := self._rules(tables, at, start):
                 return Omission(LAKE, "quality", f"{where}: its quality gate holds what follows, by {rules}")
-            if told := self._misfit(tables, self._handle, at, OffsetRange(start, bounds.end)):
-                return Omission(LAKE, "schema", f"{where}: {told}")
+            if misfit := self._misfit(tables, self._handle, at, OffsetRange(start, bounds.end)):
+                return Omission(LAKE, "schema", f"{where}: {misfit}")
         return Omission(LAKE, "behind", f"{where}: run the hub, or give --wait more time while it runs")
 
     def _rules(self, tables: Tables, at: Partition, start: int) -> str:

@@ -82,5 +82,5 @@ def _of_edge(
 
 
 def _omission(source: EdgePartition, offsets: OffsetRange, held: Mapping[str, str]) -> Omission:
-    told = held.get(str(source)) or "the hub has no position of it: it has not begun to read it, or holds it"
-    return Omission(FLOW, "not_begun", told, (offsets,), len(offsets))
+    why = held.get(str(source)) or "the hub has no position of it: it has not begun to read it, or holds it"
+    return Omission(FLOW, "not_begun", why, (offsets,), len(offsets))

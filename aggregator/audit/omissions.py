@@ -78,15 +78,15 @@ def at_edge(asked: Asked, entry: LedgerRecord, segments: Sequence[Segment]) -> l
         found.append(Omission(EDGE, "gone", "the edge no longer has them", (gone,), final=True))
     oldest = min((one.incarnation for one in segments), default=entry.incarnation)
     if oldest > 0:
-        told = "the edge no longer has an earlier life of the topic"
-        found.append(Omission(EDGE, "former_life", told, final=True))
+        why = "the edge no longer has an earlier life of the topic"
+        found.append(Omission(EDGE, "former_life", why, final=True))
     waits = OffsetRange(max(entry.next_offset, window.start), min(end, window.end))
     if waits.start < waits.end:
-        told = asked.held or "the hub has not read them yet"
+        why = asked.held or "the hub has not read them yet"
         kind = "held" if asked.held else "not_read"
         # Without an end of its own a window ends where the hub stands, unless it stands still.
         final = not (asked.held or asked.bounded)
-        found.append(Omission(EDGE, kind, told, (waits,), len(waits), final))
+        found.append(Omission(EDGE, kind, why, (waits,), len(waits), final))
     return found
 
 
@@ -113,7 +113,7 @@ def at_central(sums: Sums, suppressed: int, *, in_lake: bool) -> list[Omission]:
             "they lie before the flow's start, or behind a gap that came back: aggregator backfill plan",
         ),
     )
-    return [Omission(CENTRAL, kind, told, (), count, final=True) for kind, count, told in counts if count]
+    return [Omission(CENTRAL, kind, why, (), count, final=True) for kind, count, why in counts if count]
 
 
 def in_table(sums: Sums) -> list[Omission]:
@@ -126,7 +126,7 @@ def in_table(sums: Sums) -> list[Omission]:
         ("compacted", sums.compacted, "central no longer has them, so that nobody can tell whether the table should"),
         ("restated", sums.restated, "they are as many as restates took out, which are known by their number only"),
     )
-    return [Omission(LAKE, kind, told, (), count, final=True) for kind, count, told in counts if count]
+    return [Omission(LAKE, kind, why, (), count, final=True) for kind, count, why in counts if count]
 
 
 NO_TABLE = Omission(LAKE, "no_lake", "no table is configured for it", final=True)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aggregator.backfill.store import Backfill, State, Told
+from aggregator.backfill.store import Backfill, KnownBackfills, State
 from aggregator.config.model import HubConfig
 from aggregator.kafka.cluster import topics
 from aggregator.kafka.readers import ends
@@ -72,7 +72,7 @@ class BackfillWatch:
     def __init__(self, config: HubConfig) -> None:
         self._central = config.central
         self._names = HubNames(config.hub).backfills()
-        self._told = Told()
+        self._known = KnownBackfills()
         self._requests: LogTail | None = None
         self._control: ControlWatch | None = None
         self._ledger: LogTail | None = None
@@ -95,16 +95,16 @@ class BackfillWatch:
             self._discover()
             self._discovered_s = now_s
         if self._requests:
-            self._told.take_requests(self._requests.arrived(), self._names.requests)
+            self._known.take_requests(self._requests.arrived(), self._names.requests)
         if self._ledger:
-            self._told.take_positions(self._ledger.arrived(), self._names.ledger)
+            self._known.take_positions(self._ledger.arrived(), self._names.ledger)
         at_work = self._at_work(now_s)
-        known = self._told.backfills()
+        known = self._known.backfills()
         return tuple(self._progress(one, now_s, at_work=id_ == at_work) for id_, one in known.items())
 
     def unfinished(self) -> tuple[Backfill, ...]:
         """Those that were neither finished nor cancelled by the last look, as `aggregator status` tells them."""
-        return tuple(one for one in self._told.backfills().values() if one.state is State.UNFINISHED)
+        return tuple(one for one in self._known.backfills().values() if one.state is State.UNFINISHED)
 
     def close(self) -> None:
         """Leave central."""

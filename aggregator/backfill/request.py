@@ -161,12 +161,12 @@ class Ask:
 
     def plain(self) -> dict[str, Any]:
         """As JSON and YAML."""
-        told: dict[str, Any] = {"mode": self.mode.value, "windows": [window.plain() for window in self.windows]}
+        body: dict[str, Any] = {"mode": self.mode.value, "windows": [window.plain() for window in self.windows]}
         if self.into:
-            told["into"] = self.into
+            body["into"] = self.into
         if self.letters is not None:
-            told["letters"] = {name: value for name, value in asdict(self.letters).items() if value}
-        return told
+            body["letters"] = {name: value for name, value in asdict(self.letters).items() if value}
+        return body
 
     @property
     def digest(self) -> str:

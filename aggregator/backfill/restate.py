@@ -136,24 +136,25 @@ def records_with_rows(folder: Folder, outcomes: Iterable[Outcome]) -> int:
     return pa.concat_tables(rows).group_by(list(ORIGIN_COLUMNS)).aggregate([]).num_rows if rows else 0
 
 
-def require_whole(table: str, id_: str, *, came: int, told: int, read: Mapping[str, int]) -> None:
+def require_whole(table: str, id_: str, *, came: int, notices: int, read: Mapping[str, int]) -> None:
     """Refuse what the topics of a restate hold, if it is less than it read.
 
     Args:
         table: Its name.
         id_: Of the backfill.
         came: Records of which rows were staged, of all of these topics.
-        told: Records of which a notice was.
+        notices: Records of which a notice was.
         read: How many records were delivered, dead and suppressed.
 
     Raises:
         Failed: somebody deleted records or the topic, or a version began it that told of none that it left out.
     """
     without = read["dead"] + read["suppressed"]
-    if told < without or came < read["delivered"]:
+    if notices < without or came < read["delivered"]:
         raise Failed(
             f"table {table}: restate {id_} read {read['delivered']} records with rows and {without} without,"
-            f" and its topics tell of {came} and {told}: an earlier version began it, or records of them were deleted",
+            f" and its topics tell of {came} and {notices}: an earlier version began it, or records of them were"
+            " deleted",
             hint=f"aggregator backfill cancel {id_}, then run the same again: it begins anew; the table is unchanged",
         )
 
@@ -195,11 +196,11 @@ class _Table:
             scratch = self._tables.folder / f".{self._plan.into}-{self._name}"
             try:
                 outcomes = self._decoded(spark, handle, scratch)
-                told = sum(file.rows for outcome in outcomes for file in outcome.left_out)
+                notices = sum(file.rows for outcome in outcomes for file in outcome.left_out)
                 came = records_with_rows(scratch, outcomes)
-                require_whole(self._name, self._plan.id, came=came, told=told, read=self._read)
+                require_whole(self._name, self._plan.id, came=came, notices=notices, read=self._read)
                 come = Come(outcomes, scratch, self._positions(), self._note())
-                done = replacement.bring(come, self._tell)
+                done = replacement.bring(come, self._note_removed)
             finally:
                 scratch.clear()
         if self._settings is not None and self._settings.current_state:
@@ -253,7 +254,7 @@ class _Table:
     def _positions(self) -> dict[CentralPartition, int]:
         return {one: end for one, (start, end) in self._new.items() if end > start}
 
-    def _tell(self, removed: Mapping[str, int]) -> None:
+    def _note_removed(self, removed: Mapping[str, int]) -> None:
         """Before the commit, so that nobody can be missing these rows after it."""
         self._removed |= removed
         note_removed(self._config.central, HubNames(self._config.hub), self._plan.id, self._removed)

@@ -154,7 +154,7 @@ class Backfill:
 
 
 @dataclass(slots=True)
-class Told:
+class KnownBackfills:
     """What the records of all backfills say, folded in as they come: requests and positions, each in log order."""
 
     plans: dict[str, tuple[Plan, Signed, float | None]] = field(default_factory=dict)
@@ -266,7 +266,7 @@ def read_backfills(cluster: ClusterConfig, names: HubNames, *, partitions: int =
     own = names.backfills()
     if not topics.partition_count(cluster, own.requests):
         return {}
-    known = Told()
+    known = KnownBackfills()
     known.take_requests(read_to_end(cluster, own.requests, [0]), own.requests)
     known.take_positions(ledger_log(cluster, own, partitions=partitions), own.ledger)
     return known.backfills()
@@ -282,7 +282,7 @@ def read_plans(cluster: ClusterConfig, names: HubNames) -> dict[str, Plan]:
     own = names.backfills()
     if not topics.partition_count(cluster, own.requests):
         return {}
-    known = Told()
+    known = KnownBackfills()
     known.take_requests(read_visible(cluster, own.requests, [0]), own.requests)
     return {id_: plan for id_, (plan, *_) in known.plans.items()}
 

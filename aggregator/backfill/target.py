@@ -77,9 +77,9 @@ def refuse_live(config: HubConfig, flows: Iterable[EdgePartition], targets: Iter
     live = written(config, config, flows) | set(reserved_names(config.hub, list(config.edges)))
     taken = sorted(live & set(targets))
     if taken:
-        told = "choose another name with --into; what is missing in a live topic comes with --missing"
+        otherwise = "choose another name with --into; what is missing in a live topic comes with --missing"
         late = "replay a generation's letters before a rule names it; now, make another one: backfill run --into"
         raise Failed(
             f"{taken[0]} is written by the hub itself: a second copy of its records must not go there",
-            hint=late if replay else told,
+            hint=late if replay else otherwise,
         )

@@ -129,9 +129,9 @@ def _command(start: list[str], who: str, one: "Right") -> str:
 
 
 def _text(rights: "Iterable[Right]", commands: Iterable[str]) -> Iterator[str]:
-    told = ""
+    last = ""
     for one, command in zip(rights, commands, strict=True):
-        if one.why != told:
-            told = one.why
-            yield f"# {told}"
+        if one.why != last:
+            last = one.why
+            yield f"# {last}"
         yield command

@@ -162,7 +162,7 @@ def _text(answer: "Audit") -> Iterator[str]:
         [_row(flow) for flow in answer.flows],
     )
     for flow in answer.flows:
-        yield from _told(flow)
+        yield from _flow_lines(flow)
     yield from _final(answer.flows)
     for about, omission in answer.omissions:
         yield _omitted(about, omission)
@@ -176,7 +176,7 @@ def _text(answer: "Audit") -> Iterator[str]:
         yield "OK" if answer.is_whole else "OK, but for what was not compared"
 
 
-def _told(flow: "FlowAudit") -> Iterator[str]:
+def _flow_lines(flow: "FlowAudit") -> Iterator[str]:
     """What there is to say of one flow."""
     for gap in flow.gaps:
         decided = f" by {gap.decision.by} (claimed): {gap.decision.reason}" if gap.decision else ""

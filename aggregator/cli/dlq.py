@@ -85,8 +85,8 @@ def show(config: Path, key: str, into: str, output: str) -> None:
     if len(found) != 1:
         raise Failed(f"{len(found)} dead letters have the coordinates {key}", hint="aggregator dlq list shows them")
     (letter,) = found
-    told = _plain(letter) | {"at_edge": readable(hub, letter)}
-    emit(told, output, lambda: (f"{name}: {'-' if value is None else value}" for name, value in told.items()))
+    body = _plain(letter) | {"at_edge": readable(hub, letter)}
+    emit(body, output, lambda: (f"{name}: {'-' if value is None else value}" for name, value in body.items()))
 
 
 @dlq.command(

@@ -52,8 +52,8 @@ def explain(topic: str, edge: str | None, config: Path, output: str) -> None:
 def _text(topic: str, found: list["Explanation"]) -> Iterator[str]:
     for one in found:
         yield f"{one.edge}/{topic}: {'replicated' if one.replicated else 'not replicated'}: {one.why}"
-        told = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": one.key}
-        yield from (f"  {name:8} {text}" for name, text in told.items() if text)
+        named = {"rule": one.rule, "central": one.central, "lake": one.lake, "policy": one.policy, "key": one.key}
+        yield from (f"  {name:8} {text}" for name, text in named.items() if text)
         if one.policy:
             yield f"  headers  {', '.join(one.headers) or 'none pass'}"
             yield f"  returns  {one.returns}"

@@ -83,8 +83,8 @@ def accept(
         _confirm(still, yes=yes)
         _submit(hub, still, claimed(by), because(reason))
     places = {one.source for one in still}
-    told = [one for one in _known(hub) if one.source in places] if still else known
-    emit([one.plain() for one in told], output, lambda: list(gap_lines(told))[1:])
+    shown = [one for one in _known(hub) if one.source in places] if still else known
+    emit([one.plain() for one in shown], output, lambda: list(gap_lines(shown))[1:])
     progress("accepted; a running hub goes on at once, another one when it starts" if still else "nothing was open")
 
 

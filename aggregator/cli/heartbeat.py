@@ -50,13 +50,13 @@ def emit_(config: Path, edge: str, source: str | None, lasts: timedelta | None) 
     began, interval_s = time.monotonic(), hub.heartbeats.interval.total_seconds()
     writer = HeartbeatWriter(hub.edges[edge])
     try:
-        told = False
+        announced = False
         while not stop.is_set() and time.monotonic() - began < for_s:
             beat = Heartbeat(source or hub.hub, edge, int(time.time() * 1000))
             writer.write(beat.encode_key(), beat.encode_value())
-            if not told:
+            if not announced:
                 progress(f"{edge} takes the beats of {beat.source}")
-                told = True
+                announced = True
             stop.wait(interval_s)
     finally:
         writer.close()

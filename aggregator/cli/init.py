@@ -90,8 +90,8 @@ def _registry_options(
     try:
         return _REGISTRY_OPTIONS.validate_python(found)
     except ValidationError as error:
-        told = "; ".join(f"{item['loc'][-1]} {item['msg']}" for item in error.errors(include_input=False))
-        raise click.BadParameter(told) from None
+        faults = "; ".join(f"{item['loc'][-1]} {item['msg']}" for item in error.errors(include_input=False))
+        raise click.BadParameter(faults) from None
 
 
 EXAMPLE = """\b
@@ -216,9 +216,9 @@ def _proven(draft: Draft) -> None:
             load_config(hub, os.environ)
             load_policy(policy)
         except ConfigError as error:
-            told = [line.replace(f"{folder}/", "") for line in error.lines]
+            lines = [line.replace(f"{folder}/", "") for line in error.lines]
             hint = "change --hub, --edge or --schemas"
-            raise Failed(["nothing was written, because it could not be used:", *told], hint=hint) from None
+            raise Failed(["nothing was written, because it could not be used:", *lines], hint=hint) from None
 
 
 def _tell(draft: Draft, output: Path, policy: Path) -> None:

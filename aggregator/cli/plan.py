@@ -105,8 +105,10 @@ def _apply(hub: "HubConfig", found: "HubPlan", *, yes: bool, unbounded: bool) ->
             if (name, key) not in left:
                 progress(f"{name} at central: {key}={value}")
     if refused:
-        told = tuple(f"{one.setting} of {one.topic} was not changed: {one.why}" for one in refused)
-        raise Failed(told, hint=_mended(any(one.is_right for one in refused), sorted({one.setting for one in refused})))
+        lines = tuple(f"{one.setting} of {one.topic} was not changed: {one.why}" for one in refused)
+        raise Failed(
+            lines, hint=_mended(any(one.is_right for one in refused), sorted({one.setting for one in refused}))
+        )
 
 
 def _mended(is_right: bool, settings: Sequence[str]) -> str:

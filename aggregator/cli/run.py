@@ -146,10 +146,10 @@ def run_hub(config: HubConfig, options: RunOptions) -> int:
     stop = threading.Event()
     with stopping_on_signals(stop):
         with ThreadPoolExecutor(2) as pool:  # answered while Spark starts
-            asked, told = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
+            asked, ids = pool.submit(lacking_rights, config), pool.submit(shown_ids, config)
             spark = open_session(config, f"aggregator {config.hub}")
         try:
-            central, edges = told.result()
+            central, edges = ids.result()
             refuse_twins(central or "", {edge: one for edge, one in edges.items() if one})
             require_own(asked.result())
             return _run(config, options, spark, policies, stop)
@@ -242,7 +242,7 @@ def _lake(
     if config.lake is None:
         return None, None
     publisher = HoldPublisher(config, also=catch_up)
-    return LakeDriver(config, spark, HubNames(config.hub), told=publisher), publisher
+    return LakeDriver(config, spark, HubNames(config.hub), publish=publisher), publisher
 
 
 def _ended(config: HubConfig, report: "Report", held: "Sequence[LakeHold]", *, drained: bool, judged: bool) -> ExitCode:

@@ -56,9 +56,9 @@ def with_ui(hub: HubConfig, *, listen: str | None, token: str | None, hosts: tup
         click.UsageError: what it says cannot be used.
     """
     said = {"listen": listen, "token": token, "hosts": (*hub.ui.hosts, *hosts)}
-    told = dict(hub.ui) | {name: value for name, value in said.items() if value}
+    settings = dict(hub.ui) | {name: value for name, value in said.items() if value}
     try:
-        return hub.model_copy(update={"ui": UiConfig.model_validate(told)})
+        return hub.model_copy(update={"ui": UiConfig.model_validate(settings)})
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         option = "--host" if "hosts" in first["loc"] else f"--{(*first['loc'], 'listen')[0]}"

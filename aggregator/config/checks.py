@@ -203,12 +203,12 @@ def _names(parts: Parts) -> Iterator[Fault]:
             f"different topics could meet in one central topic{where}: edge {later.edge} here, "
             f"edge {other.edge} under topics[{other.rule}]; narrow `match` or change a `central` pattern",
         )
-    told: set[int] = set()
+    reported: set[int] = set()
     names = reserved_names(parts.hub, list(parts.edges)) if parts.hub else []
     for target in every:
-        hit = None if target.rule in told else reserved_hit(rules[target.rule], target, names)
+        hit = None if target.rule in reported else reserved_hit(rules[target.rule], target, names)
         if hit:
-            told.add(target.rule)
+            reported.add(target.rule)
             yield Fault(
                 ("topics", target.rule, "central"),
                 f"could write into {hit}, which is the hub's own; use `{{edge}}.{{topic}}` or narrow `match`",

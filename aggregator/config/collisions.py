@@ -56,18 +56,18 @@ def targets(rules: Sequence[tuple[int, TopicRule]], edges: Sequence[str]) -> lis
 
 def collisions(rules: dict[int, TopicRule], every: Sequence[Target]) -> Iterator[Collision]:
     """Pairs of targets that different edge topics could fill, one pair per pair of rules."""
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     ordered = sorted(set(every))
     for index, first in enumerate(ordered):
         for second in ordered[index + 1 :]:
             if not second.before.startswith(first.before):
                 break  # sorted by `before`: nothing later begins with it either
             pair = (min(first.rule, second.rule), max(first.rule, second.rule))
-            if pair in told or first[:2] == second[:2] or not _ends_meet(first.after, second.after):
+            if pair in reported or first[:2] == second[:2] or not _ends_meet(first.after, second.after):
                 continue
             met, name = _meet(rules[first.rule], first, rules[second.rule], second)
             if met:
-                told.add(pair)
+                reported.add(pair)
                 yield Collision(first, second, name)
 
 

@@ -36,10 +36,10 @@ def context_fault(address: str, options: Mapping[str, object]) -> str | None:
         address: Or several, with commas.
         options: The block beside it.
     """
-    told = {split_address(one.strip())[1] or DEFAULT for one in address.split(",")}
-    if len(told) > 1:
+    named = {split_address(one.strip())[1] or DEFAULT for one in address.split(",")}
+    if len(named) > 1:
         return "the addresses name several contexts: those of one registry name one"
-    (name,) = told
+    (name,) = named
     if name != DEFAULT and (why := context_refusal(name)):
         return f"the context in the address {why}"
     beside = options.get(CONTEXT)

@@ -86,8 +86,8 @@ def _outside(lake: Any, environ: Mapping[str, str]) -> Iterator[Fault]:
     has_options = isinstance(catalog, dict) and bool(catalog.get("options"))
     if has_options or (isinstance(lake, dict) and "://" in str(lake.get("path"))):
         for one in environment_openings(environ):
-            told = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
-            yield Fault(("lake",), told)
+            what = f"the environment's {one.setting} {one.what}; take it out there, and write what is meant here"
+            yield Fault(("lake",), what)
 
 
 def _unsupported(filled: Mapping[str, Any], judge: Judge) -> Iterator[Fault]:

@@ -302,6 +302,6 @@ def _is_header(name: str) -> bool:
 
 def _is_credential(option: tuple[str, str | SecretRef]) -> bool:
     name, value = option
-    told = isinstance(value, str) and _SECRET_IN_ADDRESS.search(value) is not None
+    in_address = isinstance(value, str) and _SECRET_IN_ADDRESS.search(value) is not None
     signs = isinstance(value, str) and _SIGNS.search(_bare(name)) is not None and _on(value.lower())
-    return told or signs or _is_secret(name)
+    return in_address or signs or _is_secret(name)

@@ -121,10 +121,10 @@ def _misfit(options: Options) -> tuple[str, str] | None:
     ways = [name for name in CREDENTIALS if name in options]
     if len(ways) > 1:
         return ways[1], f"is a second way to sign in beside `{ways[0]}`: leave one of the two out"
-    told = [name for name in (*_OF_A_CLIENT, *_FOR_TOKENS) if name in options]
+    present = [name for name in (*_OF_A_CLIENT, *_FOR_TOKENS) if name in options]
     missing = [name for name in _OF_A_CLIENT if name not in options]
-    if told and missing:
-        return told[0], f"needs `{missing[0]}` beside it"
+    if present and missing:
+        return present[0], f"needs `{missing[0]}` beside it"
     beside = [name for name in _BESIDE_A_TOKEN if name in options]
     if beside and not {"bearer.auth.token", *_OF_A_CLIENT} & options.keys():
         return beside[0], "is told beside a token only: give `bearer.auth.token`, or the settings of a token server"

@@ -74,10 +74,10 @@ class Asked:
 
 
 def _begun(question: Question[Any]) -> _Child:
-    answers, told = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_ask, args=(question, told), daemon=True)
+    answers, outlet = _FORK.Pipe(duplex=False)
+    child = _FORK.Process(target=_ask, args=(question, outlet), daemon=True)
     child.start()
-    told.close()
+    outlet.close()
     return _Child(child, answers)
 
 
@@ -89,14 +89,14 @@ def _end(child: Any) -> str:
     return f"ended with {code}" if code else ""
 
 
-def _ask(question: Question[Any], told: Connection) -> None:
+def _ask(question: Question[Any], outlet: Connection) -> None:
     gc.disable()  # what was the parent's is not to be ended here
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     clients.leave_inherited()
     try:
-        question(told.send)
+        question(outlet.send)
     except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
-        told.send(error)
-    told.close()
+        outlet.send(error)
+    outlet.close()
     os._exit(ExitCode.DONE)  # threads that still ask are not waited for

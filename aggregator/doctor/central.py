@@ -103,12 +103,12 @@ def read_central(config: HubConfig, view: ClusterView, shown: Mapping[str, EdgeS
 def _writable(config: HubConfig, needs: Iterable[Right], view: ClusterView) -> Mapping[str, bool]:
     """Transactional ids, asked about where the brokers may have their topic of transactions: a question creates it."""
     ids = [need.name for need in needs if need.kind == TRANSACTIONAL_ID]
-    told = (view.settings or {}).get("transaction.max.timeout.ms", "")
+    longest = (view.settings or {}).get("transaction.max.timeout.ms", "")
     return transactional_rights.writable(
         config.central,
         ids,
         unused=HubNames(config.hub).unused_id,
-        longest_ms=int(told) if told.isdecimal() else None,
+        longest_ms=int(longest) if longest.isdecimal() else None,
         patience_s=_COORDINATOR_S,
     )
 

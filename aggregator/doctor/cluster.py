@@ -37,8 +37,8 @@ def identity(
         twins = [other for other, seen in known.items() if other != cluster and seen.cluster_id == view.cluster_id]
         foreign = elsewhere.get(cluster, {})
         if foreign:
-            told = listed(f"{address} to {one}" for address, one in foreign.items())
-            what = f"`bootstrap_servers` lead to several clusters: one is {view.cluster_id}, but {told}"
+            others = listed(f"{address} to {one}" for address, one in foreign.items())
+            what = f"`bootstrap_servers` lead to several clusters: one is {view.cluster_id}, but {others}"
             yield failed(
                 cluster, "id", what, f"write only addresses of one cluster into `bootstrap_servers` of {cluster}"
             )
@@ -190,8 +190,8 @@ def own_topics(topics: Mapping[str, TopicView], specs: Iterable[TopicSpec], serv
         wrong = {name: value for name, value in spec.settings.items() if there is not None and there.get(name) != value}
         if wrong and there is not None:
             well = False
-            told = ", ".join(f"{name}={there.get(name)}" for name in wrong)
-            what = f"{spec.name} has {told}: what the hub keeps there would be lost, or kept too long"
+            settings = ", ".join(f"{name}={there.get(name)}" for name in wrong)
+            what = f"{spec.name} has {settings}: what the hub keeps there would be lost, or kept too long"
             given = ",".join(f"{name}={value}" for name, value in wrong.items())
             then = f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics --entity-name {spec.name}"
             yield failed(CENTRAL, "topics", what, f"{then} --add-config {given}")

@@ -93,10 +93,12 @@ def examine(
     asked = Asked(questions | {_MIDDLE: partial(_central, config)}, bound_s=_CLUSTER_S)
     ours = facts.machine(config, environ)
     clusters = config.edges | {_MIDDLE: config.central}
-    seen = {name: _survived(clusters[name], *told) for name, told in asked.results().items()}
+    seen = {name: _survived(clusters[name], *one) for name, one in asked.results().items()}
     central = seen.pop(_MIDDLE)
-    told = _told(config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms)
-    stood = _stood(central, seen, told)
+    ledger_view = _ledger_view(
+        config, central, {edge: one.shown for edge, one in seen.items() if one.shown is not None}, now_ms
+    )
+    stood = _stood(central, seen, ledger_view)
     ids = list(_identities({CENTRAL: central} | seen, stood))
     middle = central.view.cluster_id if central.view is not None else ""
     others = {edge for edge, one in seen.items() if one.view is not None and middle and one.view.cluster_id == middle}
@@ -105,9 +107,10 @@ def examine(
         chain(
             machine.findings(ours),
             ids,
-            _of_central(config, central, told, now_ms),
+            _of_central(config, central, ledger_view, now_ms),
             chain.from_iterable(
-                _of_edge(config, edge, one, told, now_ms, is_itself=edge not in others) for edge, one in seen.items()
+                _of_edge(config, edge, one, ledger_view, now_ms, is_itself=edge not in others)
+                for edge, one in seen.items()
             ),
         )
     )
@@ -131,7 +134,7 @@ def _deadly(cluster: ClusterConfig, end: str) -> tuple[str, str, str]:
     return "protocol", what, then
 
 
-def _told(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
+def _ledger_view(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown], now_ms: int) -> CentralView:
     """What central says of what the edges show; nothing where it cannot be asked."""
     view = central.view
     if view is None:
@@ -147,15 +150,15 @@ def _told(config: HubConfig, central: ClusterSeen, shown: Mapping[str, EdgeShown
         return CentralView()
     if end:
         central.trouble.append(_deadly(config.central, end))
-    told: CentralView = answer or CentralView()
-    if told.trouble is not None:
-        central.trouble.append(("ledger", *told.trouble))
-    return told
+    ledger_view: CentralView = answer or CentralView()
+    if ledger_view.trouble is not None:
+        central.trouble.append(("ledger", *ledger_view.trouble))
+    return ledger_view
 
 
-def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], told: CentralView) -> dict[str, str]:
+def _stood(central: ClusterSeen, seen: Mapping[str, ClusterSeen], ledger_view: CentralView) -> dict[str, str]:
     """The id that a name has stood for, where another cluster answers that nobody has accepted."""
-    known = told.known
+    known = ledger_view.known
     if known is None:
         return {}
     answers = {_MIDDLE: central, **seen}
@@ -241,26 +244,28 @@ def _named(config: HubConfig, edge: str) -> Iterator[str]:
                 yield name
 
 
-def _of_central(config: HubConfig, seen: ClusterSeen, told: CentralView, now_ms: int) -> Iterator[Finding]:
+def _of_central(config: HubConfig, seen: ClusterSeen, ledger_view: CentralView, now_ms: int) -> Iterator[Finding]:
     view, servers = seen.view, config.central.bootstrap_servers
     if view is None:
         yield from _common(CENTRAL, seen, now_ms)
         return
     principal = _principal(config.central, seen)
-    lacking = list(rights.findings(CENTRAL, principal, view, told.topics, told.needs, writable=told.writable))
+    lacking = list(
+        rights.findings(CENTRAL, principal, view, ledger_view.topics, ledger_view.needs, writable=ledger_view.writable)
+    )
     ledger = f"topic {HubNames(config.hub).ledger}:"
     if any(one.state is State.FAILED and ledger in one.what for one in lacking):  # it cannot be read for want of that
         seen.trouble = [one for one in seen.trouble if one[0] != "ledger"]
     yield from _common(CENTRAL, seen, now_ms)
     yield from lacking
-    yield from condition.transactions(view, told.state, told.timeout_ms)
-    yield from condition.replication(view, config.replication_factor, told.topics.views, servers)
-    yield from condition.own_topics(told.topics.views, told.own, servers)
-    yield from condition.clock(CENTRAL, told.skew_ms, told.ahead_ms)
+    yield from condition.transactions(view, ledger_view.state, ledger_view.timeout_ms)
+    yield from condition.replication(view, config.replication_factor, ledger_view.topics.views, servers)
+    yield from condition.own_topics(ledger_view.topics.views, ledger_view.own, servers)
+    yield from condition.clock(CENTRAL, ledger_view.skew_ms, ledger_view.ahead_ms)
 
 
 def _of_edge(
-    config: HubConfig, edge: str, seen: ClusterSeen, told: CentralView, now_ms: int, *, is_itself: bool
+    config: HubConfig, edge: str, seen: ClusterSeen, ledger_view: CentralView, now_ms: int, *, is_itself: bool
 ) -> Iterator[Finding]:
     """Everything of an edge; of a cluster that is not its own only the way to it."""
     cluster = config.edges[edge]
@@ -274,9 +279,9 @@ def _of_edge(
     if shown is not None:
         yield from flows.topics(edge, config, shown, denied)
         servers = config.central.bootstrap_servers
-        yield from flows.sizes(edge, config, shown, told.targets, servers)
-        if told.holds is not None:
-            yield from flows.retention(edge, config, told.holds, told.targets, servers)
+        yield from flows.sizes(edge, config, shown, ledger_view.targets, servers)
+        if ledger_view.holds is not None:
+            yield from flows.retention(edge, config, ledger_view.holds, ledger_view.targets, servers)
     yield from condition.clock(edge, seen.skew_ms, seen.ahead_ms)
 
 

@@ -93,8 +93,8 @@ def reach(cluster: ClusterConfig, tell: Callable[[Reach], None] = lambda _: None
     others = {number: at for number, at in sorted(found.view.brokers.items()) if at not in addresses}
     others = dict(list(others.items())[:_BROKERS_MOST])
     with ThreadPoolExecutor(max(1, min(16, len(others)))) as pool:
-        told = dict(zip(others, pool.map(look, others.values()), strict=True))
-    return Reach(client, listeners, sign_ins, told, own=own)
+        looks = dict(zip(others, pool.map(look, others.values()), strict=True))
+    return Reach(client, listeners, sign_ins, looks, own=own)
 
 
 def skew_ms(cluster: ClusterConfig, topic: str) -> tuple[int | None, int | None]:

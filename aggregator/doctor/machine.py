@@ -71,11 +71,11 @@ def findings(seen: Machine) -> Iterator[Finding]:
 
 
 def _disk(folder: str, disk: Disk) -> Finding:
-    told = f"{disk.purpose} ({folder})"
+    where = f"{disk.purpose} ({folder})"
     if not disk.is_writable:
         then = f'sudo chown "$(id -un)" {disk.there or folder}; or set {disk.setting} to a folder of this user'
-        return failed(MACHINE, "disk", f"{told} cannot be written by this user", then)
-    free = f"{disk.free // _MIB:,} MB are free for {told}"
+        return failed(MACHINE, "disk", f"{where} cannot be written by this user", then)
+    free = f"{disk.free // _MIB:,} MB are free for {where}"
     if disk.free >= _LITTLE:
         return ok(MACHINE, "disk", free)
     return (failed if disk.free < _TOO_LITTLE else warning)(

@@ -96,7 +96,7 @@ _ROWS: Mapping[Obstacle, _Row] = {
 }
 
 
-def told(one: Listener) -> tuple[str, str, str]:
+def explained(one: Listener) -> tuple[str, str, str]:
     """What stops a connection: the step, what is so, and what to do about it.
 
     Args:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from aggregator.config.fields import is_loopback
 from aggregator.doctor.finding import Finding, State, failed, listed, ok, warning
-from aggregator.doctor.obstacles import STEPS, told
+from aggregator.doctor.obstacles import STEPS, explained
 from aggregator.kafka.probes.cluster_view import ClusterView, SignIn
 from aggregator.kafka.probes.listener import Address, Certificate, Listener, Obstacle
 from aggregator.moments import iso
@@ -115,11 +115,11 @@ def _steps(cluster: str, reach: Reach, *, left_out: Obstacle | None) -> Iterator
     reached = len(blocked) < len(reach.bootstrap)
     state = State.WARNING if reached else State.FAILED
     for one in blocked:
-        check, what, then = told(one)
+        check, what, then = explained(one)
         if one.obstacle is left_out:
             continue
         yield Finding(cluster, check, state, what, f"{then} (`bootstrap_servers` of {cluster})")
-    stopped = {STEPS.index(told(one)[0]) for one in blocked}
+    stopped = {STEPS.index(explained(one)[0]) for one in blocked}
     for place, step in enumerate(STEPS):
         passed = place < min(stopped, default=len(STEPS))
         if passed and (step != "tls" or reach.is_encrypted):
@@ -237,7 +237,7 @@ def _advertised(cluster: str, reach: Reach) -> Iterator[Finding]:
             yield say(cluster, "advertised", f"{says}, which is this machine and not the broker's", then)
         elif one.obstacle is not None:
             well = False
-            _, what, more = told(one)
+            _, what, more = explained(one)
             yield failed(cluster, "advertised", f"{says}, and {what}", f"{then}; or: {more}")
     if well:
         many = f"{len(view.brokers)} broker{'s' if len(view.brokers) > 1 else ''}"

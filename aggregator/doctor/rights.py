@@ -88,29 +88,29 @@ def findings(
         needs: What the hub does there, each name in full.
         writable: Transactional ids, as far as their coordinators say whether we may write under them.
     """
-    well, told, untold = True, 0, list[str]()
+    well, known, unknown = True, 0, list[str]()
     for need in needs:
         if need.kind == TRANSACTIONAL_ID and need.name in (writable or {}):
             missing: tuple[str, ...] | None = () if (writable or {})[need.name] else need.operations
         else:
             missing = _missing(need, principal, view, topics)
         if missing is None:
-            untold += [need.name] if need.kind == TRANSACTIONAL_ID and not _tells(principal, view) else []
+            unknown += [need.name] if need.kind == TRANSACTIONAL_ID and not _answers(principal, view) else []
             continue
-        told += 1
+        known += 1
         if missing:
             well = False
             words, kind = " and ".join(missing), need.kind.replace("-", " ")
             what = f"{principal.name or 'the hub'} has no right to {words} on {kind} {need.name}: {need.why}"
             yield failed(cluster, "rights", what, principal.grant(need, missing))
-    if untold:
+    if unknown:
         well = False
-        yield _untold(cluster, principal, untold)
-    if well and told:
+        yield _unknown(cluster, principal, unknown)
+    if well and known:
         yield ok(cluster, "rights", f"nothing that the cluster tells of is missing for {principal.name or 'the hub'}")
 
 
-def _untold(cluster: str, principal: Principal, ids: Iterable[str]) -> Finding:
+def _unknown(cluster: str, principal: Principal, ids: Iterable[str]) -> Finding:
     """Coordinators are asked only once it is sure that no running hub loses its id by that."""
     what = f"nobody tells whether {principal.name or 'the hub'} may write under the transactional ids {listed(ids)}"
     then = f"aggregator acls print --for {cluster}; or, so that it is told: {principal.grant(_WHOLE, (_DESCRIBE,))}"
@@ -122,7 +122,7 @@ def _has_authorizer(view: ClusterView) -> bool:
     return view.settings is None or view.settings.get("authorizer.class.name", _NO_AUTHORIZER) != _NO_AUTHORIZER
 
 
-def _tells(principal: Principal, view: ClusterView) -> bool:
+def _answers(principal: Principal, view: ClusterView) -> bool:
     """Whether the cluster's rules can be read, and say of us what we may do; without an authorizer there are none."""
     if not _has_authorizer(view):
         return True
@@ -153,7 +153,7 @@ def _by_rules(
 ) -> tuple[str, ...] | None:
     """What no rule of the authorizer gives us; None where it has none, or where they do not say it of us."""
     settings = view.settings
-    if view.acls is None or settings is None or not _tells(principal, view):
+    if view.acls is None or settings is None or not _answers(principal, view):
         return None
     if not _has_authorizer(view) or _beyond_rules(principal, view):
         return None

@@ -76,7 +76,7 @@ class LakeDriver:
         clock: Seconds since 1970; ages of staged files are judged by it.
         flows: What the hub replicates; by default the keys of its ledger.
         releases: What somebody lets pass the gates; by default what the requests topic says.
-        told: Takes the report of every cycle.
+        publish: Takes the report of every cycle.
 
     Raises:
         ConfigError: no lake, or no central registry.
@@ -92,7 +92,7 @@ class LakeDriver:
         clock: Callable[[], float] = time.time,
         flows: Callable[[], Mapping[EdgePartition, object]] | None = None,
         releases: Callable[[], Iterable[Release]] | None = None,
-        told: Callable[[CycleReport], None] = lambda _: None,
+        publish: Callable[[CycleReport], None] = lambda _: None,
     ) -> None:
         if config.schemas is None:
             raise ConfigError("the lake needs central's registry", hint="add `schemas: directory:<path>`")
@@ -105,7 +105,7 @@ class LakeDriver:
         self._clock = clock
         self._flows = flows or (lambda: read_ledger(config.central, names))
         self._releases = releases or (lambda: read_releases(config.central, names))
-        self._told = told
+        self._publish = publish
         self._states = CurrentStates(self._lake, self._tables)
         self._swept: dict[str, float] = {}
         self._gates = _gates(config, spark, self._tables, clock)
@@ -142,7 +142,7 @@ class LakeDriver:
             report = CycleReport()
             try:
                 report = self.cycle()
-                self._told(report)
+                self._publish(report)
                 self._states.refresh(report)
             except RetryError as error:
                 log.warning("the lake waits: %s", error)
@@ -170,7 +170,7 @@ class LakeDriver:
         wanted = self._log_ends() if until is None else until
         while True:
             report = self.cycle(force=True)
-            self._told(report)
+            self._publish(report)
             moved = any(table.version is not None for table in report.tables)
             done = {table.table: table.added_to(done.get(table.table)) for table in report.tables}
             if (stop and stop.is_set()) or not any(table.short_of(wanted) for table in report.tables):

@@ -58,16 +58,16 @@ class HoldPublisher:
         self._topic = HubNames(config.hub).edge_status
         self._outlet = LossyProducer(config.central)
         self._clock = clock
-        self._told: tuple[LakeHold, ...] | None = None
-        self._told_s = 0.0
+        self._published: tuple[LakeHold, ...] | None = None
+        self._published_s = 0.0
 
     def __call__(self, report: CycleReport) -> None:
         """Take the report of one cycle."""
         self._also(report)
-        found = lake_holds(report, self._told or (), int(self._clock() * 1000))
-        if found == self._told and self._clock() - self._told_s < _AGAIN_S:
+        found = lake_holds(report, self._published or (), int(self._clock() * 1000))
+        if found == self._published and self._clock() - self._published_s < _AGAIN_S:
             return
-        self._told, self._told_s = found, self._clock()
+        self._published, self._published_s = found, self._clock()
         key, value = holds_record(found)
         self._outlet.offer(self._topic, value, key=key.encode())
 
@@ -78,4 +78,4 @@ class HoldPublisher:
             What the last cycle could not bring in.
         """
         self._outlet.close()
-        return self._told or ()
+        return self._published or ()

@@ -19,7 +19,7 @@ from aggregator.lake.arrow_types import Array, Bounds, Leaf, Map, Nullable, Reco
 from aggregator.lake.plain_schema import numbered
 
 COLUMN = "_out_of_range"
-_TOLD = 100  # numbers of one path in one row: a record of nothing else must not cost more than others
+_SHOWN = 100  # numbers of one path in one row: a record of nothing else must not cost more than others
 _LONGEST = 10**100  # a decimal's bytes may hold any number; central has it whole
 Rows = Callable[[], npt.NDArray[np.int64]]
 
@@ -74,8 +74,8 @@ def within(array: Any, bounds: Bounds, place: Place) -> Any:
     wide = _widest(array)
     outside = pc.fill_null(pc.or_(pc.less(wide, pa.scalar(low)), pc.greater(wide, pa.scalar(high))), fill_value=False)
     rows = place.rows()[np.flatnonzero(outside.to_numpy(zero_copy_only=False))]
-    told = np.flatnonzero(np.arange(len(rows)) - np.searchsorted(rows, rows) < _TOLD)  # rows ascend
-    for row, number in zip(rows[told].tolist(), array.filter(outside).take(pa.array(told)).to_pylist(), strict=True):
+    shown = np.flatnonzero(np.arange(len(rows)) - np.searchsorted(rows, rows) < _SHOWN)  # rows ascend
+    for row, number in zip(rows[shown].tolist(), array.filter(outside).take(pa.array(shown)).to_pylist(), strict=True):
         place.notes.append(noted(row, place.path, _digits(number)))
     return pc.if_else(outside, pa.scalar(None, array.type), array)
 
@@ -95,12 +95,12 @@ def flags(notes: Iterable[Note], count: int) -> pa.Array:
     by_row: dict[int, dict[str, list[int | None]]] = {}
     for row, path, number in notes:
         numbers = by_row.setdefault(row, {}).setdefault(path, [])
-        if len(numbers) < _TOLD:
+        if len(numbers) < _SHOWN:
             numbers.append(number)
-    told: list[str | None] = [None] * count
+    texts: list[str | None] = [None] * count
     for row, paths in by_row.items():
-        told[row] = json.dumps({path: some if len(some) > 1 else some[0] for path, some in paths.items()})
-    return pa.array(told, pa.string())
+        texts[row] = json.dumps({path: some if len(some) > 1 else some[0] for path, some in paths.items()})
+    return pa.array(texts, pa.string())
 
 
 def with_notes(rows: pa.Table, notes: list[Note]) -> pa.Table:

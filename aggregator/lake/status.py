@@ -17,7 +17,7 @@ from aggregator.lake.quality.verdict_log import Totals, read, totals
 from aggregator.lake.sources import lake_sources
 from aggregator.lake.tables.formats import open_tables
 from aggregator.lake.tables.port import Tables
-from aggregator.state.edge_status import read_told
+from aggregator.state.edge_status import read_edge_statuses
 from aggregator.state.lake_holds import LakeHold
 from aggregator.state.ledger_log import read_ledger
 from aggregator.state.names import HubNames
@@ -102,7 +102,7 @@ def lake_status(config: HubConfig) -> list[TableStatus]:
         return []
     names = HubNames(config.hub)
     tables, sources = open_tables(config), lake_sources(config, read_ledger(config.central, names))
-    holds = read_told(config.central, names).lake
+    holds = read_edge_statuses(config.central, names).lake
     found = [_status(config, tables, name, topics) for name, topics in sorted(sources.items())]
     return [replace(one, held=_standing(one, holds)) for one in found]
 

@@ -133,14 +133,14 @@ class _Running:
             return
         try:
             rows = self.decoding.table(piece)
-            told = None
+            notices = None
             if self.task.apart and piece.left_out:
                 which = np.isin(piece.offsets, list(piece.left_out))
-                told, rows = rows.filter(pa.array(which)), rows.filter(pa.array(~which))
+                notices, rows = rows.filter(pa.array(which)), rows.filter(pa.array(~which))
             if rows.num_rows:
                 self.stage.add(rows.cast(self.task.tables.narrowed(rows.schema)))
-            if told is not None:
-                self.left_out.add(told.select(FIXED_COLUMNS.names))
+            if notices is not None:
+                self.left_out.add(notices.select(FIXED_COLUMNS.names))
         except RecordHeld as error:
             self._add(piece.before(error.offset))
             raise
@@ -155,11 +155,11 @@ def run_tasks(task: StagingTask, batches: Iterable[pa.RecordBatch]) -> Iterator[
     show_warnings()
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_told(task, number)]})
+            yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [_encoded_outcome(task, number)]})
     forget_archives()
 
 
-def _told(task: StagingTask, number: int) -> str:
+def _encoded_outcome(task: StagingTask, number: int) -> str:
     try:
         return encode_outcome(task.stage(number))
     except RetryError as error:
@@ -193,15 +193,15 @@ def decode_outcome(text: str) -> Outcome:
     Raises:
         RetryError: the task could not do its work.
     """
-    told: dict[str, Any] = json.loads(text)
-    if "retry" in told:
-        message, hint = told["retry"]
+    body: dict[str, Any] = json.loads(text)
+    if "retry" in body:
+        message, hint = body["retry"]
         raise RetryError(message, hint=hint)
     reached = tuple(
         Reached(Span(CentralPartition(topic, topic_id, partition), OffsetRange(start, end)), next_offset, held)
-        for topic, topic_id, partition, start, end, next_offset, held in told["reached"]
+        for topic, topic_id, partition, start, end, next_offset, held in body["reached"]
     )
-    return Outcome(reached, _files(told["files"]), _files(told["left_out"]))
+    return Outcome(reached, _files(body["files"]), _files(body["left_out"]))
 
 
 def _files(plain: Iterable[Mapping[str, Any]]) -> tuple[StagedFile, ...]:

@@ -20,7 +20,7 @@ from aggregator.observe.fields import FieldFeed, TopicFields
 from aggregator.state.control import ControlState
 from aggregator.state.control_log import ControlWatch
 from aggregator.state.dead_letters import reason_of
-from aggregator.state.edge_status import Told, read_told
+from aggregator.state.edge_status import EdgeStatuses, read_edge_statuses
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord, winners
 from aggregator.state.ledger_log import read_ledger
@@ -52,7 +52,7 @@ class CentralFeeds:
     def __init__(self, config: HubConfig) -> None:
         self._config, self._names = config, HubNames(config.hub)
         central = config.central
-        self.told: Told = read_told(central, self._names)
+        self.statuses: EdgeStatuses = read_edge_statuses(central, self._names)
         self._ledger_partitions = topics.partition_count(central, self._names.ledger)
         parts = [(self._names.ledger, partition) for partition in range(self._ledger_partitions)]
         self._ledger_starts = ends.stable_end_offsets(central, parts)  # before the read, so that nothing is missed
@@ -92,8 +92,8 @@ class CentralFeeds:
         self.successions |= asked.successions
         self._damaged[self._names.requests] += len(asked.damaged)
         self._take_positions()
-        told = self._arrived(self._names.edge_status)
-        self.told = self.told.heard((one.key, one.value, one.timestamp_ms) for one in told)
+        arrived = self._arrived(self._names.edge_status)
+        self.statuses = self.statuses.heard((one.key, one.value, one.timestamp_ms) for one in arrived)
         for word in self._arrived(self._names.telemetry):
             self._slots.take(word.value, now_s)
             self._fields.take(word.value)
@@ -132,7 +132,7 @@ class CentralFeeds:
         """Records that were none of ours, by topic."""
         found = Counter({self._names.telemetry: self._slots.damaged + self._fields.damaged})
         found[self._names.backfills().telemetry] = self._backfills.damaged
-        found[self._names.edge_status] = self.told.damaged
+        found[self._names.edge_status] = self.statuses.damaged
         return +(found + self._damaged)
 
     def close(self) -> None:

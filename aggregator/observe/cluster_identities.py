@@ -32,7 +32,7 @@ class ClusterIdentities:
         """Every name, as the edges answered last: a watch has judged its own."""
         kept = self._known().kept
         edges = (
-            Identity(edge, _told(answer), kept.get(edge), answer.stranger if answer.trouble else "")
+            Identity(edge, _shown_id(answer), kept.get(edge), answer.stranger if answer.trouble else "")
             for edge, answer in answers.items()
         )
         return (Identity("central", kept.get(CENTRAL), kept.get(CENTRAL)), *edges)
@@ -41,5 +41,5 @@ class ClusterIdentities:
         return KnownClusters.of(self._config, self._feeds.control.clusters, self._feeds.successions)
 
 
-def _told(answer: EdgeAnswer) -> str | None:
+def _shown_id(answer: EdgeAnswer) -> str | None:
     return answer.cluster_id if answer.stranger or answer.answered_s is not None else None

@@ -25,8 +25,8 @@ def drift(config: HubConfig, flows: Collection[tuple[str, str]]) -> tuple[Drift,
     }
 
     def one(edge: str) -> dict[str, dict[str, str]]:
-        told, _ = topic_settings.settings_each(config.edges[edge], wanted[edge])
-        return {name: following(*settings) for name, settings in told.items()}
+        found, _ = topic_settings.settings_each(config.edges[edge], wanted[edge])
+        return {name: following(*settings) for name, settings in found.items()}
 
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         shown = dict(zip(wanted, pool.map(one, wanted), strict=True))

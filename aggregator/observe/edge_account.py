@@ -41,21 +41,21 @@ class EdgeAccount:
         config: The hub.
         edge: Which one.
         began_s: When the watching began, on the watcher's clock.
-        told: Its state when the last hub stopped watching.
+        state: Its state when the last hub stopped watching.
         spans: Its history until then.
     """
 
     def __init__(
-        self, config: HubConfig, edge: str, began_s: float, *, told: EdgeState | None, spans: tuple[Span, ...]
+        self, config: HubConfig, edge: str, began_s: float, *, state: EdgeState | None, spans: tuple[Span, ...]
     ) -> None:
         self.spans = spans
-        self.availability = _restored(told)
+        self.availability = _restored(state)
         self.maintenance = False
         self.beat_ms: int | None = None
         self.latency_ms: int | None = None
         self.skew_ms: int | None = None
         self.tracks: dict[EdgePartition, Track] = {}
-        self.moved_bytes, self._before = Moved(), (told.read_bytes, told.written_bytes) if told else (0, 0)
+        self.moved_bytes, self._before = Moved(), (state.read_bytes, state.written_bytes) if state else (0, 0)
         self._hub = config.hub
         self._edge: EdgeConfig = config.edges[edge]
         self._emits = config.heartbeats.emit
@@ -186,7 +186,7 @@ class EdgeAccount:
     def _is_stalled(self) -> bool:
         return self.availability.state is State.STALLED
 
-    def told(self) -> EdgeState:
+    def state(self) -> EdgeState:
         """The state as it is written to central."""
         now = self.availability
         state, reason = (now.state, now.reason) if now.state else (State.LAGGING, "nobody has looked yet")
@@ -202,7 +202,7 @@ def life(entry: LedgerRecord) -> tuple[int, str]:
     return entry.incarnation, entry.topic_id
 
 
-def _restored(told: EdgeState | None) -> Availability:
-    if told is None or told.state not in set(State):
+def _restored(state: EdgeState | None) -> Availability:
+    if state is None or state.state not in set(State):
         return Availability()
-    return Availability(State(told.state), told.reason, told.since_ms)
+    return Availability(State(state.state), state.reason, state.since_ms)

@@ -47,7 +47,7 @@ class KnownGap:
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        told = self.decision
+        decision = self.decision
         return {
             "edge": self.source.edge,
             "topic": self.source.topic,
@@ -58,9 +58,9 @@ class KnownGap:
             "kind": self.gap.kind.value,
             "since": iso(self.gap.since_ms),
             "state": self.state.value,
-            "by": told.by if told else None,
-            "at": iso(told.at_ms) if told else None,
-            "reason": told.reason if told else None,
+            "by": decision.by if decision else None,
+            "at": iso(decision.at_ms) if decision else None,
+            "reason": decision.reason if decision else None,
         }
 
 

@@ -25,7 +25,7 @@ def _spans(rows: Iterable[Any]) -> Iterator[Span]:
             continue
 
 
-def told_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ...]:
+def written_spans(days: Mapping[tuple[str, str], Any], edge: str) -> tuple[Span, ...]:
     """The history of one edge as central has it.
 
     Args:
@@ -50,18 +50,18 @@ def lasting(spans: tuple[Span, ...], now: EdgeState | None, now_ms: int) -> tupl
 
 
 def day_records(
-    edge: str, spans: tuple[Span, ...], told: Mapping[str, Any], *, now_ms: int
+    edge: str, spans: tuple[Span, ...], written: Mapping[str, Any], *, now_ms: int
 ) -> Iterator[tuple[str, bytes | None]]:
     """Records of what changed since it was last written: the present day, the one before it, and days that expired.
 
     Args:
         edge: Whose history.
         spans: All of it.
-        told: Rows by day, as central has them.
+        written: Rows by day, as central has them.
         now_ms: Central's present.
     """
     for day, found in by_day(spans).items():
-        if spans_of(told.get(day, ())) != found and day <= day_of(now_ms):
+        if spans_of(written.get(day, ())) != found and day <= day_of(now_ms):
             yield day_record(edge, day, found)
-    for day in expired_days(told, now_ms):
+    for day in expired_days(written, now_ms):
         yield day_record(edge, day, ())

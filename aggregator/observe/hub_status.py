@@ -228,7 +228,7 @@ def _plain_table(table: TableStatus, at_ms: int) -> dict[str, Any]:
 
 def edge_status(
     edge: str,
-    told: EdgeState,
+    state: EdgeState,
     flows: Collection[FlowStatus],
     availability: Mapping[str, Uptime],
     *,
@@ -240,13 +240,13 @@ def edge_status(
     """One edge: the state that it was told to be in, the sums of its flows, and how fast its bytes move now."""
     return EdgeStatus(
         edge,
-        told.state,
-        told.reason,
+        state.state,
+        state.reason,
         since_ms,
-        told.maintenance,
+        state.maintenance,
         beat_age_ms,
-        told.latency_ms,
-        told.skew_ms,
+        state.latency_ms,
+        state.skew_ms,
         known([flow.lag_records for flow in flows], sum),
         known([flow.lag_ms for flow in flows], max),
         known([flow.retention_margin_ms for flow in flows], min),
@@ -254,8 +254,8 @@ def edge_status(
         sum(flow.dead for flow in flows),
         len(flows),
         availability,
-        told.read_bytes,
-        told.written_bytes,
+        state.read_bytes,
+        state.written_bytes,
         moved.read_per_s,
         moved.written_per_s,
         rate_limit,

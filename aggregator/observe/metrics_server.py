@@ -80,6 +80,6 @@ class MetricsServer:
 
     async def _scrape(self, request: Request) -> Response:
         if not self._gate.admits(request.headers, int(time.time())):
-            told = "Metrics ask for their token: Authorization: Bearer …\n"
-            return PlainTextResponse(told, 401, {"WWW-Authenticate": "Bearer"})
+            text = "Metrics ask for their token: Authorization: Bearer …\n"
+            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         return Response(self._exposition.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

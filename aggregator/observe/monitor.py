@@ -25,7 +25,7 @@ from aggregator.observe.edge_account import OLD_NEWS_S, EdgeAccount, Moment
 from aggregator.observe.fields import TopicFields
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import KnownGap, known_gaps, unsettled
-from aggregator.observe.history_rows import lasting, told_spans
+from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.lake_poller import LakePoller
 from aggregator.observe.probe import EdgeProbe
@@ -108,14 +108,14 @@ class Monitor:
         self._publisher = StatePublisher(config) if publish else None
         self._fresh = threading.Condition()
         self._latest: Snapshot | None = None
-        self._began_s, self._stamp_ms, told = time.monotonic(), 0, self._feeds.told
+        self._began_s, self._stamp_ms, statuses = time.monotonic(), 0, self._feeds.statuses
         self._accounts = {
             edge: EdgeAccount(
                 config,
                 edge,
                 self._began_s,
-                told=told.states.get(edge),
-                spans=told_spans(told.days, edge),
+                state=statuses.states.get(edge),
+                spans=written_spans(statuses.days, edge),
             )
             for edge in config.edges
         }
@@ -169,7 +169,7 @@ class Monitor:
                 took_s = time.monotonic() - began
                 self._ended.wait(max(TICK_S - took_s, _REST * took_s))
             if self._publisher:
-                self._publisher.end(self._accounts, self._feeds.told, self._moment().now_ms)
+                self._publisher.end(self._accounts, self._feeds.statuses, self._moment().now_ms)
         finally:
             over.set()
             for watch in self._own:
@@ -188,11 +188,11 @@ class Monitor:
 
     def _tick(self) -> None:
         self._feeds.look(time.monotonic(), self._beat)
-        self._hear(self._feeds.told.pulse_ms or 0)
+        self._hear(self._feeds.statuses.pulse_ms or 0)
         self._wanted.take(self._feeds.ledger)
         moment = self._moment()
         if self._publisher:
-            self._publisher.pulse(self._accounts, self._feeds.told, moment)
+            self._publisher.pulse(self._accounts, self._feeds.statuses, moment)
         if not self._clock.known and moment.now_s - self._began_s < _CLOCK_S:
             return
         seen = {edge: probe.snapshot for edge, probe in self._probes.items()}
@@ -202,7 +202,7 @@ class Monitor:
         busy = self._is_busy(moment)
         for edge, account in self._accounts.items():
             self._judge(edge, account, moment, holding, held, busy=busy)
-        states = [self._told(edge, moment).state for edge in self._accounts]
+        states = [self._state(edge, moment).state for edge in self._accounts]
         if states != self._states or moment.now_s - self._snapshot_s >= _SNAPSHOT_EVERY_S:
             self._slow_s = self._slow_s if states == self._states else float("-inf")
             self._snapshot_s, self._states = moment.now_s, states
@@ -210,8 +210,8 @@ class Monitor:
 
     def _is_busy(self, moment: Moment) -> bool:
         """Whether the hub that this monitor belongs to has no slot in its newest epoch yet."""
-        told = max((slot.epoch for slot in self._feeds.slots(moment.now_s)), default=-1)
-        return self._publisher is not None and (told < 0 or self._feeds.control.newest > told)
+        newest = max((slot.epoch for slot in self._feeds.slots(moment.now_s)), default=-1)
+        return self._publisher is not None and (newest < 0 or self._feeds.control.newest > newest)
 
     def _beat(self, edge: str, beat: Heartbeat, stamp_ms: int) -> None:
         self._hear(stamp_ms)
@@ -252,7 +252,7 @@ class Monitor:
             now = account.availability
             level = level_of(now.state, maintenance=account.maintenance)
             log.log(level, "edge %s is %s: %s", edge, now.state, now.reason)
-            self._publisher.change(edge, account, self._feeds.told, moment.now_ms)
+            self._publisher.change(edge, account, self._feeds.statuses, moment.now_ms)
 
     def _take(self, moment: Moment, gaps: tuple[KnownGap, ...], holding: Mapping[EdgePartition, Gap]) -> None:
         feeds, slots = self._feeds, self._feeds.slots(moment.now_s)
@@ -267,22 +267,22 @@ class Monitor:
             self._fields = feeds.fields()
             stands = {str(flow.source): flow.trouble for some in flows.values() for flow in some if flow.trouble}
             self._warn(gaps, troubled | stands, feeds.damaged())
-            self._written = {edge: told_spans(feeds.told.days, edge) for edge in self._accounts}
-        if self._publisher is None and self._is_told(moment):
+            self._written = {edge: written_spans(feeds.statuses.days, edge) for edge in self._accounts}
+        if self._publisher is None and self._is_published(moment):
             for edge, account in self._accounts.items():
-                account.spans = lasting(self._written[edge], feeds.told.states.get(edge), moment.now_ms)
+                account.spans = lasting(self._written[edge], feeds.statuses.states.get(edge), moment.now_ms)
         backfills = self._look_at_backfills(moment.now_s)
         answers = {edge: probe.snapshot.answer for edge, probe in self._probes.items()}
         status = HubStatus(
             self._config.hub,
             moment.now_ms,
-            self._is_told(moment),
+            self._is_published(moment),
             tuple(self._edge(edge, flows[edge], moment) for edge in self._accounts),
             tuple(flow for some in flows.values() for flow in some),
             tuple(unsettled(gaps)),
             self._lake.tables,
             self._backfills.unfinished(),
-            self._threads.statuses() if self._publisher else feeds.told.threads,
+            self._threads.statuses() if self._publisher else feeds.statuses.threads,
             self._feeds.slots(moment.now_s),
             refused,
             self._waivers,
@@ -325,10 +325,10 @@ class Monitor:
 
     def _refused(self, moment: Moment) -> Mapping[str, tuple[str, str]]:
         """What the running hub gave to no slot."""
-        return self._feeds.told.refused if self._is_told(moment) else {}
+        return self._feeds.statuses.refused if self._is_published(moment) else {}
 
-    def _is_told(self, moment: Moment) -> bool:
-        pulse_ms = self._feeds.told.pulse_ms
+    def _is_published(self, moment: Moment) -> bool:
+        pulse_ms = self._feeds.statuses.pulse_ms
         return self._publisher is not None or (pulse_ms is not None and moment.now_ms - pulse_ms <= _PULSE_FRESH_MS)
 
     def _flows(
@@ -346,23 +346,23 @@ class Monitor:
             for edge, account in self._accounts.items()
         }
 
-    def _told(self, edge: str, moment: Moment) -> EdgeState:
+    def _state(self, edge: str, moment: Moment) -> EdgeState:
         """An edge's state: the running hub's word, or what this watching found."""
-        own = self._accounts[edge].told()
-        if self._publisher is None and self._is_told(moment):
-            return self._feeds.told.states.get(edge, own)
+        own = self._accounts[edge].state()
+        if self._publisher is None and self._is_published(moment):
+            return self._feeds.statuses.states.get(edge, own)
         return own
 
     def _edge(self, edge: str, flows: tuple[FlowStatus, ...], moment: Moment) -> EdgeStatus:
         account = self._accounts[edge]
-        told = self._told(edge, moment)
+        state = self._state(edge, moment)
         age_s = account.beat_age_s(moment)
         return edge_status(
             edge,
-            told,
+            state,
             flows,
             uptimes(account.spans, now_ms=moment.now_ms, objective=self._config.availability.objective / 100),
-            since_ms=told.since_ms,
+            since_ms=state.since_ms,
             beat_age_ms=None if age_s is None else int(age_s * 1000),
             moved=account.moved_bytes,
             rate_limit=self._config.edges[edge].rate_limit,

@@ -68,7 +68,7 @@ class Watching:
         self._before: Snapshot | None = None
         self._holds: Sequence[Hold] = ()
         self._watches: Collection[EdgeWatch] = ()
-        self._told: ThreadTeller | None = None
+        self._thread_states: ThreadPublisher | None = None
         self._running: tuple[Supervised, ...] = ()
         metrics = (MetricsServer(config.metrics, threads),) if wanted and config.metrics.listen else ()
         self._tellers: tuple[Teller, ...] = (*tellers, *metrics)
@@ -83,8 +83,8 @@ class Watching:
             Unreachable: central does not answer.
         """
         self._watches = watches
-        self._told = ThreadTeller(self._config) if self._wanted else None
-        watching = self._threads.watch(self._stop, self._told or _nobody)
+        self._thread_states = ThreadPublisher(self._config) if self._wanted else None
+        watching = self._threads.watch(self._stop, self._thread_states or _nobody)
         if self._wanted:
             monitor = self._threads.start("monitor", self._watch, stop=self._stop, bound_s=MONITOR_BOUND_S)
             self._running = (monitor, watching)
@@ -107,8 +107,8 @@ class Watching:
             self._stop.set()
         for one in self._running:
             one.join(_LAST_WORD_S)
-        if self._told:
-            self._told.close()
+        if self._thread_states:
+            self._thread_states.close()
         for teller in self._tellers:
             teller.close()
 
@@ -124,7 +124,7 @@ class Watching:
             monitor.close()
 
 
-class ThreadTeller:
+class ThreadPublisher:
     """Writes how the threads of the leading hub are to the topic of edge states: at every change, and now and then.
 
     Args:

@@ -11,7 +11,7 @@ from aggregator.config.model import HubConfig
 from aggregator.kafka.writers.lossy_producer import LossyProducer
 from aggregator.observe.edge_account import EdgeAccount, Moment
 from aggregator.observe.history_rows import day_records
-from aggregator.state.edge_status import Told, pulse, refusal, state_key
+from aggregator.state.edge_status import EdgeStatuses, pulse, refusal, state_key
 from aggregator.state.names import HubNames
 
 _PULSE_S = 0.9
@@ -35,22 +35,22 @@ class StatePublisher:
         self._history_s = self._states_s - _HISTORY_S + _FIRST_S
         self._pulse_s = 0.0
         self._refused: Mapping[str, tuple[str, str]] = {}
-        self._refused_told: Mapping[str, tuple[str, str]] | None = None
+        self._refused_published: Mapping[str, tuple[str, str]] | None = None
 
-    def tell(self, edge: str, account: EdgeAccount) -> None:
+    def publish(self, edge: str, account: EdgeAccount) -> None:
         """Write an edge's state now."""
-        self._outlet.offer(self._topic, account.told().encode(), key=state_key(edge).encode())
+        self._outlet.offer(self._topic, account.state().encode(), key=state_key(edge).encode())
 
-    def change(self, edge: str, account: EdgeAccount, told: Told, now_ms: int) -> None:
+    def change(self, edge: str, account: EdgeAccount, before: EdgeStatuses, now_ms: int) -> None:
         """Write an edge's new state, and its history up to there, so that nothing lies between the two."""
-        self._write_history({edge: account}, told, now_ms)
-        self.tell(edge, account)
+        self._write_history({edge: account}, before, now_ms)
+        self.publish(edge, account)
 
     def refuse(self, flows: Mapping[str, tuple[str, str]]) -> None:
         """Say which flows no slot got, and why: the driver's thread does, and the next pulse writes it."""
         self._refused = flows
 
-    def pulse(self, accounts: Mapping[str, EdgeAccount], told: Told, moment: Moment) -> None:
+    def pulse(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, moment: Moment) -> None:
         """Say that somebody watches, once a second; now and then all states, and the history."""
         if moment.now_s - self._pulse_s >= _PULSE_S:
             self._pulse_s = moment.now_s
@@ -58,20 +58,20 @@ class StatePublisher:
             self._outlet.offer(self._topic, value, key=key.encode())
         if moment.now_s - self._states_s >= _AGAIN_S:
             self._states_s = moment.now_s
-            self._refused_told = None
+            self._refused_published = None
             for edge, account in accounts.items():
-                self.tell(edge, account)
-        if self._refused_told is not self._refused:
-            self._tell_refused()
+                self.publish(edge, account)
+        if self._refused_published is not self._refused:
+            self._publish_refused()
         if moment.now_s - self._history_s >= _HISTORY_S:
             self._history_s = moment.now_s
-            self._write_history(accounts, told, moment.now_ms)
+            self._write_history(accounts, before, moment.now_ms)
 
-    def end(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
+    def end(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, now_ms: int) -> None:
         """Write everything once more, and that nobody watches from now on."""
         for edge, account in accounts.items():
-            self.tell(edge, account)
-        self._write_history(accounts, told, now_ms)
+            self.publish(edge, account)
+        self._write_history(accounts, before, now_ms)
         key, value = pulse(last=True)
         self._outlet.offer(self._topic, value, key=key.encode())
 
@@ -79,13 +79,13 @@ class StatePublisher:
         """Leave central."""
         self._outlet.close()
 
-    def _tell_refused(self) -> None:
-        self._refused_told = self._refused
-        key, value = refusal(self._refused_told)
+    def _publish_refused(self) -> None:
+        self._refused_published = self._refused
+        key, value = refusal(self._refused_published)
         self._outlet.offer(self._topic, value, key=key.encode())
 
-    def _write_history(self, accounts: Mapping[str, EdgeAccount], told: Told, now_ms: int) -> None:
+    def _write_history(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, now_ms: int) -> None:
         for edge, account in accounts.items():
-            days = {day: rows for (of, day), rows in told.days.items() if of == edge}
+            days = {day: rows for (of, day), rows in before.days.items() if of == edge}
             for key, value in day_records(edge, account.spans, days, now_ms=now_ms):
                 self._outlet.offer(self._topic, value, key=key.encode())

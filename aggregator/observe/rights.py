@@ -91,10 +91,10 @@ def _ids(config: HubConfig, rights: Sequence[Right]) -> Iterator[Lacking]:
     names = HubNames(config.hub)
     needed = [one for one in rights if one.kind == TRANSACTIONAL_ID]
     asked = [one.name for one in needed if not one.prefixed]
-    told = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
+    answers = writable(config.central, asked, unused=names.unused_id, longest_ms=None, patience_s=_PATIENCE_S)
     for one in needed:
         name = names.unused_id if one.prefixed else one.name
-        if not told.get(name, True):
+        if not answers.get(name, True):
             shown = f"{one.name}*" if one.prefixed else one.name
             # A right for each slot's id alone is enough, too.
             yield Lacking(CENTRAL, shown, one.operations, hidden=False, own=not one.prefixed, kind=TRANSACTIONAL_ID)

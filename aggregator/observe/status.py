@@ -23,11 +23,11 @@ from aggregator.observe.edge_account import Moment
 from aggregator.observe.edge_snapshot import edge_snapshot
 from aggregator.observe.flow_status import edge_flows
 from aggregator.observe.gaps import unsettled
-from aggregator.observe.history_rows import lasting, told_spans
+from aggregator.observe.history_rows import lasting, written_spans
 from aggregator.observe.hub_status import EdgeStatus, FlowStatus, HubStatus, edge_status
 from aggregator.observe.survey import Survey, survey
 from aggregator.observe.warnings import troubles
-from aggregator.state.edge_status import EdgeState, Told, is_watched, read_told
+from aggregator.state.edge_status import EdgeState, EdgeStatuses, is_watched, read_edge_statuses
 from aggregator.state.gap import Gap
 from aggregator.state.names import HubNames, central_heartbeats
 from aggregator.state.pauses import Pause
@@ -53,19 +53,19 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
     holds = tuple(unsettled(found.gaps))
     holding = {gap.source: gap.gap for gap in holds}
     names = HubNames(config.hub)
-    beats, told = _heartbeats(config), read_told(config.central, names)
-    watched = is_watched(config.central, names, told, wall_ms=now_ms)
-    feed, at_s = _told_by_slots(config, names) if watched else (SlotFeed(), 0.0)
+    beats, statuses = _heartbeats(config), read_edge_statuses(config.central, names)
+    watched = is_watched(config.central, names, statuses, wall_ms=now_ms)
+    feed, at_s = _slot_feed(config, names) if watched else (SlotFeed(), 0.0)
     slots = feed.slots(at_s)
-    troubled = troubles(slots, told.refused) if watched else {}
+    troubled = troubles(slots, statuses.refused) if watched else {}
     flows = _flows(found, holding, troubled, now_ms)
-    central_ms = _central_ms(beats, told) if watched else now_ms
+    central_ms = _central_ms(beats, statuses) if watched else now_ms
     edges = tuple(
         _edge(
             config,
             edge,
             flows[edge],
-            told,
+            statuses,
             watched=watched,
             answers=seen.logs is not None,
             beat_ms=beats.get(edge),
@@ -84,9 +84,9 @@ def hub_status(config: HubConfig, *, now_ms: int) -> HubStatus:
         holds,
         tuple(lake_status(config)) if config.lake else (),
         _unfinished(config, names),
-        told.threads,
+        statuses.threads,
         slots,
-        told.refused if watched else {},
+        statuses.refused if watched else {},
         waivers(config),
         drifts=drift(config, _answered(found)),
         clusters=found.clusters,
@@ -109,7 +109,7 @@ def unread_status(config: HubConfig, why: str, *, now_ms: int) -> HubStatus:
             config,
             edge,
             (),
-            Told(),
+            EdgeStatuses(),
             watched=False,
             answers=answers,
             beat_ms=None,
@@ -147,9 +147,9 @@ def _answered(found: Survey) -> set[tuple[str, str]]:
     }
 
 
-def _central_ms(beats: Mapping[str, int], told: Told) -> int:
+def _central_ms(beats: Mapping[str, int], statuses: EdgeStatuses) -> int:
     """While a hub pulses, central's own stamps tell the time, whatever this machine's clock says."""
-    return max([*beats.values(), *([told.pulse_ms] if told.pulse_ms else [])])
+    return max([*beats.values(), *([statuses.pulse_ms] if statuses.pulse_ms else [])])
 
 
 def _unfinished(config: HubConfig, names: HubNames) -> tuple[Backfill, ...]:
@@ -162,11 +162,11 @@ def last_troubles(config: HubConfig, names: HubNames) -> dict[str, str]:
     Raises:
         Unreachable: central does not answer.
     """
-    feed, at_s = _told_by_slots(config, names)
-    return troubles(feed.slots(at_s), read_told(config.central, names).refused)
+    feed, at_s = _slot_feed(config, names)
+    return troubles(feed.slots(at_s), read_edge_statuses(config.central, names).refused)
 
 
-def _told_by_slots(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
+def _slot_feed(config: HubConfig, names: HubNames) -> tuple[SlotFeed, float]:
     """What the slots of the running hub said last, by central's stamps, and the last of these."""
     feed, at_s = SlotFeed(), 0.0
     for record in read_last(config.central, names.telemetry, _WORDS):
@@ -187,7 +187,7 @@ def _edge(
     config: HubConfig,
     edge: str,
     flows: tuple[FlowStatus, ...],
-    told: Told,
+    statuses: EdgeStatuses,
     *,
     watched: bool,
     answers: bool,
@@ -197,13 +197,13 @@ def _edge(
     moved: Moved,
 ) -> EdgeStatus:
     age_ms = None if beat_ms is None else max(0, now_ms - beat_ms)
-    state = told.states.get(edge) if watched else None
+    state = statuses.states.get(edge) if watched else None
     if state is None:
         state = _unwatched(
             config, answers=answers, age_ms=age_ms, gaps=sum(flow.gap is not None for flow in flows), pause=pause
         )
     objective = config.availability.objective / 100
-    spans = lasting(told_spans(told.days, edge), told.states.get(edge) if watched else None, now_ms)
+    spans = lasting(written_spans(statuses.days, edge), statuses.states.get(edge) if watched else None, now_ms)
     return edge_status(
         edge,
         state,

@@ -111,9 +111,9 @@ class Application:
             raise HTTPException(404, "The hub has no such edge, or no topic can have this name.")
         assert frame.seen is not None
         try:
-            told, trouble = await self._explaining.explain(name, topic), ""
+            explanation, trouble = await self._explaining.explain(name, topic), ""
         except AggregatorError as error:
-            told, trouble = None, error.message
+            explanation, trouble = None, error.message
         known = frame.seen.fields.get((name, topic))
         return self._page(
             "topic.html",
@@ -123,7 +123,7 @@ class Application:
             title=f"{name}/{topic}",
             edge=name,
             topic=topic,
-            told=told,
+            explanation=explanation,
             trouble=trouble,
             known=known,
         )

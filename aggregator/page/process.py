@@ -98,7 +98,7 @@ class PageProcess:
     def _ask(self) -> None:
         seen = self._received.seen
         self._link.ask(-1 if seen is None else seen.number)
-        found = self._link.told()
+        found = self._link.receive()
         if isinstance(found, Snapshot):
             self._received.seen = found
 
@@ -112,6 +112,6 @@ def main() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     link, listens = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     end = Link(link, patience_s=_PATIENCE_S)
-    setup = end.told()
+    setup = end.receive()
     assert isinstance(setup, Setup)
     PageProcess(setup, end, listens).run()

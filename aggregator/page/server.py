@@ -82,7 +82,7 @@ class PageServer:
         theirs.close()
         link = Link(ours, patience_s=_PATIENCE_S)
         try:
-            link.tell(self._setup)
+            link.send(self._setup)
             self._answer(link, pulse)
         finally:
             link.close()
@@ -100,7 +100,7 @@ class PageServer:
             if number is not None:
                 until_s = time.monotonic() + _SILENT_S
                 seen = self._watcher.latest() if self._watcher else None
-                link.tell(seen if seen and seen.number != number else None)
+                link.send(seen if seen and seen.number != number else None)
             elif time.monotonic() > until_s:
                 raise Failed("the page's process hangs", hint="it is begun again; the hub goes on without it")
 

@@ -53,12 +53,12 @@ class Link:
             raise Failed("the page's process has ended", hint=_HINT)
         return int(_NUMBER.unpack(found)[0])
 
-    def tell(self, content: object) -> None:
+    def send(self, content: object) -> None:
         """Of the hub: here is a newer one; None: there is none."""
         body = b"" if content is None else pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         self._send(_LENGTH.pack(len(body)) + body)
 
-    def told(self) -> object:
+    def receive(self) -> object:
         """Of the page: what the hub said.
 
         Raises:

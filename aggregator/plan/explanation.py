@@ -93,11 +93,11 @@ def explanation(config: HubConfig, policies: Mapping[Path, Policy], edge: str, t
         exists: bool | None = topic in topics.topic_names(config.edges[edge], timeout_s=_TIMEOUT_S)
     except Unreachable:
         exists = None
-    told = rule_match(config, edge, topic)
-    if told.rule is not None:
-        return _by_rule(config, policies, edge, topic, told.rule, why=told.why, exists=exists, today=today)
-    central = target(config, edge, topic) if told.replicated else ""
-    return Explanation(edge, exists, told.replicated and exists is not False, told.why, central=central)
+    matched = rule_match(config, edge, topic)
+    if matched.rule is not None:
+        return _by_rule(config, policies, edge, topic, matched.rule, why=matched.why, exists=exists, today=today)
+    central = target(config, edge, topic) if matched.replicated else ""
+    return Explanation(edge, exists, matched.replicated and exists is not False, matched.why, central=central)
 
 
 def _unmatched(config: HubConfig, edge: str, topic: str) -> str:

@@ -128,8 +128,8 @@ def schema_steps(
     """
     central = central_registry(config)
     for writer in found:
-        told = f"{writer.version.subject} version {writer.version.version}"
-        place = (writer.edge, writer.topic, writer.subject, told)
+        version = f"{writer.version.subject} version {writer.version.version}"
+        place = (writer.edge, writer.topic, writer.subject, version)
         try:
             plan = writer.plan(today)
         except (DeadLetterError, HoldError) as error:
@@ -186,8 +186,9 @@ def paths_of(
         if view.value_format.has_schema:
             continue
         for path, leaf in view.fields:
-            told = (path, view.value_format.value, (), leaf.operator, privacy_class(leaf).name.lower(), f"path {path}")
-            yield FieldRoute(edge, topic, target(config, edge, topic), *told)
+            reach = privacy_class(leaf).name.lower()
+            decided = (path, view.value_format.value, (), leaf.operator, reach, f"path {path}")
+            yield FieldRoute(edge, topic, target(config, edge, topic), *decided)
 
 
 def keys_of(
@@ -200,9 +201,9 @@ def keys_of(
             continue
         policy = policies[rule.policy]
         decision = key_scope(policy, topic).decide(frozenset((0,)), frozenset(), today)
-        told = ((), decision.rule.operator, decision.privacy_class, decision.because)
+        decided = ((), decision.rule.operator, decision.privacy_class, decision.because)
         form = policy.view(topic).format or "any"
-        yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *told)
+        yield FieldRoute(edge, topic, target(config, edge, topic), key_path(""), form, *decided)
 
 
 def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
@@ -215,5 +216,5 @@ def fields_of(found: Iterable[Writer], today: date) -> Iterator[FieldRoute]:
             continue  # told with the schemas
         for row in rows:
             path = key_path(row.path) if part == "key" else row.path or "."
-            told = (row.type, row.tags, row.operator, row.privacy_class, row.because)
-            yield FieldRoute(writer.edge, writer.topic, central, path, *told)
+            decided = (row.type, row.tags, row.operator, row.privacy_class, row.because)
+            yield FieldRoute(writer.edge, writer.topic, central, path, *decided)

@@ -48,8 +48,8 @@ def unframed(batch: Batch, registry: Registry, *, keys: bool, values: bool) -> t
             return REFUSED
 
     found = [None if one is None else value(at, one) for at, one in enumerate(batch.values)] if values else batch.values
-    told = [None if one is None else bounded(_key(one, registry)) for one in batch.keys] if keys else batch.keys
-    return replace(batch, keys=told, values=found), rejected
+    keys_found = [None if one is None else bounded(_key(one, registry)) for one in batch.keys] if keys else batch.keys
+    return replace(batch, keys=keys_found, values=found), rejected
 
 
 def _key(content: bytes, registry: Registry) -> bytes:

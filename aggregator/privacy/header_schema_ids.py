@@ -27,21 +27,21 @@ def unified(batch: Batch, registry: Registry, *, keys: bool, values: bool = True
         keys: Whether keys may be Avro; else their headers mean nothing.
         values: The same of values.
     """
-    told = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
+    by_name = [dict(reversed(pairs)) if pairs else {} for pairs in batch.headers]  # the first of a name counts
     return replace(
         batch,
-        keys=_framed(batch.keys, told, KEY_ID_HEADER, registry) if keys else batch.keys,
-        values=_framed(batch.values, told, VALUE_ID_HEADER, registry) if values else batch.values,
+        keys=_framed(batch.keys, by_name, KEY_ID_HEADER, registry) if keys else batch.keys,
+        values=_framed(batch.values, by_name, VALUE_ID_HEADER, registry) if values else batch.values,
     )
 
 
 def _framed(
-    contents: Sequence[bytes | None], told: Sequence[Mapping[str, bytes | None]], name: str, registry: Registry
+    contents: Sequence[bytes | None], by_name: Sequence[Mapping[str, bytes | None]], name: str, registry: Registry
 ) -> list[bytes | None]:
     def named(content: bytes, headers: Mapping[str, bytes | None]) -> bytes:
         return _with_id(content, headers[name], registry) if name in headers else _own(content, registry)
 
-    pairs = zip(contents, told, strict=True)
+    pairs = zip(contents, by_name, strict=True)
     return [None if content is None else named(content, headers) for content, headers in pairs]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from aggregator.privacy.plan.plan import Row
 from aggregator.privacy.policy.precedence import Decision
 from aggregator.privacy.strip import ReportRow
-from aggregator.privacy.tally import told
+from aggregator.privacy.tally import report_row
 
 PATH = "@key"
 _NULL = "null"
@@ -54,4 +54,4 @@ class KeyTally:
             lost = self._rejected[row]
             null = seen if row.type == _NULL else 0
             changed = 0 if row.operator == "keep" else seen - null - lost
-            yield told(None, row, seen=seen, null=null, transformed=changed, rejected=lost)
+            yield report_row(None, row, seen=seen, null=null, transformed=changed, rejected=lost)

@@ -208,11 +208,11 @@ def _alike(keys: BytesColumn, column: Column, operator: str) -> Column:
 def _of_key(column: Column, schema_id: int) -> Column:
     """What a program made of values, told as of keys."""
 
-    def told(counts: Counts) -> Counts:
+    def renamed(counts: Counts) -> Counts:
         return Counter({(key_path(path), operator): count for (path, operator), count in counts.items()})
 
     rejected = dict.fromkeys(column.rejected, Rejection(Reason.BAD_KEY, schema_id))
-    return Column(column.contents, rejected, told(column.counts), lambda places: told(column.counts_of(places)))
+    return Column(column.contents, rejected, renamed(column.counts), lambda places: renamed(column.counts_of(places)))
 
 
 def _json(key: bytes) -> Value:

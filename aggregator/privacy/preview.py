@@ -51,11 +51,11 @@ def previewed(
         after = _after(stripped, index, central)
         body = None if record[1] is None else _decoded(record[1], edge)
         if hide:
-            told = _declared(record[1], edge) | _names(
+            declared = _declared(record[1], edge) | _names(
                 None if index in stripped.rejected else _body(stripped, index, central)
             )
             hidden = (record[0], record[1], _unnamed(record[2], stripped.headers[index]))
-            lines.append(list(_hidden(_leaves(hidden, _renamed(body, told)), after, readable=body != _UNREADABLE)))
+            lines.append(list(_hidden(_leaves(hidden, _renamed(body, declared)), after, readable=body != _UNREADABLE)))
         else:
             lines.append(list(_beside(_leaves(record, body), after)))
     return lines
@@ -82,16 +82,16 @@ def _names(body: Any) -> set[str]:
     return set().union(*map(_names, body)) if isinstance(body, list) else set()
 
 
-def _renamed(body: Any, told: set[str]) -> Any:
+def _renamed(body: Any, declared: set[str]) -> Any:
     """The body without the names that are data."""
     if isinstance(body, list):
-        return [_renamed(item, told) for item in body]
+        return [_renamed(item, declared) for item in body]
     if not isinstance(body, dict):
         return body
     made: dict[str, Any] = {}
     for name, item in body.items():
         number = len(made) + 1
-        made[name if name in told else f"{{key}} {number}"] = _renamed(item, told)
+        made[name if name in declared else f"{{key}} {number}"] = _renamed(item, declared)
     return made
 
 
@@ -142,7 +142,7 @@ def _beside(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Line]:
 def _hidden(before: dict[str, Any], after: dict[str, Any], *, readable: bool) -> Iterator[Line]:
     whole = {_json(value) for value in before.values() if value is not None}
 
-    def told(path: str, new: Any) -> str:
+    def shown(path: str, new: Any) -> str:
         """Under a name that became another, what is kept is any value from before; of bytes that only the strip can
         read, which passes over what it drops, any may be.
         """
@@ -151,7 +151,7 @@ def _hidden(before: dict[str, Any], after: dict[str, Any], *, readable: bool) ->
         is_kept = before[path] == new and new is not None if path in before else _json(new) in whole
         return KEPT if is_kept else _json(new)
 
-    yield from _lines(before, after, kind_of, told)
+    yield from _lines(before, after, kind_of, shown)
 
 
 def _lines(

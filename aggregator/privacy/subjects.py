@@ -69,10 +69,10 @@ class Subjects(NamedTuple):
         if found:
             return found
         others = sorted(origin.versions)
-        told = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+        named = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         raise HoldError(
             f"schema id {schema_id} is no {self.part} schema of topic {self.topic}: the registry has it under "
-            f"{told or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
+            f"{named or 'no subject'}, and the topic's subjects are {', '.join(sorted(own))}",
             hint=f"register the schema under {self.topic}-{self.part} if it is the topic's; if producers name subjects "
             f"otherwise (RecordNameStrategy), open them in the policy, under the topic: subjects: "
             f'{{"{others[0] if others else "<subject>"}": "<reason>"}}',

@@ -67,10 +67,14 @@ def report_rows(schema_id: int | None, plan: Plan, met: Met) -> Iterator[ReportR
         is_null = plan.nodes[number].kind is Kind.NULL
         null = own if is_null else nulls[number]
         changed = 0 if is_null or row.operator == "keep" else own - failed
-        yield told(schema_id, row, seen=own if is_null else own + null, null=null, transformed=changed, rejected=failed)
+        yield report_row(
+            schema_id, row, seen=own if is_null else own + null, null=null, transformed=changed, rejected=failed
+        )
 
 
-def told(schema_id: SchemaName | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int) -> ReportRow:
+def report_row(
+    schema_id: SchemaName | None, row: Row, *, seen: int, null: int, transformed: int, rejected: int
+) -> ReportRow:
     """A leaf's row with its numbers."""
     said = row.because.partition(";")[0]
     is_unclassified = said == "default" or said.endswith("(undeclared)")

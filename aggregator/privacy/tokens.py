@@ -34,10 +34,10 @@ _PIECE = 4096
 
 def _digits(text: str) -> str:
     """Every decimal digit of any script, in ASCII."""
-    return _told(text, lambda sign: str(unicodedata.digit(sign)) if sign.isdecimal() else "")
+    return _mapped(text, lambda sign: str(unicodedata.digit(sign)) if sign.isdecimal() else "")
 
 
-def _told(text: str, change: Callable[[str], str]) -> str:
+def _mapped(text: str, change: Callable[[str], str]) -> str:
     """Sign by sign, a piece at a time: a list of all signs would take much more room than the text."""
     pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
     return "".join("".join(map(change, piece)) for piece in pieces)
@@ -55,7 +55,7 @@ def _casefold(text: str) -> str:
 
 def _e164(text: str) -> str:
     """`+` and digits; a national number stays national, because its country would be a guess."""
-    plain = _told(text, _dialled)
+    plain = _mapped(text, _dialled)
     if plain.startswith("00"):
         plain = "+" + plain[2:]
     return plain[:1] + plain[1:].replace("+", "")

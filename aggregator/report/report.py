@@ -150,7 +150,7 @@ def compose(
         since: When the first slot told something.
         made_at: Now.
     """
-    topics = tuple(_topic(edge, topic, told) for (edge, topic), told in sorted(fields.items()))
+    topics = tuple(_topic(edge, topic, counted) for (edge, topic), counted in sorted(fields.items()))
     return Report(
         hub=hub,
         made_at=made_at,
@@ -186,15 +186,15 @@ def _totals(edge: str, ledger: Mapping[EdgePartition, LedgerRecord]) -> EdgeTota
     )
 
 
-def _topic(edge: str, topic: str, told: TopicFields) -> TopicReport:
+def _topic(edge: str, topic: str, fields: TopicFields) -> TopicReport:
     return TopicReport(
         edge=edge,
         topic=topic,
-        policy=told.policy.name,
-        policy_version=told.policy.version,
-        policy_hash=told.policy.hash,
-        key_versions=dict(told.key_versions),
-        fields=tuple(map(_field, told.fields)),
+        policy=fields.policy.name,
+        policy_version=fields.policy.version,
+        policy_hash=fields.policy.hash,
+        key_versions=dict(fields.key_versions),
+        fields=tuple(map(_field, fields.fields)),
     )
 
 

@@ -75,7 +75,7 @@ class ZooKeeper:
         program = self.kafka.arguments("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         self.daemon.spawn([self.kafka.java, *_HEAP, "-Dzookeeper.jmx.log4j.disable=true", *program, self._properties])
         deadline = time.monotonic() + _START_PATIENCE_S
-        while self._told("ruok") != "imok":
+        while self._answer("ruok") != "imok":
             if self.daemon.find() is None or time.monotonic() > deadline:
                 raise Failed(f"the ZooKeeper of {self.name} did not start", hint=f"read the end of {self.log}")
             time.sleep(0.1)
@@ -99,14 +99,14 @@ class ZooKeeper:
             Failed: its session does not end.
         """
         deadline = time.monotonic() + _SESSION_PATIENCE_S
-        while f"/brokers/ids/{node}\n" in self._told("dump"):
+        while f"/brokers/ids/{node}\n" in self._answer("dump"):
             if time.monotonic() > deadline:
                 raise Failed(
                     f"the ZooKeeper of {self.name} still knows broker {node}", hint=f"read the end of {self.log}"
                 )
             time.sleep(0.1)
 
-    def _told(self, command: str) -> str:
+    def _answer(self, command: str) -> str:
         """The answer to one of its four-letter words; empty without one."""
         answer = b""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), _ANSWER_S) as connection:

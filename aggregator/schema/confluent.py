@@ -30,7 +30,7 @@ from aggregator.schema.contexts import located
 from aggregator.schema.entries import Entry, entry, homes, identifier, ids_by_context, is_compatible, names, numbers
 from aggregator.schema.references import self_contained
 from aggregator.schema.registry import Origin, Registered, TagPaths
-from aggregator.schema.remote_registry import AVRO, WAIT_S, Named, RemoteRegistry, Told
+from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, Named, RemoteRegistry
 from aggregator.schema.tokens import TokenRefused
 
 _NOT_FOUND = 404
@@ -79,12 +79,12 @@ class ConfluentRegistry(RemoteRegistry):
 
     # Everything below runs as a question, in another thread.
 
-    def _told(self, schema_id: int, guid: UUID | None) -> Told | None:
+    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         answer = self._of_id(schema_id) if guid is None else self._of_guid(guid)
         if answer is None:
             return None
         found = self._entry(answer)
-        return Told(AVRO, *self._whole(found)) if found.kind == AVRO else Told(_kind(found.kind))
+        return FetchedSchema(AVRO, *self._whole(found)) if found.kind == AVRO else FetchedSchema(_kind(found.kind))
 
     def _of_id(self, schema_id: int) -> object:
         return self._found(lambda: self._get(f"schemas/ids/{schema_id}", **self._context.query), _NO_SCHEMA)
@@ -105,11 +105,11 @@ class ConfluentRegistry(RemoteRegistry):
         guid = self._guids.guid(schema_id)
         ids = [schema_id]
         if guid is not None:
-            told = ids_by_context(self._get(f"schemas/guids/{guid}/ids"))
-            ids = [one for context, one in told if self._context.is_called(context)]
+            by_context = ids_by_context(self._get(f"schemas/guids/{guid}/ids"))
+            ids = [one for context, one in by_context if self._context.is_called(context)]
         newest: dict[str, int] = {}
         for one in ids:
-            newest |= homes(self._told_list(f"schemas/ids/{one}/versions", **_DELETED, **self._context.query))
+            newest |= homes(self._list_of(f"schemas/ids/{one}/versions", **_DELETED, **self._context.query))
         versions = {self._context.plain(subject): version for subject, version in newest.items()}
         return Origin(versions, self._tags.get(schema_id, ()), str(guid or schema_id))
 
@@ -122,7 +122,7 @@ class ConfluentRegistry(RemoteRegistry):
         return known
 
     def _numbers(self, subject: str) -> list[int]:
-        there = numbers(self._told_list(f"{self._context.path(subject)}/versions", **_DELETED))
+        there = numbers(self._list_of(f"{self._context.path(subject)}/versions", **_DELETED))
         if len(there) > SUBJECT_VERSIONS.limit:
             raise HoldError(
                 f"subject {subject} in {self._where} has more than {SUBJECT_VERSIONS.limit:,} versions",
@@ -148,10 +148,10 @@ class ConfluentRegistry(RemoteRegistry):
 
     def _version(self, subject: str, number: int | str, *, deleted: bool = True) -> Entry | None:
         """A version may be deleted and still be needed to read what was written under it."""
-        told: dict[tuple[str, int | str, bool], Entry | None] = self._within.told
-        if (subject, number, deleted) not in told:
-            told[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
-        return told[subject, number, deleted]
+        answers: dict[tuple[str, int | str, bool], Entry | None] = self._within.answers
+        if (subject, number, deleted) not in answers:
+            answers[subject, number, deleted] = self._fetched(subject, number, deleted=deleted)
+        return answers[subject, number, deleted]
 
     def _fetched(self, subject: str, number: int | str, *, deleted: bool) -> Entry | None:
         query = _DELETED if deleted else {}
@@ -197,7 +197,7 @@ class ConfluentRegistry(RemoteRegistry):
             waiting.extend(other.references)
 
     def _versions(self, subject: str) -> list[Registered]:
-        there = numbers(self._told_list(f"{self._context.path(subject)}/versions"))
+        there = numbers(self._list_of(f"{self._context.path(subject)}/versions"))
         found = [(number, self._version(subject, number)) for number in sorted(there)]
         return [
             Registered(subject, number, one.schema_id, *self._whole(one))
@@ -211,10 +211,10 @@ class ConfluentRegistry(RemoteRegistry):
             **(_DELETED if deleted else {}),
             **({"subjectPrefix": self._context.qualified(prefix)} if prefix else {}),
         }
-        told = map(self._context.plain, names(self._told_list("subjects", **query)))
-        return sorted(name for name in told if self._context.holds(name))
+        subjects = map(self._context.plain, names(self._list_of("subjects", **query)))
+        return sorted(name for name in subjects if self._context.holds(name))
 
-    def _told_list(self, path: str, **query: str) -> object:
+    def _list_of(self, path: str, **query: str) -> object:
         """An answer that lists; an empty list where the registry itself says that there is nothing."""
         answer = self._found(partial(self._get, path, **query))
         return [] if answer is None else answer
@@ -293,7 +293,7 @@ class ConfluentRegistry(RemoteRegistry):
     @contextlib.contextmanager
     def _boundary(self) -> Iterator[None]:
         """A server's text may quote a schema or a credential. Within a question each version is asked for once."""
-        self._within.told = {}
+        self._within.answers = {}
         try:
             yield
         except TokenRefused:

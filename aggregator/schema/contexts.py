@@ -66,8 +66,8 @@ def located(address: str, name: str) -> tuple[str, SchemaContext]:
         name: As configured beside the address; empty: not at all.
     """
     parts = [split_address(one.strip()) for one in address.split(",")]
-    told = next((unquote(found) for _, found in parts if found), name) or DEFAULT
-    return ",".join(base for base, _ in parts), SchemaContext(told)
+    context = next((unquote(found) for _, found in parts if found), name) or DEFAULT
+    return ",".join(base for base, _ in parts), SchemaContext(context)
 
 
 def _is_qualified(subject: str) -> bool:

@@ -120,8 +120,8 @@ def ids_by_context(answer: Any) -> list[tuple[str, int]]:
     Raises:
         ValueError: it is something else.
     """
-    told = [_of(dict, one) for one in _of(list, answer)]
-    return [(_if_any(str, one.get("context")), _of(int, one.get("id"))) for one in told]
+    entries = [_of(dict, one) for one in _of(list, answer)]
+    return [(_if_any(str, one.get("context")), _of(int, one.get("id"))) for one in entries]
 
 
 def _names(tags: Any) -> frozenset[str]:

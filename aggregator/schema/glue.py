@@ -17,7 +17,7 @@ from aggregator.config.glue import PROFILE, glue_place
 from aggregator.config.secrets import SecretRef
 from aggregator.errors import AggregatorError, ConfigError, HoldError, Unreachable
 from aggregator.schema.registry import Origin, Registered
-from aggregator.schema.remote_registry import AVRO, WAIT_S, Named, RemoteRegistry, Told
+from aggregator.schema.remote_registry import AVRO, WAIT_S, FetchedSchema, Named, RemoteRegistry
 from aggregator.schema.wire import Framing
 
 _TIMEOUT_S = 5.0
@@ -58,15 +58,15 @@ class GlueRegistry(RemoteRegistry):
 
     # Everything below runs as a question, in another thread.
 
-    def _told(self, schema_id: int, guid: UUID | None) -> Told | None:
+    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         del schema_id
         found = None if guid is None else self._found(SchemaVersionId=str(guid))
         if found is None or self._schema_of(found) is None:
             return None
         kind = str(found.get("DataFormat"))
         if kind != AVRO:
-            return Told(kind if kind in _KINDS else "unknown")
-        return Told(AVRO, _text(found))
+            return FetchedSchema(kind if kind in _KINDS else "unknown")
+        return FetchedSchema(AVRO, _text(found))
 
     def _origin(self, schema_id: int) -> Origin:
         guid = self._guids.guid(schema_id)
@@ -81,10 +81,10 @@ class GlueRegistry(RemoteRegistry):
 
     def _versions(self, subject: str) -> list[Registered]:
         """Version by version: deleted ones are gone."""
-        told = [(at, self._version(subject, at)) for at in self._numbers(subject)]
+        versions = [(at, self._version(subject, at)) for at in self._numbers(subject)]
         return [
             Registered(subject, at, self._guids.number(_guid(one), self._texts), _text(one))
-            for at, one in told
+            for at, one in versions
             if one is not None and one.get("DataFormat") == AVRO
         ]
 

@@ -59,14 +59,14 @@ def _require(found: Versions, one: Registered) -> None:
 
 def history(known: Versions, subject: str, version: int) -> list[Registered]:
     """A subject's versions up to one, oldest first, each behind what it refers to."""
-    told = _told(known, subject, version, set())
-    return [one._replace(is_lent=one.subject != subject) for one in told]
+    lineage = _lineage(known, subject, version, set())
+    return [one._replace(is_lent=one.subject != subject) for one in lineage]
 
 
-def _told(known: Versions, subject: str, newest: int, told: set[tuple[str, int]]) -> Iterator[Registered]:
+def _lineage(known: Versions, subject: str, newest: int, passed: set[tuple[str, int]]) -> Iterator[Registered]:
     for number, one in sorted(known.get(subject, {}).items()):
-        if number <= newest and (subject, number) not in told:
-            told.add((subject, number))
+        if number <= newest and (subject, number) not in passed:
+            passed.add((subject, number))
             for other, version in one.refers:
-                yield from _told(known, other, version, told)
+                yield from _lineage(known, other, version, passed)
             yield one

@@ -32,7 +32,7 @@ AVRO = "AVRO"
 T = TypeVar("T")
 
 
-class Told(NamedTuple):
+class FetchedSchema(NamedTuple):
     """What a registry says of a schema.
 
     Attributes:
@@ -132,13 +132,13 @@ class RemoteRegistry(ABC):
         if self._budget.is_spent(began, topic) and not patience.has_answer:
             raise Flooded(self._where)
         try:
-            asked_s, told = self._ask("listing", lambda: self._list(is_own, prefix), patience=patience)
+            asked_s, entries = self._ask("listing", lambda: self._list(is_own, prefix), patience=patience)
         finally:
             self._spend(began, topic)
-        numbers = (self._guids.known(one.guid) for one in told if one.guid is not None)
-        ids = frozenset(one for one in (*(one.schema_id for one in told), *numbers) if one)
+        numbers = (self._guids.known(one.guid) for one in entries if one.guid is not None)
+        ids = frozenset(one for one in (*(one.schema_id for one in entries), *numbers) if one)
         self._listed_ids |= ids
-        has_guids = all(one.guid is not None for one in told)
+        has_guids = all(one.guid is not None for one in entries)
         return Listing(self._where, ids and ids | self._texts.keys() | self._foreign.keys(), has_guids, asked_s)
 
     def _list(self, is_own: Callable[[str], bool], prefix: str) -> tuple[float, list[Named]]:
@@ -219,14 +219,14 @@ class RemoteRegistry(ABC):
 
     def _fetch(self, schema_id: int) -> bool:
         """Whether the registry has the id; what it says is kept."""
-        told = self._told(schema_id, self._guids.guid(schema_id))
-        if told is None:
+        found = self._fetched_schema(schema_id, self._guids.guid(schema_id))
+        if found is None:
             return False
-        if told.kind == AVRO:
-            self._texts[schema_id], self._tags[schema_id] = told.text, told.tags
+        if found.kind == AVRO:
+            self._texts[schema_id], self._tags[schema_id] = found.text, found.tags
             self._foreign.pop(schema_id, None)
         else:
-            self._foreign[schema_id] = told.kind
+            self._foreign[schema_id] = found.kind
             self._texts.pop(schema_id, None)
         return True
 
@@ -262,7 +262,7 @@ class RemoteRegistry(ABC):
     # All of these run as a question, in another thread.
 
     @abstractmethod
-    def _told(self, schema_id: int, guid: UUID | None) -> Told | None:
+    def _fetched_schema(self, schema_id: int, guid: UUID | None) -> FetchedSchema | None:
         """A schema by its id, or by the GUID whose number the id is; None: the registry has none."""
 
     @abstractmethod

@@ -133,13 +133,13 @@ class ClientCredentials:
             ) from None
 
 
-def _life_s(told: object) -> float:
+def _life_s(seconds: object) -> float:
     """Seconds that a token lives, by the `expires_in` of its answer; some servers tell a number as a text."""
-    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < _DIGITS:
-        told = int(told)
-    if isinstance(told, bool) or not isinstance(told, int | float):
+    if isinstance(seconds, str) and seconds.isascii() and seconds.isdigit() and len(seconds) < _DIGITS:
+        seconds = int(seconds)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return _USUAL_S
-    return float(min(max(told, _LEAST_S), _LONGEST_S))
+    return float(min(max(seconds, _LEAST_S), _LONGEST_S))
 
 
 def bearer(token: Callable[[], str], options: Resolved) -> Bearer:

@@ -114,14 +114,14 @@ class ControlState:
         return self.epoch.epoch if self.epoch else -1
 
 
-def former(now: Collection[Target], told: Collection[Target]) -> dict[tuple[str, str], set[str]]:
+def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str, str], set[str]]:
     """Central topics that edge topics were written to by former rules, of those that are written now.
 
     A topic that was divided by key is one of them, though its name has stayed: the rule of today asks for less of it.
     """
     wanted = {(one.edge, one.topic): one for one in now}
     found = defaultdict[tuple[str, str], set[str]](set)
-    for one in told:
+    for one in noted:
         today = wanted.get((one.edge, one.topic))
         if today is not None and (one.central != today.central or one.by_key > today.by_key):
             found[one.edge, one.topic].add(one.central)
@@ -218,10 +218,10 @@ def _stand(known: Mapping[str, str], record: LogRecord) -> dict[str, str]:
     Raises:
         Damaged: the record is none of ours, or of another name than its key's.
     """
-    told = _STANDS.decode(record.value)
-    if encode(told)[0] != record.key:
+    stand = _STANDS.decode(record.value)
+    if encode(stand)[0] != record.key:
         raise Damaged("of another name")
-    return {**known, told.edge: told.cluster_id}
+    return {**known, stand.edge: stand.cluster_id}
 
 
 def _noted(known: Mapping[Partition, OffsetRange], record: LogRecord) -> dict[Partition, OffsetRange]:

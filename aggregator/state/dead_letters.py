@@ -175,12 +175,12 @@ def fold_letters(
     found: dict[tuple[bytes, str], Letter] = {}
     for offset, key, value in records:
         try:
-            told = _letter(_BODIES.decode(value), key_text(key))
+            letter = _letter(_BODIES.decode(value), key_text(key))
         except Damaged:
             hint = "who else writes this topic? nothing but the hub's own slots should"
             raise Failed(f"{topic} offset {offset} is no dead letter of ours", hint=hint) from None
-        at = (key, told.central if apart else "")
-        found[at] = _resolved(found.get(at), told) if told.resolved_by else told
+        at = (key, letter.central if apart else "")
+        found[at] = _resolved(found.get(at), letter) if letter.resolved_by else letter
     yield from found.values()
 
 
@@ -217,8 +217,8 @@ def _letter(body: _Body, key: str) -> Letter:
     )
 
 
-def _resolved(letter: Letter | None, told: Letter) -> Letter:
+def _resolved(letter: Letter | None, newer: Letter) -> Letter:
     """A letter with its resolution; the letter itself may have been deleted, if somebody gave the topic a retention."""
     if letter is None:
-        return told
-    return replace(letter, resolved_by=told.resolved_by, outcome=told.outcome, central=told.central)
+        return newer
+    return replace(letter, resolved_by=newer.resolved_by, outcome=newer.outcome, central=newer.central)

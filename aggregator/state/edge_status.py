@@ -75,7 +75,7 @@ class EdgeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EdgeStatuses:
     """Everything that the topic says.
 
     Attributes:
@@ -146,7 +146,7 @@ def day_record(edge: str, day: str, spans: Iterable[Iterable[object]]) -> tuple[
     return f"{_DAY}{edge}/{day}", _dump({"spans": rows}) if rows else None
 
 
-def read_told(cluster: ClusterConfig, names: HubNames) -> Told:
+def read_edge_statuses(cluster: ClusterConfig, names: HubNames) -> EdgeStatuses:
     """The topic, read to its end; nothing before the hub's first run.
 
     Raises:
@@ -154,29 +154,29 @@ def read_told(cluster: ClusterConfig, names: HubNames) -> Told:
         Unreachable: central does not answer.
     """
     if not topics.partition_count(cluster, names.edge_status):
-        return Told()
+        return EdgeStatuses()
     records = read_to_end(cluster, names.edge_status, [0])
-    return Told().heard((record.key, record.value, record.timestamp_ms) for record in records)
+    return EdgeStatuses().heard((record.key, record.value, record.timestamp_ms) for record in records)
 
 
-def is_watched(cluster: ClusterConfig, names: HubNames, told: Told, *, wall_ms: int) -> bool:
+def is_watched(cluster: ClusterConfig, names: HubNames, statuses: EdgeStatuses, *, wall_ms: int) -> bool:
     """Whether a hub watches the edges now: its pulse is of this moment, or is seen to move.
 
     Args:
         cluster: Central.
         names: The hub's names.
-        told: What the topic said a moment ago.
+        statuses: What the topic said a moment ago.
         wall_ms: This machine's present. Where it differs from the pulse's stamp, a clock is wrong or the hub is gone.
     """
-    if told.pulse_ms is None:
+    if statuses.pulse_ms is None:
         return False
-    if abs(wall_ms - told.pulse_ms) <= _FRESH_MS:
+    if abs(wall_ms - statuses.pulse_ms) <= _FRESH_MS:
         return True
     tail = LogTail(cluster, names.edge_status)
     try:
         deadline = time.monotonic() + _FRESH_MS / 1000
         while time.monotonic() < deadline:
-            if any(one.key == PULSE and one.timestamp_ms > told.pulse_ms for one in tail.arrived()):
+            if any(one.key == PULSE and one.timestamp_ms > statuses.pulse_ms for one in tail.arrived()):
                 return True
             time.sleep(_LOOK_S)
         return False

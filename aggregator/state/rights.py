@@ -58,8 +58,8 @@ def edge_rights(config: HubConfig, edge: str, topics: Collection[str] = ()) -> l
         Right(TOPIC, one.literal, not one.whole, (READ, CONFIGS), "records, and how long they are kept", wide)
         for one, _, wide in _sources(config, edge, topics)
     ]
-    told = (READ, WRITE, CREATE, CONFIGS) if config.heartbeats.emit else (READ, CONFIGS)
-    return [*found, Right(TOPIC, HEARTBEATS, False, told, "heartbeats")]
+    operations = (READ, WRITE, CREATE, CONFIGS) if config.heartbeats.emit else (READ, CONFIGS)
+    return [*found, Right(TOPIC, HEARTBEATS, False, operations, "heartbeats")]
 
 
 def central_rights(config: HubConfig, topics: Collection[str] = ()) -> list[Right]:

@@ -73,8 +73,8 @@ class Traffic:
         self._last[slot, life] = now_s, read, written
         self._forget(now_s)
         is_old = now_s - self._began_s < _OLD_S
-        for series, told, known in ((self._read, read, known_read), (self._written, written, known_written)):
-            for edge, count in told.items():
+        for series, counts, known in ((self._read, read, known_read), (self._written, written, known_written)):
+            for edge, count in counts.items():
                 grown = 0 if is_old else max(0, count - known.get(edge, 0))
                 series.setdefault(edge, _Series()).add(grown, now_s)
 

@@ -12,7 +12,7 @@ from aggregator.backfill.epoch_plan import Scene, plan_epoch
 from aggregator.backfill.plan import PartitionPlan, Plan
 from aggregator.backfill.planner import FlowAtCentral, Shown, plan_partition
 from aggregator.backfill.request import Mode
-from aggregator.backfill.store import Backfill, Signed, Told, passed_by
+from aggregator.backfill.store import Backfill, KnownBackfills, Signed, passed_by
 from aggregator.coordinates import (
     BACKFILL_HEADER,
     LEFT_OUT_HEADER,
@@ -242,7 +242,7 @@ class BackfillSchedule(Schedule):
     def _backfills(self) -> list[Backfill]:
         names = NAMES.backfills()
         log: list[LogRecord] = self.logs.read(names.ledger, range(LEDGERS))
-        told = Told({id_: (plan, Signed("", 0), None) for id_, plan in self.plans.items()})
+        told = KnownBackfills({id_: (plan, Signed("", 0), None) for id_, plan in self.plans.items()})
         told.take_positions(log, names.ledger)
         return list(told.backfills().values())
 

@@ -232,7 +232,7 @@ MUTANTS = [
     ),
     Mutant(
         "damage: what lies before a damaged batch is not judged, nor the batch bounded",
-        [(READERS, "if not self._is_told(flow) or not self._is_whole(flow):", "if False:")],
+        [(READERS, "if not self._is_answered(flow) or not self._is_whole(flow):", "if False:")],
         situation=DAMAGED,
     ),
     Mutant(

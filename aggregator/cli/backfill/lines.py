@@ -94,6 +94,6 @@ def shown_lines(found: "Backfill") -> Iterator[str]:
 
 
 def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
-    told = [f"{start}-{end - 1}" if end < _OPEN else f"{start}-" for start, end in ranges]
-    more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    return ", ".join(told[:_SHOWN]) + more if told else "-"
+    texts = [f"{start}-{end - 1}" if end < _OPEN else f"{start}-" for start, end in ranges]
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more if texts else "-"

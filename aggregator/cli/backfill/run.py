@@ -81,8 +81,8 @@ def exit_code(outcome: Outcome) -> ExitCode:
 
 def _sentences(config: HubConfig, id_: str, outcome: Outcome) -> Iterator[str]:
     for source, lost in (outcome.lost or {}).items():
-        told = ", ".join(f"{one.start}-{one.end - 1}" for one in lost)
-        yield f"lost: {source}: offsets {told} could not be read any more"
+        offsets = ", ".join(f"{one.start}-{one.end - 1}" for one in lost)
+        yield f"lost: {source}: offsets {offsets} could not be read any more"
     for hold in outcome.holds:
         yield f"held: {hold.source} ({hold.reason}): {hold.detail}"
     for topic, partition in outcome.invisible:
@@ -103,10 +103,10 @@ def _shown(config: HubConfig, id_: str) -> Iterator[None]:
     """Progress from central's records, beside the work."""
     over = threading.Event()
 
-    def told(pulse: Pulse) -> None:
+    def show(pulse: Pulse) -> None:
         _tell(config, id_, over, pulse)
 
-    thread = Threads().start("progress", told, stop=over, bound_s=None)
+    thread = Threads().start("progress", show, stop=over, bound_s=None)
     try:
         yield
     finally:

@@ -74,7 +74,7 @@ def compact(config: Path, *, tables: tuple[str, ...], target_size: int, output: 
     """Rewrite small files into larger ones; all tables unless some are named. The hub may run meanwhile."""
     from aggregator.lake.maintenance import compact_tables
 
-    done = _told(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
+    done = _reported(compact_tables(load_config(config, os.environ), tables, target_bytes=target_size))
     rows = [{"table": one.table, "rewritten": one.rewritten, "written": one.written} for one in done]
     emit(rows, output, lambda: table(("table", "files before", "after"), [tuple(row.values()) for row in rows]))
     _judge(done)
@@ -98,13 +98,13 @@ def vacuum(config: Path, *, tables: tuple[str, ...], keep: timedelta, output: st
     """
     from aggregator.lake.maintenance import vacuum_tables
 
-    done = _told(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
+    done = _reported(vacuum_tables(load_config(config, os.environ), tables, keep=keep, now_s=time.time()))
     rows = [{"table": one.table, "removed": one.removed} for one in done]
     emit(rows, output, lambda: table(("table", "files removed"), [tuple(row.values()) for row in rows]))
     _judge(done)
 
 
-def _told(upkeep: "Iterable[Upkeep]") -> "list[Upkeep]":
+def _reported(upkeep: "Iterable[Upkeep]") -> "list[Upkeep]":
     done = []
     for one in upkeep:
         progress(f"{one.table}: {one.problem or 'done'}")

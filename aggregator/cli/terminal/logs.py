@@ -74,10 +74,10 @@ def _rendering(*, text: bool, colour: bool) -> Processor:
 
 def _shown(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Every text of an event in one line; a traceback's lines are set in, so that none can pass for another event's."""
-    return {name: _told(name, value) for name, value in event.items()}
+    return {name: _shown_value(name, value) for name, value in event.items()}
 
 
-def _told(name: str, value: object) -> object:
+def _shown_value(name: str, value: object) -> object:
     if name in ("exception", "stack"):
         return "\n".join(visible(f"  {line}") for line in str(value).split("\n"))
     if value is None or isinstance(value, bool | int | float | list | tuple | dict):

@@ -41,10 +41,10 @@ class ClientStatistics:
     def take(self, text: str) -> None:
         """Take one JSON text of librdkafka's."""
         try:
-            told = json.loads(text)
-            self.numbers = condensed(told)
-            known = any(one["source"] != "logical" for one in told["brokers"].values())
-            self._receive(str(told.get("name")), int(told["rx_bytes"]))
+            statistics = json.loads(text)
+            self.numbers = condensed(statistics)
+            known = any(one["source"] != "logical" for one in statistics["brokers"].values())
+            self._receive(str(statistics.get("name")), int(statistics["rx_bytes"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             return  # another version of the library; a callback must not raise
         self._brokerless = 0 if known else self._brokerless + 1
@@ -66,26 +66,26 @@ class ClientStatistics:
         return True
 
 
-def condensed(told: Mapping[str, Any]) -> dict[str, float]:
+def condensed(statistics: Mapping[str, Any]) -> dict[str, float]:
     """The numbers that operators watch, over all brokers of one client.
 
     Args:
-        told: librdkafka's statistics (STATISTICS.md); its latencies are in microseconds, its throttles in ms.
+        statistics: librdkafka's statistics (STATISTICS.md); its latencies are in microseconds, its throttles in ms.
 
     Returns:
         Seconds, counts and bytes by name; the worst broker's where several have one.
     """
     # Coordinators, and addresses that turned out to be a broker's, are listed beside that broker.
-    brokers = [one for one in told["brokers"].values() if one["nodeid"] >= 0 and one["source"] != "logical"]
-    partitions = [one for topic in told["topics"].values() for one in topic["partitions"].values()]
+    brokers = [one for one in statistics["brokers"].values() if one["nodeid"] >= 0 and one["source"] != "logical"]
+    partitions = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
     return {
         "brokers_up": float(sum(one["state"] == "UP" for one in brokers)),
         "request_p99_s": max((one["rtt"]["p99"] for one in brokers), default=0) / 1e6,
         "throttle_max_s": max((one["throttle"]["max"] for one in brokers), default=0) / 1e3,
         "queue_p99_s": max((one["int_latency"]["p99"] for one in brokers), default=0) / 1e6,
-        "queued_messages": float(told["msg_cnt"] + sum(one["fetchq_cnt"] for one in partitions)),
-        "queued_bytes": float(told["msg_size"] + sum(one["fetchq_size"] for one in partitions)),
-        "received_bytes": float(told["rx_bytes"]),
-        "sent_bytes": float(told["tx_bytes"]),
+        "queued_messages": float(statistics["msg_cnt"] + sum(one["fetchq_cnt"] for one in partitions)),
+        "queued_bytes": float(statistics["msg_size"] + sum(one["fetchq_size"] for one in partitions)),
+        "received_bytes": float(statistics["rx_bytes"]),
+        "sent_bytes": float(statistics["tx_bytes"]),
         "failed_requests": float(sum(one["txerrs"] + one["rxerrs"] + one["req_timeouts"] for one in brokers)),
     }

@@ -37,15 +37,15 @@ def _of(cluster: ClusterConfig, place: Place, config: HubConfig, rate: int | Non
         (Role.PRODUCER, Producer, clients.writing_options(nobody, "tried", config.replication.commit_bytes, {})),
         (Role.ADMIN, AdminClient, clients.connection_options(nobody, Role.ADMIN)),
     ]
-    told = set()
+    reported = set()
     for role, make, options in tried:
         del options["bootstrap.servers"]
         try:
             made = make(options | {"log_level": 0})
         except KafkaException as refused:
             words = refused.args[0].str()
-            if (role, words) not in told:
-                told.add((role, words))
+            if (role, words) not in reported:
+                reported.add((role, words))
                 yield Fault(_place(cluster, place, role, words), f"no {role} can be made of it: {words}")
         else:
             if role is Role.CONSUMER:

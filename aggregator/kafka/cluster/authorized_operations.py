@@ -45,7 +45,7 @@ def authorized(
     found: dict[str, frozenset[str] | None] = {}
     for name, future in asked.items():
         try:
-            told = future.result(patience_s + 1).authorized_operations
+            operations = future.result(patience_s + 1).authorized_operations
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 found[name] = None
@@ -54,8 +54,8 @@ def authorized(
         except TimeoutError:
             raise _silent(cluster, "no answer") from None
         else:
-            whole = told is None or AclOperation.ALL in told  # None: a broker that tells no rights
-            found[name] = EVERY if whole else frozenset(_NAMES[one] for one in told if one in _NAMES)
+            whole = operations is None or AclOperation.ALL in operations  # None: a broker that tells no rights
+            found[name] = EVERY if whole else frozenset(_NAMES[one] for one in operations if one in _NAMES)
     return found
 
 

@@ -34,7 +34,7 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
         Unreachable: no broker answers within `timeout_s` seconds.
     """
     try:
-        told = clients.admin(cluster).list_topics(timeout=timeout_s)
+        metadata = clients.admin(cluster).list_topics(timeout=timeout_s)
     except KafkaException as error:
         shut = clients.shut_out(cluster)
         clients.renew_admin(cluster)
@@ -47,7 +47,7 @@ def cluster_metadata(cluster: ClusterConfig, *, timeout_s: float) -> ClusterMeta
         ) from None
     leaders = {
         name: tuple(topic.partitions[number].leader >= 0 for number in sorted(topic.partitions))
-        for name, topic in told.topics.items()
+        for name, topic in metadata.topics.items()
         if topic.error is None
     }
-    return ClusterMetadata(str(told.cluster_id or ""), tuple(sorted(told.brokers)), leaders)
+    return ClusterMetadata(str(metadata.cluster_id or ""), tuple(sorted(metadata.brokers)), leaders)

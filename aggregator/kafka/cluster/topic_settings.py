@@ -30,7 +30,7 @@ def settings(cluster: ClusterConfig, names: Collection[str]) -> dict[str, dict[s
     Raises:
         Unreachable: no answer, or no right to describe configs.
     """
-    return {name: told.values for name, told in known_settings(cluster, names).items()}
+    return {name: one.values for name, one in known_settings(cluster, names).items()}
 
 
 def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
@@ -43,10 +43,10 @@ def topic_defaults(cluster: ClusterConfig) -> dict[str, str]:
     resource = ConfigResource(ResourceType.BROKER, str(min(brokers, default=0)))
     answers = asked(lambda: clients.admin(cluster).describe_configs([resource], request_timeout=TIMEOUT_S))
     try:
-        told = _entries(answers[resource], "settings of a broker", cluster)
+        entries = _entries(answers[resource], "settings of a broker", cluster)
     except Unreachable:
         return {}
-    return inherited(told)
+    return inherited(entries)
 
 
 class Settings(NamedTuple):
@@ -73,17 +73,17 @@ def settings_each(cluster: ClusterConfig, names: Collection[str]) -> tuple[dict[
     refused: dict[str, str] = {}
     for name, future in _asked_settings(cluster, names).items():
         try:
-            told = result(future, f"settings of {name}", cluster)
+            entries = result(future, f"settings of {name}", cluster)
         except Unreachable as error:
             refused[name] = error.message
         else:
-            found[name] = _settings(told)
+            found[name] = _settings(entries)
     return found, refused
 
 
-def _settings(told: Mapping[str, Any]) -> Settings:
-    own = frozenset(key for key, entry in told.items() if entry.source == _OF_THE_TOPIC)
-    return Settings({key: entry.value for key, entry in told.items()}, own)
+def _settings(entries: Mapping[str, Any]) -> Settings:
+    own = frozenset(key for key, entry in entries.items() if entry.source == _OF_THE_TOPIC)
+    return Settings({key: entry.value for key, entry in entries.items()}, own)
 
 
 class Refused(NamedTuple):

@@ -237,5 +237,5 @@ def _headers(addresses: Integers) -> HeaderTable:
     slots, names, codes = np.full(1 << (2 * count).bit_length(), -1, np.int64), *np.empty((2, count), np.int64)
     value_ends, nulls = np.zeros(count + 1, np.int64), np.empty(count, np.bool_)
     found = rows.take_headers(addresses, ends, slots, names, codes, values, value_ends, nulls)
-    told = [ctypes.string_at(at).decode(errors="replace") for at in names[:found].tolist()]
-    return HeaderTable(told, ends, codes, BytesColumn(values, value_ends, nulls if nulls.any() else None))
+    texts = [ctypes.string_at(at).decode(errors="replace") for at in names[:found].tolist()]
+    return HeaderTable(texts, ends, codes, BytesColumn(values, value_ends, nulls if nulls.any() else None))

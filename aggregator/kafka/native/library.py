@@ -186,7 +186,7 @@ def checked(error: int | None) -> None:
     """
     if not error:
         return
-    told = KafkaError(
+    cause = KafkaError(
         rd.error_code(error),
         rd.error_string(error).decode(),
         bool(rd.error_is_fatal(error)),
@@ -194,7 +194,7 @@ def checked(error: int | None) -> None:
         bool(rd.error_txn_requires_abort(error)),
     )
     rd.error_destroy(error)
-    raise KafkaException(told)
+    raise KafkaException(cause)
 
 
 def refused(code: int) -> None:

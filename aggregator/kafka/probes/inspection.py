@@ -44,9 +44,9 @@ def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
     Raises:
         ConfigError: a secret cannot be read, or the client takes no such settings.
     """
-    heard, told = list[KafkaError](), list[str]()
+    heard, statistics = list[KafkaError](), list[str]()
     client = _client(
-        cluster, {"error_cb": heard.append, "stats_cb": told.append, "statistics.interval.ms": _STATISTICS_MS}
+        cluster, {"error_cb": heard.append, "stats_cb": statistics.append, "statistics.interval.ms": _STATISTICS_MS}
     )
     asked, deadline = (
         ask_aside(lambda: client.list_topics(timeout=patience_s), "sign in"),
@@ -59,7 +59,7 @@ def sign_in(cluster: ClusterConfig, *, patience_s: float) -> SignIn:
     if final is None and asked.done() and asked.exception() is None:
         shown = asked.result()
         return SignIn(view=ClusterView(str(shown.cluster_id), _addresses(shown.brokers)))
-    learned = _learned(told)
+    learned = _learned(statistics)
     if final is None and learned:
         return SignIn(view=ClusterView("", learned))
     error = final or (heard[-1] if heard else None)
@@ -70,9 +70,9 @@ def _addresses(brokers: Mapping[int, Any]) -> dict[int, Address]:
     return {number: Address(one.host, one.port) for number, one in brokers.items()}
 
 
-def _learned(told: Sequence[str]) -> dict[int, Address]:
+def _learned(statistics: Sequence[str]) -> dict[int, Address]:
     """Brokers that a client was told of and cannot reach: it leaves the address that it began at for theirs."""
-    brokers = json.loads(told[-1]).get("brokers", {}) if told else {}
+    brokers = json.loads(statistics[-1]).get("brokers", {}) if statistics else {}
     learned = [one for one in brokers.values() if one.get("source") == "learned" and one.get("nodeid", -1) >= 0]
     return {one["nodeid"]: Address.parse(one["nodename"]) for one in learned}
 
@@ -117,10 +117,10 @@ def look(cluster: ClusterConfig, view: ClusterView, broker: int, *, patience_s: 
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
     shown = admin.describe_cluster(include_authorized_operations=True, request_timeout=patience_s)
-    told = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=patience_s)
+    configs = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=patience_s)
     acls = admin.describe_acls(every, request_timeout=patience_s)
     described = _answer(shown, deadline)
-    settings = _answer(next(iter(told.values())), deadline)
+    settings = _answer(next(iter(configs.values())), deadline)
     rules = _answer(acls, deadline)
     return ClusterView(
         view.cluster_id,
@@ -177,8 +177,8 @@ def _answer(future: "Future[Any]", deadline: float) -> Any:
     return None
 
 
-def _operations(told: Iterable[AclOperation] | None) -> frozenset[str] | None:
-    return None if told is None else frozenset(one.name for one in told)
+def _operations(operations: Iterable[AclOperation] | None) -> frozenset[str] | None:
+    return None if operations is None else frozenset(one.name for one in operations)
 
 
 def _acl(rule: Any) -> Acl:

@@ -136,8 +136,8 @@ def _connected(places: list[Any], patience_s: float) -> socket.socket:
             return line
     # A host with several addresses may have a family that this machine cannot reach at all.
     order = (Obstacle.REFUSED, Obstacle.SILENT_ROUTE, Obstacle.NO_ROUTE)
-    told = min(refusals, key=lambda one: order.index(one.obstacle), default=_Refusal(Obstacle.UNKNOWN_NAME, ""))
-    raise _Stopped(told.obstacle, told.detail)
+    refusal = min(refusals, key=lambda one: order.index(one.obstacle), default=_Refusal(Obstacle.UNKNOWN_NAME, ""))
+    raise _Stopped(refusal.obstacle, refusal.detail)
 
 
 def _by_peer(error: OSError, *, shows_certificate: bool) -> _Stopped:

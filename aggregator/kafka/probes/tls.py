@@ -67,10 +67,10 @@ def own_certificate(client: Options) -> Certificate | None:
         return None
     name = next(name for name in _OWN if name in client)
     with _refused_as_setting(name), _certificate_files(client) as (path, _):
-        return told(x509.load_pem_x509_certificate(Path(path).read_bytes()))
+        return certificate_of(x509.load_pem_x509_certificate(Path(path).read_bytes()))
 
 
-def told(certificate: x509.Certificate) -> Certificate:
+def certificate_of(certificate: x509.Certificate) -> Certificate:
     """What a certificate says of itself."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -91,7 +91,7 @@ def certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
     found = []
     for one in encoded:
         try:
-            found.append(told(x509.load_der_x509_certificate(one)))
+            found.append(certificate_of(x509.load_der_x509_certificate(one)))
         except ValueError:
             continue
     return tuple(found)

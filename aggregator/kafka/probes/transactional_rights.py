@@ -56,11 +56,11 @@ def writable(
         def ask(names: Collection[str]) -> dict[str, _Answer]:
             return dict(zip(names, pool.map(lambda one: _asked(cluster, one, patience_s), names), strict=True))
 
-        told = ask(asked)
-        if not is_refused and told[unused] is _Answer.TOO_LONG:
-            told |= ask(ids)
+        answers = ask(asked)
+        if not is_refused and answers[unused] is _Answer.TOO_LONG:
+            answers |= ask(ids)
     known = {_Answer.DENIED: False, _Answer.TOO_LONG: True, _Answer.TAKEN: True}
-    return {name: known[answer] for name, answer in told.items() if answer in known}
+    return {name: known[answer] for name, answer in answers.items() if answer in known}
 
 
 def _asked(cluster: ClusterConfig, transactional_id: str, patience_s: float) -> _Answer:

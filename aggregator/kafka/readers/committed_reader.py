@@ -240,8 +240,10 @@ def _extend(piece: Committed, messages: list[Message]) -> int:
         for found in headers
     ]
     if None in values:
-        told = zip(messages, values, headers, strict=True)
-        piece.left_out.update(one.offset() for one, value, found in told if value is None and _is_left_out(found or ()))
+        records = zip(messages, values, headers, strict=True)
+        piece.left_out.update(
+            one.offset() for one, value, found in records if value is None and _is_left_out(found or ())
+        )
     return len(messages) + sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
 
 

@@ -82,7 +82,7 @@ def _listed(
         again = outdated = False
         for found, at, future in asked:
             try:
-                found[at] = _told(future, timeout_s + 5)
+                found[at] = _answer(future, timeout_s + 5)
             except _UnansweredError as error:
                 outdated = outdated or error.code in _OUTDATED
                 if error.code in _ELECTING | _OUTDATED and time.monotonic() < deadline:
@@ -109,7 +109,7 @@ class _UnansweredError(Exception):
         self.code = code
 
 
-def _told(future: "Future[Any]", bound_s: float) -> Any:
+def _answer(future: "Future[Any]", bound_s: float) -> Any:
     """What a partition's leader told.
 
     Of a leader that does not answer in time librdkafka 2.x makes a result that has no error, and no offset.
@@ -264,10 +264,10 @@ def leader_epoch(cluster: ClusterConfig, at: Partition, *, timeout_s: float) -> 
     asked = {TopicPartition(*at): OffsetSpec.latest()}
     (future,) = clients.admin(cluster).list_offsets(asked, request_timeout=timeout_s).values()
     try:
-        told: int | None = _told(future, timeout_s + 1).leader_epoch
+        epoch: int | None = _answer(future, timeout_s + 1).leader_epoch
     except _UnansweredError as error:
         raise Unreachable(f"{at[0]}/{at[1]}: {error}", hint="check the edge's broker") from None
-    return told
+    return epoch
 
 
 def undecided_ranges(

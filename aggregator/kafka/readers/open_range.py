@@ -35,12 +35,12 @@ class CentralRecord(NamedTuple):
     @property
     def copy(self) -> Copy | None:
         """Of which record, and by whom, if it says so."""
-        told = dict(self.headers)
+        headers = dict(self.headers)
         try:
-            origin = Origin.decode(told.get(ORIGIN_HEADER) or b"")
+            origin = Origin.decode(headers.get(ORIGIN_HEADER) or b"")
         except ValueError:
             return None
-        return Copy(origin, (told.get(BACKFILL_HEADER) or b"").decode(errors="replace"))
+        return Copy(origin, (headers.get(BACKFILL_HEADER) or b"").decode(errors="replace"))
 
 
 def newest_position(
@@ -63,8 +63,8 @@ def newest_position(
         size, upto = _WINDOW, log.end
         while upto > log.start:
             window = OffsetRange(max(log.start, upto - size), upto)
-            told = [position_of(at, record) for record in read_range(cluster, at, window, committed=True)]
-            if own := [position for position in told if position is not None]:
+            positions = [position_of(at, record) for record in read_range(cluster, at, window, committed=True)]
+            if own := [position for position in positions if position is not None]:
                 found += own
                 break
             size, upto = min(_WINDOW_MOST, size * 4), window.start

@@ -49,9 +49,9 @@ def refusals(cluster: ClusterConfig, failed: Collection[Failure], code: int) -> 
         failed: Batches that were not written.
         code: Why the transaction has to be aborted.
     """
-    told = tuple(dict.fromkeys(_of(failed)))
-    if told or when_writing(code) not in _ONE_OF_MANY:
-        return told
+    found = tuple(dict.fromkeys(_of(failed)))
+    if found or when_writing(code) not in _ONE_OF_MANY:
+        return found
     return unwritable(cluster, [(one.topic, one.partition) for one in failed], patience_s=_PATIENCE_S)
 
 

@@ -27,7 +27,7 @@ from aggregator.lake.ranges import Outcome
 from aggregator.lake.task import decode_outcome, encode_outcome
 
 _RULE = "_failed_rule"
-_TOLD = "told string"
+_ANSWER = "answer string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ def divert(
     by_name = {Path(file.path).name: file for file in files}
 
     def body(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        return pa.table({"told": [_told(split, by_name[key[0].as_py()], rows)]})
+        return pa.table({"answer": [_answer(split, by_name[key[0].as_py()], rows)]})
 
     try:
-        found = _failures(placed(frame), rules, views).groupBy(FILE).applyInArrow(body, _TOLD).collect()
+        found = _failures(placed(frame), rules, views).groupBy(FILE).applyInArrow(body, _ANSWER).collect()
     except Exception as error:  # noqa: BLE001 - py4j, Connect and PySpark raise unrelated families
         raise RetryError(
             f"the failing records could not be cut out: the Spark job failed ({type(error).__name__})",
             hint="the executors' log says why; the next cycle tries again",
         ) from None
-    told = [json.loads(row["told"]) for row in found]
-    diverted = _diverted(told)
-    for one in told:
+    answers = [json.loads(row["answer"]) for row in found]
+    diverted = _diverted(answers)
+    for one in answers:
         if "error" in one:
             diverted.drop(split)
             kind, message, hint = one["error"]
@@ -100,7 +100,7 @@ def _failures(frame: DataFrame, rules: Sequence[Rule], views: Mapping[str, str])
     return reduce(DataFrame.union, parts)
 
 
-def _told(split: Split, file: StagedFile, rows: pa.Table) -> str:
+def _answer(split: Split, file: StagedFile, rows: pa.Table) -> str:
     """Cut one file and tell it as JSON, which is what Spark carries back."""
     names: dict[int, set[str]] = defaultdict(set)
     pairs = list(zip(rows.column(ROW).to_pylist(), rows.column(_RULE).to_pylist(), strict=True))
@@ -119,10 +119,10 @@ def _told(split: Split, file: StagedFile, rows: pa.Table) -> str:
     return json.dumps({"file": file.path, "halves": halves, "counts": counts})
 
 
-def _diverted(told: Sequence[Mapping[str, Any]]) -> Diverted:
+def _diverted(answers: Sequence[Mapping[str, Any]]) -> Diverted:
     counts: Counter[str] = Counter()
     halves: dict[str, tuple[Files, Files]] = {}
-    for one in told:
+    for one in answers:
         if "error" in one:
             continue
         counts.update(one["counts"])

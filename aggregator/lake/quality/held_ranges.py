@@ -42,7 +42,7 @@ class HeldRange(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """The contract of `-o json`."""
-        told = self.release
+        release = self.release
         return {
             "table": self.table,
             "topic": self.partition.topic,
@@ -50,10 +50,10 @@ class HeldRange(NamedTuple):
             "start_offset": self.offsets.start,
             "end_offset": self.offsets.end,
             "rules": list(self.rules),
-            "state": "released" if told else "held",
-            "by": told.by if told else None,
-            "at_ms": told.at_ms if told else None,
-            "reason": told.reason if told else None,
+            "state": "released" if release else "held",
+            "by": release.by if release else None,
+            "at_ms": release.at_ms if release else None,
+            "reason": release.reason if release else None,
         }
 
 

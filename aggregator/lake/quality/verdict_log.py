@@ -142,8 +142,8 @@ def append_commit(lake: Folder, audit: Audit) -> None:
     Raises:
         TableUnavailable: the folder cannot be written.
     """
-    told = {"event": _COMMITTED, "id": audit.id, "table": audit.table, "version": audit.version}
-    _append(lake, audit.table, audit.at_ms, told | {"commit_s": audit.commit_s})
+    entry = {"event": _COMMITTED, "id": audit.id, "table": audit.table, "version": audit.version}
+    _append(lake, audit.table, audit.at_ms, entry | {"commit_s": audit.commit_s})
 
 
 def append_completion(lake: Folder, table: str, version: int, ranges: Sequence[Range], *, now_s: float) -> None:
@@ -172,8 +172,8 @@ def read(lake: Folder, table: str, *, days: int | None = None) -> list[Audit]:
         newest = sorted({name[:_DAY] for name in names})[0 if days is None else -days :]
         texts = [folder.read(name).decode(errors="replace") for name in names if name[:_DAY] in newest]
     found: dict[str, Audit] = {}
-    for told in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
-        _note(found, told)
+    for entry in sorted(filter(None, (_parsed(line) for text in texts for line in text.splitlines())), key=_order):
+        _note(found, entry)
     return list(found.values())
 
 
@@ -190,21 +190,21 @@ def unsaid(audits: Sequence[Audit], reached: Mapping[tuple[str, int], int]) -> A
     return last if all(reached.get((topic, part)) == end for topic, part, _, end in last.ranges) else None
 
 
-def _order(told: Mapping[str, Any]) -> tuple[bool, int]:
+def _order(entry: Mapping[str, Any]) -> tuple[bool, int]:
     """Audits by their time, then what became of them: in an object store each writer has files of its own."""
-    return told["event"] != _AUDITED, told.get("at_ms", 0)
+    return entry["event"] != _AUDITED, entry.get("at_ms", 0)
 
 
-def _note(found: dict[str, Audit], told: Mapping[str, Any]) -> None:
-    if told["event"] == _AUDITED:
-        found[told["id"]] = _audit(told)
-    elif told["event"] == _COMMITTED and told["id"] in found:
-        found[told["id"]] = replace(found[told["id"]], version=told["version"], commit_s=told["commit_s"])
-    elif told["event"] == _COMPLETED:
-        ranges = set(map(tuple, told["ranges"]))
+def _note(found: dict[str, Audit], entry: Mapping[str, Any]) -> None:
+    if entry["event"] == _AUDITED:
+        found[entry["id"]] = _audit(entry)
+    elif entry["event"] == _COMMITTED and entry["id"] in found:
+        found[entry["id"]] = replace(found[entry["id"]], version=entry["version"], commit_s=entry["commit_s"])
+    elif entry["event"] == _COMPLETED:
+        ranges = set(map(tuple, entry["ranges"]))
         for audit in reversed(found.values()):
             if audit.version is None and audit.verdict is not Verdict.HOLD and ranges & set(audit.ranges):
-                found[audit.id] = replace(audit, version=told["version"])
+                found[audit.id] = replace(audit, version=entry["version"])
                 break
 
 
@@ -229,25 +229,25 @@ def totals(audits: Iterable[Audit]) -> Totals:
     return Totals(dict(verdicts), diverted, audit_s, commit_s, dict(unexpected), dict(raised), dict(failed))
 
 
-def _append(lake: Folder, table: str, at_ms: int, told: Mapping[str, Any]) -> None:
+def _append(lake: Folder, table: str, at_ms: int, entry: Mapping[str, Any]) -> None:
     folder = lake / f"{table}{SUFFIX}"
     # An object store takes whole files only: an hour's, so that what is written anew stays small.
     name = f"{datetime.fromtimestamp(at_ms / 1000, UTC):{'%Y-%m-%d' if folder.on_disk else f'%Y-%m-%dT%H-{_WRITER}'}}"
-    line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
+    line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
     with storage_errors(folder):
         folder.append(f"{name}.jsonl", line)
 
 
 def _parsed(line: str) -> Mapping[str, Any] | None:
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return None
     events = (_AUDITED, _COMMITTED, _COMPLETED)
-    return told if isinstance(told, dict) and told.get("event") in events else None
+    return entry if isinstance(entry, dict) and entry.get("event") in events else None
 
 
-def _audit(told: Mapping[str, Any]) -> Audit:
-    fields = {name: told[name] for name in Audit.__slots__ if name in told}
-    fields |= {"verdict": Verdict(told["verdict"]), "ranges": tuple(map(tuple, told["ranges"]))}
-    return Audit(**fields | {"rules": tuple(RuleCount(**rule) for rule in told["rules"])})
+def _audit(entry: Mapping[str, Any]) -> Audit:
+    fields = {name: entry[name] for name in Audit.__slots__ if name in entry}
+    fields |= {"verdict": Verdict(entry["verdict"]), "ranges": tuple(map(tuple, entry["ranges"]))}
+    return Audit(**fields | {"rules": tuple(RuleCount(**rule) for rule in entry["rules"])})

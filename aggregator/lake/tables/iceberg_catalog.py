@@ -59,8 +59,8 @@ class _Rest(RestCatalog):
     def _fetch_config(self) -> None:
         super()._fetch_config()
         # Before a session is made of it, which would sign in.
-        told = {key: value for key, value in self.properties.items() if self._own.get(key) != value}
-        faults = [f"{key}, which {why}" for key, value in told.items() if (why := _why(key, value))]
+        sent = {key: value for key, value in self.properties.items() if self._own.get(key) != value}
+        faults = [f"{key}, which {why}" for key, value in sent.items() if (why := _why(key, value))]
         if not self._excused:
             plain = {key: value for key, value in self.properties.items() if isinstance(value, str)}
             faults += [f"{one.setting}, which {one.what}" for one in catalog_openings(plain)]

@@ -30,7 +30,7 @@ from aggregator.privacy.policy import paths
 from aggregator.privacy.policy.precedence import Scope
 from aggregator.privacy.policy.rules import is_steady
 from aggregator.privacy.strip import Meaning, Rejection, ReportRow
-from aggregator.privacy.tally import told
+from aggregator.privacy.tally import report_row
 
 NULL = "null"
 # Values that an operator is asked about at a time.
@@ -157,7 +157,7 @@ class JsonValues:
     def report(self) -> list[ReportRow]:
         """What was met so far: each place in the policy's words, by the types that its values had."""
         return [
-            told(
+            report_row(
                 None,
                 row,
                 seen=seen,

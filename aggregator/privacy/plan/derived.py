@@ -177,8 +177,8 @@ class _Writer:
                 shape["default"] = default
         done = self.done(child, "")
         if done:
-            told = {path: "|".join(sorted(names)) for path, names in sorted(done.items())}
-            shape[STRIP] = told[""] if set(told) == {""} else told
+            operators = {path: "|".join(sorted(names)) for path, names in sorted(done.items())}
+            shape[STRIP] = operators[""] if set(operators) == {""} else operators
         return shape
 
     def done(self, number: int, path: str) -> dict[str, set[str]]:

@@ -100,16 +100,16 @@ def _rules(policy: Policy) -> Iterator[AnyRule | None]:
 
 
 def _fields(old: Policy, new: Policy, schema: WriterSchema, days: Sequence[date]) -> Iterator[Change]:
-    told: dict[tuple[str, int], list[tuple[date, str, str, Strictness]]] = defaultdict(list)
+    by_place: dict[tuple[str, int], list[tuple[date, str, str, Strictness]]] = defaultdict(list)
     sampled: set[tuple[str, int]] = set()
     for day in days:
         for place, pairs in _pairs(_plan(old, schema, day), _plan(new, schema, day)).items():
-            before = " or ".join(sorted({_told(rule) for rule, _, _ in pairs}))
-            after = " or ".join(sorted({_told(rule) for _, rule, _ in pairs}))
+            before = " or ".join(sorted({_rule_text(rule) for rule, _, _ in pairs}))
+            after = " or ".join(sorted({_rule_text(rule) for _, rule, _ in pairs}))
             verdicts = [_judged(*pair) for pair in pairs]
             sampled.update({place} if any(is_tried for _, is_tried in verdicts) else ())
-            told[place].append((day, before, after, together(verdict for verdict, _ in verdicts)))
-    for place, over in told.items():
+            by_place[place].append((day, before, after, together(verdict for verdict, _ in verdicts)))
+    for place, over in by_place.items():
         inside = place[0] if schema.part == "value" else key_path(place[0])
         change = _over_days(schema.topic, inside, over)
         yield change._replace(proof="sample") if place in sampled and change.proof == "rule" else change
@@ -157,11 +157,11 @@ def _rule_of(plan: Plan, node: PlanNode) -> AnyRule:
     return plan.calls[node.call].rule if node.call >= 0 else Keep()
 
 
-def _over_days(topic: str, path: str, told: Sequence[tuple[date, str, str, Strictness]]) -> Change:
+def _over_days(topic: str, path: str, days: Sequence[tuple[date, str, str, Strictness]]) -> Change:
     """One line: what differs first, judged over all days."""
-    today = told[0][0]
-    day, before, after, _ = next((one for one in told if one[3] is not Strictness.SAME), told[0])
-    verdict = together(one[3] for one in told)
+    today = days[0][0]
+    day, before, after, _ = next((one for one in days if one[3] is not Strictness.SAME), days[0])
+    verdict = together(one[3] for one in days)
     proof = "none" if verdict is Strictness.OTHER else "rule"
     return Change(topic, path, before, after, verdict, None if day == today else day, proof)
 
@@ -217,8 +217,8 @@ def _conditions(path: str, before: TopicPolicy, after: TopicPolicy) -> Change:
     """A record is left out if any condition holds: with more of them, no more records pass."""
     old, new = set(before.drop_record), set(after.drop_record)
     verdict = Strictness.STRICTER if old < new else Strictness.LOOSER if new < old else Strictness.OTHER
-    told = (f"{len(old)} conditions", f"{len(new)} conditions")
-    return Change(POLICY, path, *told, Strictness.SAME if old == new else verdict)
+    counts = (f"{len(old)} conditions", f"{len(new)} conditions")
+    return Change(POLICY, path, *counts, Strictness.SAME if old == new else verdict)
 
 
 def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) -> Iterator[Change]:
@@ -232,8 +232,8 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
 def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[Change]:
     for path in sorted({*before.fields, *after.fields}):
         pairs = [(day, _held(before, path, day), _held(after, path, day)) for day in days]
-        told = [(day, _told(old), _told(new), _unseen(old, new)) for day, old, new in pairs]
-        yield _over_days(POLICY, f"{place}.fields.{path}", told)
+        over_days = [(day, _rule_text(old), _rule_text(new), _unseen(old, new)) for day, old, new in pairs]
+        yield _over_days(POLICY, f"{place}.fields.{path}", over_days)
 
 
 def _held(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
@@ -265,11 +265,11 @@ def _only_closes(topic: TopicPolicy) -> bool:
 
 
 def _rule(path: str, over: Iterable[tuple[date, AnyRule, AnyRule]]) -> Change:
-    told = [(day, _told(before), _told(after), compared(before, after)) for day, before, after in over]
-    return _over_days(POLICY, path, told)
+    days = [(day, _rule_text(before), _rule_text(after), compared(before, after)) for day, before, after in over]
+    return _over_days(POLICY, path, days)
 
 
-def _told(rule: AnyRule | None) -> str:
+def _rule_text(rule: AnyRule | None) -> str:
     """Operator, parameters that were written, class."""
     if rule is None:
         return "-"

@@ -326,12 +326,14 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
         except ValidationError as error:
             faults += _faults(error, document)
     if policy is None or faults:
-        lines = sorted({(fault.line or document.line(fault.place), _told(fault)) for fault in faults})
-        raise ConfigError([f"{name}:{line}: {told}" for line, told in lines], hint="correct the lines named above")
+        lines = sorted({(fault.line or document.line(fault.place), _fault_text(fault)) for fault in faults})
+        raise ConfigError(
+            [f"{name}:{line}: {sentence}" for line, sentence in lines], hint="correct the lines named above"
+        )
     return policy
 
 
-def _told(fault: Fault) -> str:
+def _fault_text(fault: Fault) -> str:
     return f"{show_place(fault.place)}: {fault.message}"
 
 

@@ -105,8 +105,8 @@ def _differing(place: str, wanted: Any, found: Any) -> Iterator[Mismatch]:
         elif path not in expected:
             yield Mismatch(path=path, why="is there, and is not expected", found=_json(there[path]))
         elif not _alike(expected[path], there[path]):
-            told = {"expected": _json(expected[path]), "found": _json(there[path])}
-            yield Mismatch(path=path, why="is another value than expected", **told)
+            both = {"expected": _json(expected[path]), "found": _json(there[path])}
+            yield Mismatch(path=path, why="is another value than expected", **both)
 
 
 def _alike(wanted: Any, found: Any) -> bool:

@@ -207,4 +207,4 @@ def _place(loc: tuple[str | int, ...], document: Document) -> tuple[str | int, .
 
 def _error(path: Path, document: Document, faults: list[tuple[tuple[str | int, ...], str]]) -> ConfigError:
     lines = sorted({(document.line(place), f"{show_place(place)}: {message}") for place, message in faults})
-    return ConfigError([f"{path}:{line}: {told}" for line, told in lines], hint="correct the lines named above")
+    return ConfigError([f"{path}:{line}: {text}" for line, text in lines], hint="correct the lines named above")

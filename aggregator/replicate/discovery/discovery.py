@@ -144,9 +144,11 @@ def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str,
         cluster: The edge.
         known: What it showed before.
     """
-    told, _ = topic_settings.settings_each(cluster, known)
+    settings, _ = topic_settings.settings_each(cluster, known)
     return {
-        name: replace(topic, settings=_kept(told[name]), follows=following(*told[name])) if name in told else topic
+        name: replace(topic, settings=_kept(settings[name]), follows=following(*settings[name]))
+        if name in settings
+        else topic
         for name, topic in known.items()
     }
 

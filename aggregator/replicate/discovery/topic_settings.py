@@ -133,14 +133,14 @@ def drifts(
         for (topic, name), by_edge in sorted(wanted.items())
         if topic in central
     )
-    told = [one for one in found if one is not None]
+    drifted = [one for one in found if one is not None]
     known = shown.keys() >= config.edges.keys()
     for topic in sorted(feeding.keys() & central.keys() & (own or {}).keys()) if known else ():
         left = set((own or {})[topic]).intersection(_GROWING) - ruled[topic]
-        told += [
+        drifted += [
             one for name in sorted(left) if (one := _left(topic, name, wanted[topic, name], central[topic])) is not None
         ]
-    return told
+    return drifted
 
 
 def _left(topic: str, name: str, by_edge: Mapping[str, str], central: Mapping[str, str]) -> Drift | None:
@@ -160,8 +160,8 @@ def _drift(
     now, edges = central.get(name), tuple(by_edge)
     if name in _GROWING:
         value = max(map(_sendable, by_edge.values()) if name == _SIZE else by_edge.values(), key=partial(_size, name))
-        told = _number_told(name, now, value, all_say=all_say)
-        return None if told is None else Drift(topic, name, now, value, edges, *told)
+        action = _number_action(name, now, value, all_say=all_say)
+        return None if action is None else Drift(topic, name, now, value, edges, *action)
     if len({_words(text) for text in by_edge.values()}) > 1 or not all_say:
         value = ", ".join(f"{edge}: {text}" for edge, text in by_edge.items())
         return None if _same(now, by_edge) else Drift(topic, name, now, value, edges, DriftAction.KEEP, _DISAGREE)
@@ -173,7 +173,7 @@ def _drift(
     return Drift(topic, name, now, value, edges, DriftAction.CHANGE, "as at the edge")
 
 
-def _number_told(name: str, now: str | None, value: str, *, all_say: bool) -> tuple[DriftAction, str] | None:
+def _number_action(name: str, now: str | None, value: str, *, all_say: bool) -> tuple[DriftAction, str] | None:
     if now == value:
         return None
     if now is None or _size(name, now) < _size(name, value):

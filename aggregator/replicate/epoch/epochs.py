@@ -191,10 +191,10 @@ class EpochRunner:
             self._central.publish(*fresh)
             self._guard.keep(fresh)
         for one in fresh:
-            told = (
+            standing = (
                 f"cluster {one.cluster_id}" if one.cluster_id else "a cluster that tells no id: nothing shows another"
             )
-            log.info("%s is %s", one.edge or "central", told)
+            log.info("%s is %s", one.edge or "central", standing)
         clusters = self._guard.ids  # asked last: a stranger may have come in between
         return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
 
@@ -234,8 +234,8 @@ class EpochRunner:
     def _beside(self, snapshots: Snapshots, undecided: Mapping[Partition, str]) -> dict[tuple[str, str], str]:
         if not undecided:
             return {}
-        told = self._central.control().targets
-        return undecided_beside(targets(self._config, snapshots), told, undecided, self._names.dead_letters)
+        noted = self._central.control().targets
+        return undecided_beside(targets(self._config, snapshots), noted, undecided, self._names.dead_letters)
 
     def _snapshots(self) -> dict[str, Mapping[str, EdgeTopic]]:
         return {watch.edge: watch.topics for watch in self._watches if watch.topics is not None}

@@ -34,9 +34,9 @@ def worn(keys: Mapping[str, KeyRing], ledger: Iterable[LedgerRecord]) -> Iterato
         sealed.update(dict(record.sealed))
     for name, ring in sorted(keys.items()):
         count = sealed[f"{name}/{ring.current}"]
-        told = f"key {name} version {ring.current} has sealed {count:,} values under random nonces"
+        usage = f"key {name} version {ring.current} has sealed {count:,} values under random nonces"
         hint = f"give it another version: `{name}: {{current: {ring.current + 1}, versions: …}}`; old ones open"
         if count >= MOST:
-            raise ConfigError(f"{told}, which is as much as one AES-GCM key may", hint=hint)
+            raise ConfigError(f"{usage}, which is as much as one AES-GCM key may", hint=hint)
         if count >= MANY:
-            yield f"{told}, and may seal {MOST - count:,} more: {hint}"
+            yield f"{usage}, and may seal {MOST - count:,} more: {hint}"

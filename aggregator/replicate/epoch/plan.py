@@ -49,14 +49,14 @@ class EpochFlows:
 
 
 def undecided_beside(
-    now: Collection[Target], told: Collection[Target], undecided: Mapping[Partition, str], letters: str
+    now: Collection[Target], noted: Collection[Target], undecided: Mapping[Partition, str], letters: str
 ) -> dict[tuple[str, str], str]:
     """What is undecided where flows do not write now, but did, and where all of them write dead letters.
 
     A flow that went on would pass it, and what lies below its position counts as committed when it is settled.
     """
     held = {topic: why for (topic, _), why in sorted(undecided.items())}
-    went = former(now, told)
+    went = former(now, noted)
     places = {(one.edge, one.topic): (letters, *sorted(went.get((one.edge, one.topic), ()))) for one in now}
     return {flow: held[topic] for flow, topics in places.items() for topic in topics if topic in held}
 

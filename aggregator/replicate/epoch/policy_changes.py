@@ -57,7 +57,7 @@ def changed_terms(
         elif (word := skip_rule(link)) is not None:
             before = before | {word} if word.skips else before - {word._replace(skips=True)}
     now = {path.name: f"{one.policy} version {one.version}, {one.hash}" for path, one in policies.items()}
-    abouts = [f"{file}: {told}" for file, told in sorted(now.items())]
+    abouts = [f"{file}: {text}" for file, text in sorted(now.items())]
     fresh = [Decided(Kind.POLICY, about, by, now_ms) for about in abouts if about not in strips.values()]
     skipping = {SkipRule.of(rule.match, rule.edges, skips=True) for rule in rules if rule.on_gap == "skip"}
     turned = [

@@ -57,7 +57,7 @@ def run_watched(
             slots.mark()
             outcomes.extend(run_slots(spark, work))
         except BaseException as error:  # noqa: BLE001 - Spark raises whatever its gateway does; the driver lives on
-            outcomes.append(SlotOutcome(-1, SlotResult.FAILED, detail=_told(error)))
+            outcomes.append(SlotOutcome(-1, SlotResult.FAILED, detail=_error_text(error)))
 
     thread = threads.start("slots", job, stop=threading.Event(), bound_s=None)
     ending: float | None = None
@@ -107,7 +107,7 @@ def _ask_to_end(central: KafkaDriverCentral, epoch: int) -> float | None:
     return time.monotonic()
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What our task said in its last words; a foreign error's text may quote a record and is left out."""
     said = _OURS.findall(str(error))
     return said[-1] if said else f"the Spark job failed ({type(error).__name__})"

@@ -25,7 +25,7 @@ class FieldReports:
     def __init__(self) -> None:
         self._turns = 1
         self._due_s: float | None = None
-        self._told: dict[tuple[str, str], tuple[float, list[ReportRow]]] = {}
+        self._reported: dict[tuple[str, str], tuple[float, list[ReportRow]]] = {}
         self._count = 0
 
     def bodies(
@@ -46,9 +46,9 @@ class FieldReports:
         self._due_s = now_s + _PAUSES.pause_s(self._turns)
         for (edge, topic), strip in strips.items():
             rows = strip.report()
-            told_s, before = self._told.get((edge, topic), (now_s, []))
-            if rows and (rows != before or now_s - told_s >= _AGAIN_S):
-                self._told[edge, topic] = (now_s, rows)
+            reported_s, before = self._reported.get((edge, topic), (now_s, []))
+            if rows and (rows != before or now_s - reported_s >= _AGAIN_S):
+                self._reported[edge, topic] = (now_s, rows)
                 self._count += 1
                 yield from _bodies(edge, topic, strip, rows, self._count)
 

@@ -81,7 +81,7 @@ class KafkaDriverCentral:
         self._config = config
         self._names = names
         self._backfill = backfill
-        self._written = written or self._told
+        self._written = written or self._written_at
         self._writer = TransactionalWriter(config.central, names.driver_id)
         self._renew_from_s = 0.0
         self._driver = ""  # in the leases that were published
@@ -296,7 +296,7 @@ class KafkaDriverCentral:
         """The highest position of a visible record in these partitions."""
         return newest_position(self._config.central, places, position_of)
 
-    def _told(self, source: EdgePartition, _: str) -> set[str]:
+    def _written_at(self, source: EdgePartition, _: str) -> set[str]:
         """Where slots were ever told to write a live flow."""
         known = {one.central for one in self.control().targets if (one.edge, one.topic) == source[:2]}
         with contextlib.suppress(KeyError):  # no rule of today's wants it

@@ -138,9 +138,9 @@ class Delivery:
         writer.produce_all(plan.central, plan.central_partition, records)
         for further in self._further_tombstones(flow, chunk, stripped, chains):
             writer.produce_all(plan.central, plan.central_partition, further)
-        told = sorted(left_out) if self._plan.tells_left_out else []
-        if told:
-            writer.produce_all(plan.central, plan.central_partition, self._told(flow, chunk, stripped, told))
+        noticed = sorted(left_out) if self._plan.tells_left_out else []
+        if noticed:
+            writer.produce_all(plan.central, plan.central_partition, self._notices(flow, chunk, stripped, noticed))
         letters, incarnation = 0, flow.position.incarnation
         for index, rejection in sorted(stripped.rejected.items()):
             letter = self._dead_letter(flow, chunk, index, rejection)
@@ -148,7 +148,7 @@ class Delivery:
             letters += len(letter)
         if plan.letters:
             self._resolve(writer, flow, chunk, stripped)
-        return int(sizes.sum()) + letters + len(told) * RECORD_OVERHEAD_BYTES
+        return int(sizes.sum()) + letters + len(noticed) * RECORD_OVERHEAD_BYTES
 
     def _stamps(self, flow: Flow, origins: BytesColumn, chains: BytesColumn | None) -> list[tuple[str, BytesColumn]]:
         """Headers that tell of records where they came from."""
@@ -178,7 +178,7 @@ class Delivery:
                 self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
             )
 
-    def _told(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> Rows:
+    def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> Rows:
         """What tells whoever reads central's topic that these records were read and yield none; nothing of them."""
         ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in places], len(places)
         origins = BytesColumn.numbered(f"{self._plan.hub}/{flow.plan.source}/", offsets, ends)

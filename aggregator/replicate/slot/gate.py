@@ -177,12 +177,12 @@ class Gate:
             self._refused.hold(self._ports.unwritable(unexplained), now)
 
     def _look(self, places: Collection[Partition]) -> None:
-        told = self._ports.undecided(places)
-        found = {place: offsets for place, offsets in told.items() if self._has_ours(place, offsets.end)}
-        if len(found) < len(told):
+        undecided = self._ports.undecided(places)
+        found = {place: offsets for place, offsets in undecided.items() if self._has_ours(place, offsets.end)}
+        if len(found) < len(undecided):
             self._ports.lead_anew()
-        self._silent = (self._silent | set(places)) - told.keys()
-        self._behind = (self._behind - set(places)) | (told.keys() - found.keys())
+        self._silent = (self._silent | set(places)) - undecided.keys()
+        self._behind = (self._behind - set(places)) | (undecided.keys() - found.keys())
         for place, (stable, end) in found.items():
             target = self._ends[place]
             self._ends[place] = target = end if target is None else target

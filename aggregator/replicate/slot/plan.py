@@ -81,5 +81,5 @@ class SlotOutcome:
 def standstill(plan: SlotPlan, refused: Refused, why: str) -> dict[str, object]:
     """The word of a slot that can begin no transaction, or knows no end of the last: nothing flows."""
     waiting = {str(flow.source): why for flow in plan.flows}
-    told = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
-    return {"epoch": plan.epoch, "slot": plan.slot} | told
+    figures = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
+    return {"epoch": plan.epoch, "slot": plan.slot} | figures

@@ -104,8 +104,8 @@ class Readers:
     def polled(self, edge: str, polled: Polled, now: float) -> None:
         """A poll is taken from now on. What it says of a flow that is read from elsewhere meanwhile counts no more."""
         self._left.clear()
-        told = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
-        self._heard |= {EdgePartition(edge, *at): now for at in told}
+        heard = (*((chunk.topic, chunk.partition) for chunk in polled.chunks), *polled.ends)
+        self._heard |= {EdgePartition(edge, *at): now for at in heard}
 
     def reach(self, flow: Flow, offset: int, leader_epoch: int | None = None) -> None:
         """Nothing that a readable flow wants is left before `offset`; a backfill goes to its next part, or is done."""
@@ -130,14 +130,14 @@ class Readers:
             return
         if not flow.reading or entry.leader_epoch is not None or offset < entry.next_offset:
             self.reach(flow, offset)
-        elif self._is_told(flow):
+        elif self._is_answered(flow):
             if flow.cursor.entry.leader_epoch is None:
                 self.reach(flow, offset)
                 return
             self._release(flow)
             self._start(flow)
 
-    def _is_told(self, flow: Flow) -> bool:
+    def _is_answered(self, flow: Flow) -> bool:
         """Learn a leader epoch that nothing before the position exceeds, if the edge tells one; False: it waits."""
         source = flow.plan.source
         if flow.cursor.entry.leader_epoch is not None or source.edge in self._untold:
@@ -164,8 +164,8 @@ class Readers:
         if hold is not None:
             waited_s = self._ports.now() - self._opened_s
             return hold.reason is not HoldReason.UNDECIDED or waited_s > self._plan.patience_s
-        told = source in self._vouched and not self._doubted.get(source, False)
-        return flow.drained and (flow.plan.until is None or flow.done or told)
+        vouched = source in self._vouched and not self._doubted.get(source, False)
+        return flow.drained and (flow.plan.until is None or flow.done or vouched)
 
     def hold(self, flow: Flow, reason: HoldReason, detail: str) -> None:
         """Let a flow stand still until the epoch ends."""
@@ -228,16 +228,16 @@ class Readers:
         proves nothing: the cursor's may be that of a later record.
         """
         source, known = flow.plan.source, flow.cursor.entry.leader_epoch
-        told, newest = chunk.leader_epoch, flow.plan.newest_epoch
+        epoch, newest = chunk.leader_epoch, flow.plan.newest_epoch
         if not flow.reading:
             return False
-        if told is not None and newest is not None and told > newest and self._is_cut_ahead(flow, newest):
+        if epoch is not None and newest is not None and epoch > newest and self._is_cut_ahead(flow, newest):
             return True
         unwatched = source in self._unwatched
         self._unwatched.discard(source)
-        if known is None or told is None or told == known:
+        if known is None or epoch is None or epoch == known:
             return False
-        if told > known and not unwatched:
+        if epoch > known and not unwatched:
             return False
         return not self._is_whole(flow)
 
@@ -309,7 +309,7 @@ class Readers:
         flow keeps an epoch that the batch does not exceed: behind the batch, a log that is cut later is found by it.
         """
         now = self._ports.now()
-        if not self._is_told(flow) or not self._is_whole(flow):
+        if not self._is_answered(flow) or not self._is_whole(flow):
             return
         entry = flow.cursor.entry
         lost = entry.gap if entry.gap is not None and entry.gap.start == entry.next_offset else None

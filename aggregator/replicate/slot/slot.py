@@ -29,7 +29,7 @@ from aggregator.state.requests import encode
 
 # A batch costs its loops some milliseconds of Python and numpy, whatever is in it (docs/speed.md).
 POLL_RECORDS = 16_000
-_LOOK_EVERY_S, _TELL_EVERY_S = 0.05, 1.0
+_LOOK_EVERY_S, _REPORT_EVERY_S = 0.05, 1.0
 _WAIT_ALONE_S, _WAIT_SHARED_S, _REST_MOST_S = 0.02, 0.004, 0.05
 # A ledger that refuses for good would keep a slot from seeing that its epoch is over.
 _TRIES = 5
@@ -115,7 +115,7 @@ class _Turn:
         self._delivery = delivery
         self._writer, self._flows = writer, flows
         self._open_since: float | None = None
-        self._last_commit = self._last_look = self._last_told = ports.now()
+        self._last_commit = self._last_look = self._last_report = ports.now()
         self._transactions = 0
         self._commit_s = 0.0  # what a commit takes, lately
         self._behind = False  # the last round brought all that was asked for: more is waiting
@@ -211,7 +211,7 @@ class _Turn:
         if self._unwritten and self._open_since is None:
             self._persist_first_positions()
         self._readers.wake(now)
-        self._tell(now)
+        self._report(now)
         if self._plan.drain and self._all_drained(now):
             self._commit_if_moved()
             return SlotResult.DRAINED
@@ -361,7 +361,7 @@ class _Turn:
         )
 
     def _outcome(self, result: SlotResult) -> SlotOutcome:
-        self._tell(math.inf, last=True)
+        self._report(math.inf, last=True)
         return SlotOutcome(
             self._plan.slot,
             result,
@@ -370,9 +370,9 @@ class _Turn:
             closed=self._gate.left(),
         )
 
-    def _tell(self, now: float, *, last: bool = False) -> None:
-        if now - self._last_told >= _TELL_EVERY_S:
-            self._last_told, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
+    def _report(self, now: float, *, last: bool = False) -> None:
+        if now - self._last_report >= _REPORT_EVERY_S:
+            self._last_report, head = now, {"epoch": self._plan.epoch, "slot": self._plan.slot}
             for body in self._delivery.field_reports(self._ports.now(), last=last):
                 self._ports.telemetry(head | body)
             self._say()
@@ -393,5 +393,5 @@ class _Turn:
                 "held": held,
                 "waiting": {at: why for at, why in waiting.items() if at not in held},
             }
-            | self._traffic.told()
+            | self._traffic.figures()
         )

@@ -88,7 +88,7 @@ class ByteThrottle:
         self._asked = 0.0  # charged for requests since then
         self._is_blind, self._quiet = True, 0
 
-    def told(self, received: int) -> None:
+    def take(self, received: int) -> None:
         """Take how much the client has received so far, in bytes; the same again says nothing new."""
         grown = received - self._received
         if grown <= 0:

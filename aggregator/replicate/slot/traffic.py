@@ -42,7 +42,7 @@ class SlotTraffic:
         limit = self._limits.get(edge)
         if limit is None or not most:
             return most
-        limit.told(self._ports.received(edge))
+        limit.take(self._ports.received(edge))
         allowed = limit.most(now, most)
         if not allowed:
             self._limited.add(edge)
@@ -79,7 +79,7 @@ class SlotTraffic:
         """It has not."""
         self._open.clear()
 
-    def told(self) -> dict[str, object]:
+    def figures(self) -> dict[str, object]:
         """What telemetry is to say: bytes written by edge, and which edges' limits held something back since then."""
         limited, self._limited = sorted(self._limited), set()
         return {"written": dict(self._written), "limited": limited}

@@ -13,7 +13,7 @@ from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
 from aggregator.backfill.samples import judged
-from aggregator.backfill.store import Backfill, End, Signed, State, Told, passed_by
+from aggregator.backfill.store import Backfill, End, KnownBackfills, Signed, State, passed_by
 from aggregator.backfill.target import refuse_live, target_config, written
 from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
@@ -221,7 +221,7 @@ def test_backfills_share_a_ledger_and_not_their_positions():
         LogRecord(0, offset, flow_key(FLOW, id_), structs.replace(record, next_offset=offset).encode())
         for offset, id_ in enumerate(["aa", "bb", "aa"])
     ]
-    told = Told()
+    told = KnownBackfills()
     for some in (log[:1], log[1:]):
         told.take_positions(some, "h.backfill.ledger")
     assert {id_: entries[FLOW].next_offset for id_, entries in told.entries.items()} == {"aa": 2, "bb": 1}
@@ -230,7 +230,7 @@ def test_backfills_share_a_ledger_and_not_their_positions():
 
 def test_a_restate_has_the_policies_under_which_it_began():
     """Two processes that begin it at once say so both, and the first word holds; a damaged record is named."""
-    known = Told({"aa": (backfill().plan, Signed("ada", 1), None)})
+    known = KnownBackfills({"aa": (backfill().plan, Signed("ada", 1), None)})
     said = [LogRecord(0, at, "policies/aa", json.dumps({"eu/orders": text}).encode()) for at, text in enumerate("12")]
     known.take_requests(said, "h.backfill.requests")
     assert known.backfills()["aa"].policies == {"eu/orders": "1"}

@@ -26,18 +26,18 @@ def test_what_is_missing_refuses_by_name(came, told, is_whole):
     """With the numbers, and what to do."""
     read = {"delivered": 7, "dead": 2, "suppressed": 3}
     if is_whole:
-        require_whole("orders", "ab12", came=came, told=told, read=read)
+        require_whole("orders", "ab12", came=came, notices=told, read=read)
         return
     with pytest.raises(Failed, match="orders: restate ab12 read 7 records with rows and 5 without") as refused:
-        require_whole("orders", "ab12", came=came, told=told, read=read)
+        require_whole("orders", "ab12", came=came, notices=told, read=read)
     assert "backfill cancel ab12" in refused.value.hint
     assert "unchanged" in refused.value.hint
 
 
 def test_a_restate_that_left_nothing_out_needs_no_notices():
     """Also one that an earlier version began."""
-    require_whole("orders", "ab12", came=7, told=0, read={"delivered": 7, "dead": 0, "suppressed": 0})
-    require_whole("orders", "ab12", came=0, told=0, read={"delivered": 0, "dead": 0, "suppressed": 0})
+    require_whole("orders", "ab12", came=7, notices=0, read={"delivered": 7, "dead": 0, "suppressed": 0})
+    require_whole("orders", "ab12", came=0, notices=0, read={"delivered": 0, "dead": 0, "suppressed": 0})
 
 
 def test_a_tombstone_under_several_keys_makes_up_for_no_missing_row(tmp_path):

@@ -31,7 +31,7 @@ def entered(*addresses, brokers=None):
 def test_each_obstacle_has_a_step_a_sentence_and_a_remedy(obstacle):
     """With and without what a handshake shows; the address is in each sentence."""
     for chain in ((), (certificate(1),)):
-        step, what, then = obstacles.told(Listener(THERE, obstacle, "some words", chain))
+        step, what, then = obstacles.explained(Listener(THERE, obstacle, "some words", chain))
         assert step in obstacles.STEPS
         assert THERE.host in what
         assert then
@@ -40,7 +40,7 @@ def test_each_obstacle_has_a_step_a_sentence_and_a_remedy(obstacle):
 
 def test_no_two_obstacles_say_the_same():
     """Told apart is the point."""
-    told = [obstacles.told(Listener(THERE, one)) for one in Obstacle if one is not Obstacle.UNREADABLE]
+    told = [obstacles.explained(Listener(THERE, one)) for one in Obstacle if one is not Obstacle.UNREADABLE]
     assert len({what for _, what, _ in told}) == len(told)
 
 

@@ -12,7 +12,7 @@ from aggregator.lake.ranges import Held
 from aggregator.lake.report import CycleReport, TableReport
 from aggregator.lake.status import TableStatus
 from aggregator.observe.lake_poller import Stalls
-from aggregator.state.edge_status import Told
+from aggregator.state.edge_status import EdgeStatuses
 from aggregator.state.lake_holds import decode_holds, holds_record
 
 HERE, THERE = CentralPartition("eu.orders", "id", 0), CentralPartition("eu.orders", "id", 1)
@@ -26,7 +26,7 @@ def test_a_hold_keeps_its_beginning_and_comes_back_from_the_topic():
     assert again == first
     (hold,) = first
     assert (hold.place, hold.since_ms) == ("orders: central eu.orders-0 at offset 17", 1000)
-    told = Told().heard([(*holds_record(first), 5)])
+    told = EdgeStatuses().heard([(*holds_record(first), 5)])
     assert (told.lake, told.damaged) == (first, 0)
     assert hold.stands({HERE: 17, THERE: 400}, {HERE: 30, THERE: 400})
     assert not hold.stands({HERE: 18, THERE: 400}, {HERE: 30, THERE: 400})

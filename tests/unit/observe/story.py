@@ -31,8 +31,8 @@ def moment(second: float) -> Moment:
 class Story:
     """Plays seconds of an edge's life to an account."""
 
-    def __init__(self, hub=None, *, told=None, spans=(), began=0.0):
-        self.account = EdgeAccount(hub or config(), "eu", moment(began).now_s, told=told, spans=spans)
+    def __init__(self, hub=None, *, state=None, spans=(), began=0.0):
+        self.account = EdgeAccount(hub or config(), "eu", moment(began).now_s, state=state, spans=spans)
         self.second, self.answered, self.position, self.end = began, None, 0, 0
         self.states, self.pause, self.logs, self.skew_ms = [], None, None, 0
 

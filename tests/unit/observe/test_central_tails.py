@@ -11,7 +11,7 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.rates import Rates
 from aggregator.observe.warnings import held_flows, troubles, warnings
-from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, Told, pulse, refusal, state_key
+from aggregator.state.edge_status import PULSE, REFUSED, EdgeState, EdgeStatuses, pulse, refusal, state_key
 from aggregator.state.pauses import Pause, damaged_pauses, fold_pauses, paused_edges
 from aggregator.state.requests import fold_requests
 from aggregator.state.telemetry import SlotFeed
@@ -106,7 +106,9 @@ def test_a_pause_is_the_newest_word_about_its_edge():
 def test_what_is_told_is_the_newest_record_of_each_key():
     """A pulse with central's stamp, the last pulse of a hub, states; damaged records and other versions say nothing."""
     state = EdgeState("UP", "heartbeats arrive", 5, skew_ms=-3)
-    told = Told().heard([(*pulse(), 10), (*pulse(), 20), (state_key("eu"), state.encode(), 30), ("junk", b"?", 40)])
+    told = EdgeStatuses().heard(
+        [(*pulse(), 10), (*pulse(), 20), (state_key("eu"), state.encode(), 30), ("junk", b"?", 40)]
+    )
     assert (told.pulse_ms, told.states) == (20, {"eu": state})
     after = told.heard([(PULSE, b"?", 50), (state_key("us"), b'{"v":9,"state":"UP"}', 60)])
     assert after == replace(told, damaged=2)
@@ -118,7 +120,7 @@ def test_flows_that_no_slot_got_are_told_too():
     a list of its own.
     """
     refused = {"eu/a/0": ("retention", "central would delete it at once"), "eu/b/0": ("gap", "offsets 5 to 9")}
-    told = Told().heard([(*refusal(refused), 10)])
+    told = EdgeStatuses().heard([(*refusal(refused), 10)])
     assert told.refused == refused
     assert held_flows((), told.refused) == {"eu/a/0", "eu/b/0"}
     assert troubles((), told.refused) == {"eu/a/0": "held, central would delete it at once"}

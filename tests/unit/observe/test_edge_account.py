@@ -13,7 +13,7 @@ from aggregator.observe.edge_logs import EdgeLogs
 from aggregator.observe.history_rows import day_records, lasting, spans_of
 from aggregator.observe.warnings import level_of
 from aggregator.replicate.discovery.retention import Margin
-from aggregator.state.edge_status import Told, day_record, state_key
+from aggregator.state.edge_status import EdgeStatuses, day_record, state_key
 from aggregator.state.pauses import Pause
 from tests.unit.observe.story import CENTRAL_MS, FLOW, TICK_S, Story, config, moment
 
@@ -144,12 +144,12 @@ def test_a_restart_goes_on_with_the_states_that_were_told(steps, at):
     """State and history come back from central's records; the time between two hubs belongs to no span."""
     before = play(Story(), steps[:at], [0] * 6)
     account = before.account
-    records = [(state_key("eu"), account.told().encode(), 1), (state_key("us"), b"?", 2)]
+    records = [(state_key("eu"), account.state().encode(), 1), (state_key("us"), b"?", 2)]
     records += [(*day_record("eu", day, spans), 3) for day, spans in by_day(account.spans).items()]
-    told = Told().heard(records)
+    told = EdgeStatuses().heard(records)
     spans = joined({day: spans_of(rows) for (_, day), rows in told.days.items()})
     assert spans == account.spans
-    after = Story(told=told.states["eu"], spans=spans, began=before.second + 100)
+    after = Story(state=told.states["eu"], spans=spans, began=before.second + 100)
     assert after.state is before.state
     after.live(10)
     assert after.account.spans[: len(spans) - 1] == spans[:-1]
@@ -170,7 +170,7 @@ def test_a_reader_sees_the_history_that_the_hub_has(steps, since_ms):
     at_change = tuple(span for span in account.spans if span.end_ms <= changed_ms)
     later = tuple(span._replace(end_ms=min(span.end_ms, changed_ms + since_ms + 1)) for span in account.spans)
     for written in (at_change, later):
-        assert lasting(written, account.told(), now_ms) == account.spans
+        assert lasting(written, account.state(), now_ms) == account.spans
     assert lasting(account.spans, None, now_ms + 9000) == account.spans, "nobody watches"
 
 
@@ -180,7 +180,7 @@ def test_history_is_written_when_it_changed_and_forgotten_after_a_month():
     now_ms = moment(story.second).now_ms
     ((key, value),) = day_records("eu", story.account.spans, {}, now_ms=now_ms)
     assert key == "day/eu/2027-01-15"
-    rows = {day: rows for (_, day), rows in Told().heard([(key, value, 0)]).days.items()}
+    rows = {day: rows for (_, day), rows in EdgeStatuses().heard([(key, value, 0)]).days.items()}
     assert list(day_records("eu", story.account.spans, rows, now_ms=now_ms)) == []
     old = {"2026-11-01": [[1, 2, "UP", False]]}
     assert list(day_records("eu", (), old, now_ms=now_ms)) == [("day/eu/2026-11-01", None)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
-from aggregator.backfill.store import Told as ToldBackfills
+from aggregator.backfill.store import KnownBackfills
 from aggregator.coordinates import CentralPartition, EdgePartition, OffsetRange, Position
 from aggregator.edges.availability import State
 from aggregator.edges.heartbeats import Heartbeat, decode
@@ -16,13 +16,13 @@ from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.kafka.readers.typed_decoder import Damaged, key_text
 from aggregator.observe.fields import FieldFeed
 from aggregator.observe.gaps import GapState, KnownGap
-from aggregator.observe.history_rows import day_records, lasting, told_spans
+from aggregator.observe.history_rows import day_records, lasting, written_spans
 from aggregator.observe.metrics import samples
 from aggregator.observe.warnings import held_flows, troubles
 from aggregator.page.overview import overview
 from aggregator.state import control, dead_letters, ledger, releases, requests
 from aggregator.state.control import Cluster, ControlState, Epoch, Lease
-from aggregator.state.edge_status import EdgeState, Told, day_record, pulse, refusal, state_key, threads_record
+from aggregator.state.edge_status import EdgeState, EdgeStatuses, day_record, pulse, refusal, state_key, threads_record
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.pauses import Pause, paused_edges
@@ -104,8 +104,8 @@ def field_words(_, value):
 
 def edge_states(key, value):
     """As the monitor and `status` use them: states, history, refusals, threads."""
-    told = Told().heard([(key, value, NOW_MS)])
-    spans = told_spans(told.days, "eu")
+    told = EdgeStatuses().heard([(key, value, NOW_MS)])
+    spans = written_spans(told.days, "eu")
     assert sum(map(len, by_day(spans).values())) <= 2000
     lasting(spans, told.states.get("eu"), NOW_MS)
     uptimes(spans, now_ms=NOW_MS, objective=0.99)
@@ -194,7 +194,7 @@ KINDS = {
     "end": (refused_by_name(lambda one: control.fold(ControlState(), [one], "h.control")), *control.encode(3)),
     "ledger": (refused_by_name(lambda one: ledger.winners([one], "h.ledger")), str(SOURCE), ENTRY.encode()),
     "letter": (counted_letters, "", dump(LETTER)),
-    "backfill": (refused_by_name(lambda one: ToldBackfills().take_requests([one], "h.backfill.requests")), *BACKFILL),
+    "backfill": (refused_by_name(lambda one: KnownBackfills().take_requests([one], "h.backfill.requests")), *BACKFILL),
 }
 # Tokens that a JSON parser may take, or may choke on.
 HOSTILE = [
@@ -270,8 +270,8 @@ def test_what_the_hub_writes_itself_is_taken(kind):
             feed.take(value)
             assert list(feed.topics()) == [("eu", "orders")]
         case "pulse" | "refused" | "state" | "day" | "threads":
-            told = Told().heard([(key, value, NOW_MS)])
-            assert told != Told()
+            told = EdgeStatuses().heard([(key, value, NOW_MS)])
+            assert told != EdgeStatuses()
             assert told.damaged == 0
         case "gap" | "pause":
             found = requests.fold_requests([LogRecord(0, 4, key, value)], "h.requests")
@@ -292,7 +292,7 @@ def test_what_the_hub_writes_itself_is_taken(kind):
         case "letter":
             assert dead_letters.reason_of(value) == ("eu", "orders", "undecodable")
         case "backfill":
-            told = ToldBackfills()
+            told = KnownBackfills()
             told.take_requests([LogRecord(0, 4, key, value)], "h.backfill.requests")
             assert told.cancelled["aa"].by == "ada"
 
@@ -305,9 +305,9 @@ def test_a_history_of_centuries_is_not_cut_into_days():
         [NOW_MS, NOW_MS + 2 * DAY_MS, "UP", False],
         [NOW_MS, NOW_MS - 1, "UP", False],
     ):
-        told = Told().heard([(key, json.dumps({"v": 1, "spans": [span]}).encode(), NOW_MS)])
+        told = EdgeStatuses().heard([(key, json.dumps({"v": 1, "spans": [span]}).encode(), NOW_MS)])
         assert (told.days, told.damaged) == ({}, 1)
-    told = Told().heard([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
+    told = EdgeStatuses().heard([("day/eu/soon", json.dumps({"v": 1, "spans": []}).encode(), NOW_MS)])
     assert told.damaged == 1
 
 

@@ -48,7 +48,7 @@ def received_over(sizes, seconds, *, after_s=0.0, ratio=1.1, asks=lambda _step: 
             link.told = int(link.received)
         if not asks(step):
             continue
-        throttle.told(link.told)
+        throttle.take(link.told)
         if most := throttle.most(now, POLL):
             throttle.spend(*link.take(most))
     return link.received - before
@@ -82,7 +82,7 @@ def test_what_was_not_used_is_not_saved_up():
     """An idle edge may not take more than a second's worth at once afterwards, nor a slot that slept for minutes."""
     throttle = ByteThrottle(RATE, 0.0)
     throttle.spend(10, 1_000)
-    throttle.told(1_000)
+    throttle.take(1_000)
     assert throttle.most(600.0, 10**9) <= 6 * RATE / 100
     for step in range(1, 100):
         throttle.most(600.0 + step / 10, POLL)
@@ -92,7 +92,7 @@ def test_what_was_not_used_is_not_saved_up():
 def test_a_debt_is_waited_for_and_then_over():
     """A prefetch that came at once is paid for by a pause as long as it would have taken, and no longer."""
     throttle = ByteThrottle(RATE, 0.0)
-    throttle.told(3 * RATE)
+    throttle.take(3 * RATE)
     assert not throttle.most(2.9, POLL)
     assert throttle.most(3.3, POLL)
 
@@ -176,7 +176,7 @@ def run(throttle, link, by_second, seconds, size=1_000):
         link.step(now)
         if step % 25 == 0:
             told = link.received
-        throttle.told(link.told)
+        throttle.take(link.told)
         most = throttle.most(now, POLL)
         link.is_held = not most
         if most:
@@ -209,7 +209,7 @@ def test_slots_together_keep_to_the_limit_over_half_a_minute(seed, limit, partit
         now = step * _SLOT_STEP_S
         for throttle, link in slots:
             link.step(wire * (10 if int(now / 7) % 2 else 1))
-            throttle.told(link.told)
+            throttle.take(link.told)
             most = throttle.most(now, POLL)
             link.is_held = not most
             if most:

@@ -43,8 +43,8 @@ def test_a_limited_edge_is_passed_over_and_no_other_is():
     world.now_s, world.bytes["eu"] = 1.0, 3_000_000
     assert slot.most("eu", MOST) == 0
     assert slot.most("us", MOST) == MOST
-    assert slot.told()["limited"] == ["eu"]
-    assert slot.told()["limited"] == []
+    assert slot.figures()["limited"] == ["eu"]
+    assert slot.figures()["limited"] == []
     world.now_s = 3.5
     assert 0 < slot.most("eu", MOST) < MOST
     assert slot.is_limited("eu")
@@ -70,11 +70,11 @@ def test_bytes_count_when_they_are_committed():
     slot.wrote("us", 30)
     assert slot.pending_bytes == 100
     slot.abort()
-    assert (slot.pending_bytes, slot.told()["written"]) == (0, {})
+    assert (slot.pending_bytes, slot.figures()["written"]) == (0, {})
     slot.wrote("eu", 50)
     slot.commit()
     slot.wrote("eu", 9)
-    assert (slot.pending_bytes, slot.told()["written"]) == (9, {"eu": 50})
+    assert (slot.pending_bytes, slot.figures()["written"]) == (9, {"eu": 50})
 
 
 def test_a_backfill_s_rate_holds_all_edges():
