@@ -60,7 +60,7 @@ class Segment(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Next offset to read, within one life of an edge topic.
+    """Next offset to read, within one incarnation of an edge topic.
 
     The incarnation grows when the edge topic's id changes or a person accepts a rewind; positions compare by
     incarnation first.
@@ -115,7 +115,7 @@ SchemaName = int | str
 
 
 class CentralPartition(NamedTuple):
-    """One partition of a central topic, of the topic's life that `topic_id` names."""
+    """One partition of a central topic, of the incarnation that `topic_id` names."""
 
     topic: str
     topic_id: str

@@ -14,7 +14,7 @@
     │   └── UnknownSchema         schema/registry.py: the registry answers, and has no schema of this id
     ├── HoldError             stop this flow or edge, keep the others, report it
     │   ├── GoneSchema            schema/registry.py: the registry had a schema of this id, and has none any more
-    │   ├── Stranger              replicate/discovery/edge_watch.py: another cluster answers for an edge
+    │   ├── ForeignCluster        replicate/discovery/edge_watch.py: another cluster answers for an edge
     │   └── RecordHeld            lake/decode.py: a table cannot take a record; it says which
     └── ExitError             the process ends; `exit_code` is the contract with supervisors
         ├── ConfigError           78: the configuration cannot be used

@@ -52,7 +52,7 @@ EDGE_STATE = Measure(
     "1 for the state that an edge is in, 0 for the others: UP, LAGGING, STALLED, UNREACHABLE, LOSING_DATA, PAUSED.",
 )
 EDGE_MAINTENANCE = Measure("aggregator_edge_maintenance", "gauge", "", _EDGE, "1 while a maintenance window is open.")
-EDGE_STRANGER = Measure(
+EDGE_FOREIGN_CLUSTER = Measure(
     "aggregator_edge_stranger", "gauge", "", _EDGE, "1 while another cluster than the edge's own answers; it is held."
 )
 HEARTBEAT_AGE = Measure(

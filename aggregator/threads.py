@@ -158,8 +158,8 @@ class Threads:
             dying: Takes its first error, instead of a restart: its owner decides what follows.
         """
         made = Supervised(name, bound_s)
-        life = _Life(self, made, body, stop, vital=vital, dying=dying)
-        made.thread = threading.Thread(target=life.live, name=name, daemon=True)
+        supervision = _Supervision(self, made, body, stop, vital=vital, dying=dying)
+        made.thread = threading.Thread(target=supervision.run, name=name, daemon=True)
         with self._lock:
             self._known[name] = made
         made.thread.start()
@@ -243,7 +243,7 @@ class Threads:
         self._named = frozenset(hanging)
 
 
-class _Life:
+class _Supervision:
     """What runs in a supervised thread: its body, again and again."""
 
     def __init__(
@@ -259,7 +259,7 @@ class _Life:
         self._threads, self._own, self._body, self._stop = threads, own, body, stop
         self._vital, self._dying = vital, dying
 
-    def live(self) -> None:
+    def run(self) -> None:
         failures = 0
         while True:
             began = time.monotonic()

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from aggregator.audit.backfills import LateWork
 from aggregator.audit.comparison import Books, Comparison
-from aggregator.audit.findings import Audit, FlowAudit, Selection, Strangers
+from aggregator.audit.findings import Audit, FlowAudit, Selection, UnknownOrigins
 from aggregator.audit.missing_flows import never_begun
 from aggregator.audit.omissions import FLOW, LAKE, Omission
 from aggregator.audit.records import letter_offsets
@@ -80,7 +80,7 @@ def audit(config: HubConfig, selection: Selection, *, now_ms: int, wait_s: float
             ("selection", Omission(FLOW, "nothing", "no flow of this hub is like that: nothing was compared"))
         )
     beside += _current_states(config, found.ledger, selection)
-    unknown = [Strangers(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.strangers.items())]
+    unknown = [UnknownOrigins(*at, tuple(ranges_of(offsets))) for at, offsets in sorted(books.unknown_origins.items())]
     return Audit(config.hub, (*begun, *fresh.flows), tuple(unknown), tuple(beside))
 
 

@@ -33,7 +33,7 @@ from aggregator.state.names import central_topic
 
 # Offsets that are looked at in one pass; six bytes each.
 WINDOW = 16_000_000
-_STRANGERS_MOST = 10_000
+_UNKNOWN_MOST = 10_000
 _LOOK_AGAIN_S = 1.0
 
 
@@ -54,7 +54,7 @@ class Books:
     now_ms: int
     held: Mapping[str, str] = field(default_factory=dict)
     patient_until: float = 0.0
-    strangers: dict[Partition, set[int]] = field(default_factory=dict)
+    unknown_origins: dict[Partition, set[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -286,9 +286,9 @@ class Comparison:
             for offset, text in zip(piece.offsets, piece.origins, strict=True):
                 source, incarnation, number, tombstone = parsed(text, known)
                 if source is None:
-                    strangers = self._books.strangers.setdefault(at, set())
-                    if len(strangers) < _STRANGERS_MOST:
-                        strangers.add(offset)
+                    unknown = self._books.unknown_origins.setdefault(at, set())
+                    if len(unknown) < _UNKNOWN_MOST:
+                        unknown.add(offset)
                 elif source in flows:
                     flow, tally = flows[source]
                     if not tally.covers(incarnation, number):
@@ -315,7 +315,7 @@ class Comparison:
         }
 
     def _note_beyond(self, flow: Flow, place: str, incarnation: int, offset: int) -> None:
-        """An origin that is not looked at now: of another window, an earlier life, not yet; or one that never was."""
+        """An origin that is not looked at now (another window, an earlier incarnation, not yet), or that never was."""
         end = self._ends[flow.source.topic, flow.source.partition]
         if incarnation > flow.entry.incarnation or (incarnation == flow.entry.incarnation and offset >= end):
             flow.beyond.setdefault((place, incarnation), set()).add(offset)

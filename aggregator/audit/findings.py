@@ -136,7 +136,7 @@ class FlowAudit:
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
+class UnknownOrigins:
     """Records in a central topic of ours whose origin is none of our flows; `offsets` are central's."""
 
     topic: str
@@ -151,13 +151,13 @@ class Audit:
     Attributes:
         hub: Its name.
         flows: What was found about each.
-        strangers: Of all central topics that were read.
+        unknown_origins: Of all central topics that were read.
         omissions: What was not compared beside flows, by what it is about: an edge, a table, the selection.
     """
 
     hub: str
     flows: tuple[FlowAudit, ...]
-    strangers: tuple[Strangers, ...]
+    unknown_origins: tuple[UnknownOrigins, ...]
     omissions: tuple[tuple[str, Omission], ...] = ()
 
     @property
@@ -169,7 +169,7 @@ class Audit:
         verdicts = {flow.verdict for flow in self.flows}
         if "missing" in verdicts:
             return ExitCode.DATA_LOSS
-        if self.strangers or verdicts & {"doubled", "unexplained"}:
+        if self.unknown_origins or verdicts & {"doubled", "unexplained"}:
             return ExitCode.FAILED
         waits = any(flow.waits for flow in self.flows) or any(not one.final for _, one in self.omissions)
         nothing = bool(self.flows) and all(flow.says_nothing for flow in self.flows)
@@ -188,7 +188,7 @@ class Audit:
             "flows": [flow.plain() for flow in self.flows],
             "strangers": [
                 {"topic": one.topic, "partition": one.partition, "offsets": _pairs(one.offsets)}
-                for one in self.strangers
+                for one in self.unknown_origins
             ],
             "not_compared": [{"about": about} | one.plain() for about, one in self.omissions],
         }

@@ -18,7 +18,7 @@ from aggregator.errors import AggregatorError, HoldError, RetryError
 from aggregator.kafka.readers.committed_reader import CommittedReader
 from aggregator.lake.columns import arrow_schema, merged
 from aggregator.lake.folder import Folder
-from aggregator.lake.origins import Rows, row_origins
+from aggregator.lake.origins import RowOrigins, row_origins
 from aggregator.lake.quality.held_ranges import HELD_DAYS, still_held
 from aggregator.lake.quality.quarantine import SUFFIX as QUARANTINE
 from aggregator.lake.quality.verdict_log import read
@@ -72,7 +72,7 @@ class LakeView:
         """Whether it has not got all that lies before these ends."""
         return any(self.positions.get(at, 0) < end for at, end in ends.items())
 
-    def rows(self, source: EdgePartition) -> Iterator[Rows]:
+    def rows(self, source: EdgePartition) -> Iterator[RowOrigins]:
         """The rows of one flow, file by file.
 
         Raises:

@@ -55,8 +55,8 @@ def readable(config: HubConfig, letter: Letter) -> str:
     if shown is None or source.partition >= shown.partitions:
         return "no: the edge does not show this partition"
     at_central = central.flow(source)
-    lives = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.lives)
-    if shown.topic_id != entry.topic_id or not lives:
+    is_there = any(at == letter.incarnation and letter.offset in range(*part) for at, part in at_central.lives)
+    if shown.topic_id != entry.topic_id or not is_there:
         return "no: it belongs to a former life of the topic"
     at = (source.topic, source.partition)
     if letter.offset < ends.start_offsets(cluster, [at])[at]:

@@ -59,15 +59,15 @@ def size(ranges: Iterable[OffsetRange]) -> int:
     return sum(map(len, ranges))
 
 
-def split(lives: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:
+def split(segments: Iterable[Segment], ranges: Iterable[OffsetRange]) -> tuple[Segment, ...]:
     """Ranges, each offset under the incarnation that it belongs to.
 
     Args:
-        lives: Which incarnation each offset belongs to, ascending.
+        segments: Which incarnation each offset belongs to, ascending.
         ranges: What is wanted.
     """
     wanted = union(ranges)
-    return tuple(Segment(at, part) for at, offsets in lives for part in both([offsets], wanted))
+    return tuple(Segment(at, part) for at, offsets in segments for part in both([offsets], wanted))
 
 
 def offsets_of(segments: Iterable[Segment]) -> Ranges:

@@ -166,7 +166,7 @@ def _text(answer: "Audit") -> Iterator[str]:
     yield from _final(answer.flows)
     for about, omission in answer.omissions:
         yield _omitted(about, omission)
-    for one in answer.strangers:
+    for one in answer.unknown_origins:
         shown = ", ".join(f"{each.start}-{each.end - 1}" for each in one.offsets[:_RANGES_SHOWN])
         where = f"central {one.topic}/{one.partition}, central offsets {shown}"
         yield f"unexplained: {where}: their origin is none of this hub's flows"

@@ -79,7 +79,7 @@ def resume(config: Path, name: str, reason: str, by: str | None) -> None:
 def accept(config: Path, name: str, cluster: str | None, reason: str, by: str | None) -> None:
     """Say that an edge's name stands for another cluster, from its first answer to a running hub on.
 
-    Until then the former cluster is read on, if it answers; afterwards it is a stranger.
+    Until then the former cluster is read on, if it answers; afterwards it is not read any more.
     Its topics have other ids: those of the same names begin a new incarnation and are read from their beginning. What
     the former cluster still held stays unread. A topic that the new cluster does not have is a gap. `central` is
     central, unless an edge has that name.

@@ -299,7 +299,9 @@ def exit_code(report: "Report", *, lake_held: bool) -> ExitCode:
 
     if any(hold.reason == HoldReason.GAP for hold in report.holds):
         return ExitCode.DATA_LOSS
-    stands = report.holds or report.undrained or report.silent or report.invisible or report.strangers or lake_held
+    stands = (
+        report.holds or report.undrained or report.silent or report.invisible or report.foreign_clusters or lake_held
+    )
     return ExitCode.HELD if stands else ExitCode.DONE
 
 
@@ -332,7 +334,7 @@ def _sentences(config: HubConfig, report: "Report", *, drained: bool) -> Iterato
         )
     for flow, offsets in report.undecided.items():
         yield f"not decided: {flow}: open transactions at its edge kept {offsets:,} offsets from every reader"
-    for sentence in report.strangers:
+    for sentence in report.foreign_clusters:
         yield f"held: {sentence}"
     for edge in report.silent:
         yield f"edge {edge} never answered; its flows go on where they were when it does"

@@ -27,22 +27,22 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The recent past of one flow within one life of its topic.
+    """The recent past of one flow within one incarnation of its topic.
 
     Attributes:
         life: Incarnation and topic id: offsets of another life mean nothing to this one.
         samples: In the order of time, the oldest just outside the window.
     """
 
-    life: tuple[int, str]
+    incarnation: tuple[int, str]
     samples: tuple[Sample, ...] = ()
 
-    def seen(self, life: tuple[int, str], sample: Sample, *, window_s: float = WINDOW_S) -> Self:
-        """The track with one more look at its end; it begins anew with another life."""
-        if life != self.life:
-            return type(self)(life, (sample,))
+    def seen(self, incarnation: tuple[int, str], sample: Sample, *, window_s: float = WINDOW_S) -> Self:
+        """The track with one more look at its end; it begins anew with another incarnation."""
+        if incarnation != self.incarnation:
+            return type(self)(incarnation, (sample,))
         outside = sum(one.at_s <= sample.at_s - window_s for one in self.samples)
-        return type(self)(life, (*self.samples[max(0, outside - 1) :], sample))
+        return type(self)(incarnation, (*self.samples[max(0, outside - 1) :], sample))
 
     @property
     def spans_s(self) -> float:

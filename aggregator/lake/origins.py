@@ -24,7 +24,7 @@ _ORIGIN = ["_edge", "_topic", "_partition", "_incarnation", "_offset"]
 _DELETED = ["_deleted", "_key"]
 
 
-class Rows(NamedTuple):
+class RowOrigins(NamedTuple):
     """Rows of one edge partition.
 
     Attributes:
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
     deleted: Keys
 
 
-def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[Rows]:
+def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> Iterator[RowOrigins]:
     """The rows that came from one edge partition, file by file.
 
     Args:
@@ -55,6 +55,6 @@ def row_origins(folder: Folder, files: Sequence[str], source: EdgePartition) -> 
         with storage_errors(f"{folder}/{file}", hint=hint, parquet=True):
             rows = folder.rows(file, [*_ORIGIN, *_DELETED], wanted)
         deleted = np.where(rows["_deleted"].to_numpy(), pl.Series(rows["_key"]).hash().to_numpy() | np.uint64(1), 0)
-        yield Rows(
+        yield RowOrigins(
             rows["_incarnation"].cast(pa.int64()).to_numpy(), rows["_offset"].to_numpy(), deleted.astype(np.uint64)
         )

@@ -138,7 +138,7 @@ def working_since(files: Iterable[Entry], *, now_s: float, keep: timedelta = KEE
         now_s: Time, seconds since 1970.
         keep: Age beyond which a lease that was not renewed is a dead job's.
     """
-    return min((_begun(one) for one in files if _is_lease(one) and _lives(one, now_s, keep)), default=None)
+    return min((_begun(one) for one in files if _is_lease(one) and _is_current(one, now_s, keep)), default=None)
 
 
 def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) -> list[str]:
@@ -165,7 +165,7 @@ def sweep(tables: "Tables", name: str, *, now_s: float, keep: timedelta = KEEP) 
 
     def found(named: set[str]) -> list[str]:
         old = [one.name for one in manifests if one.written_s < _before(now_s, keep, since_s)]
-        ended = [one.name for one in files if _is_lease(one) and not _lives(one, now_s, keep)]
+        ended = [one.name for one in files if _is_lease(one) and not _is_current(one, now_s, keep)]
         gone = leftovers(files, named, now_s=now_s, keep=keep, since_s=since_s)
         return [*gone, *ended, *(name for name in old if name not in named)]
 
@@ -211,7 +211,7 @@ def _is_lease(file: Entry) -> bool:
     return file.name.startswith(_LEASE) and file.name.endswith(_LEASE_SUFFIX)
 
 
-def _lives(lease: Entry, now_s: float, keep: timedelta) -> bool:
+def _is_current(lease: Entry, now_s: float, keep: timedelta) -> bool:
     return now_s - lease.written_s <= keep.total_seconds()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from aggregator.config.model import HubConfig
 from aggregator.observe.central_tails import CentralFeeds
 from aggregator.replicate.discovery.edge_watch import EdgeAnswer
-from aggregator.replicate.identity.clusters import CENTRAL, Identity, KnownClusters, stranger
+from aggregator.replicate.identity.clusters import CENTRAL, Identity, KnownClusters, foreign_cluster
 
 
 class ClusterIdentities:
@@ -24,15 +24,15 @@ class ClusterIdentities:
         self._feeds = feeds
 
     def judge(self, edge: str, shown: str) -> str:
-        """Why the cluster that answers for an edge is not its own; see `clusters.stranger`."""
+        """Why the cluster that answers for an edge is not its own; see `clusters.foreign_cluster`."""
         known = self._known()
-        return stranger(edge, shown, known, known.kept.get(CENTRAL, ""), {})
+        return foreign_cluster(edge, shown, known, known.kept.get(CENTRAL, ""), {})
 
     def of(self, answers: Mapping[str, EdgeAnswer]) -> tuple[Identity, ...]:
         """Every name, as the edges answered last: a watch has judged its own."""
         kept = self._known().kept
         edges = (
-            Identity(edge, _shown_id(answer), kept.get(edge), answer.stranger if answer.trouble else "")
+            Identity(edge, _shown_id(answer), kept.get(edge), answer.foreign if answer.trouble else "")
             for edge, answer in answers.items()
         )
         return (Identity("central", kept.get(CENTRAL), kept.get(CENTRAL)), *edges)
@@ -42,4 +42,4 @@ class ClusterIdentities:
 
 
 def _shown_id(answer: EdgeAnswer) -> str | None:
-    return answer.cluster_id if answer.stranger or answer.answered_s is not None else None
+    return answer.cluster_id if answer.foreign or answer.answered_s is not None else None

@@ -80,8 +80,8 @@ class EdgeAccount:
         if seen.skew_ms is not None:
             self.skew_ms = seen.skew_ms
         self.tracks = {
-            source: self.tracks.get(source, Track(life(entry))).seen(
-                life(entry), Sample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
+            source: self.tracks.get(source, Track(incarnation_of(entry))).seen(
+                incarnation_of(entry), Sample(seen.answer.ends_s, entry.next_offset, seen.answer.ends[source])
             )
             for source, entry in entries.items()
             if source in seen.answer.ends
@@ -197,8 +197,8 @@ class EdgeAccount:
         )
 
 
-def life(entry: LedgerRecord) -> tuple[int, str]:
-    """Which life of its topic a position belongs to."""
+def incarnation_of(entry: LedgerRecord) -> tuple[int, str]:
+    """Which incarnation of its topic a position belongs to."""
     return entry.incarnation, entry.topic_id
 
 

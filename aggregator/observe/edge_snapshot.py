@@ -60,7 +60,7 @@ def edge_snapshot(
     try:
         cluster_id, _, there = cluster_metadata(config.edges[edge], timeout_s=TIMEOUT_S)
         if why := judge(edge, cluster_id) if judge is not None else "":
-            return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, stranger=why))
+            return EdgeSnapshot(EdgeAnswer(trouble=why, cluster_id=cluster_id, foreign=why))
         logs = edge_logs(config, edge, entries, there, now_ms=now_ms)
     except Unreachable as error:
         answer = EdgeAnswer(trouble=error.message)

@@ -17,7 +17,7 @@ from aggregator.replicate.flow.field_counts import KIND
 from aggregator.state.telemetry import kind_of
 
 _COUNTS = ("seen", "null", "transformed", "rejected")
-# In place of a life: all that are over.
+# In place of a session: all that are over.
 _PAST = ""
 _MARK = f'"{KIND}"'.encode()
 
@@ -60,7 +60,7 @@ class TopicFields:
 
 @dataclass(slots=True)
 class _Word:
-    """The newest thing that one life has said of one topic; whole when all its parts are there."""
+    """The newest thing that one session of a slot has said of one topic; whole when all its parts are there."""
 
     number: int
     at_ms: int
@@ -70,10 +70,10 @@ class _Word:
     parts: dict[int, list[ReportRow]] = field(default_factory=dict)
 
 
-class _Fields(Struct, tag_field="kind", tag=KIND):
+class _Fields(Struct, tag_field="kind", tag=KIND, rename={"session": "life"}):
     edge: str
     topic: str
-    life: str
+    session: str
     policy: PolicyId
     keys: dict[str, int]
     number: Number
@@ -110,7 +110,7 @@ class FieldFeed:
             self.damaged += 1
 
     def _add(self, said: _Fields) -> None:
-        place = (said.edge, said.topic, said.life)
+        place = (said.edge, said.topic, said.session)
         word = self._half.get(place)
         if word is None or word.number != said.number:
             word = _Word(said.number, said.at_ms, said.policy, said.keys, said.parts)
@@ -121,12 +121,12 @@ class FieldFeed:
             self.since_ms = min(word.at_ms, self.since_ms or word.at_ms)
 
     def settle(self, silent_ms: int) -> None:
-        """Make one of the lives that have said nothing for so long: a feed that is kept for days stays small."""
+        """Make one of the sessions that have said nothing for so long: a feed that is kept for days stays small."""
         newest_ms = max((word.at_ms for word in self._whole.values()), default=0)
         past: dict[tuple[str, str], list[_Word]] = {}
-        for (edge, topic, life), word in list(self._whole.items()):
-            if life == _PAST or word.at_ms < newest_ms - silent_ms:
-                past.setdefault((edge, topic), []).append(self._whole.pop((edge, topic, life)))
+        for (edge, topic, session), word in list(self._whole.items()):
+            if session == _PAST or word.at_ms < newest_ms - silent_ms:
+                past.setdefault((edge, topic), []).append(self._whole.pop((edge, topic, session)))
         for (edge, topic), words in past.items():
             last = max(words, key=lambda word: word.at_ms)
             rows = [one.row._replace(**{name: getattr(one, name) for name in _COUNTS}) for one in _summed(words).fields]

@@ -39,7 +39,8 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
     yield from _lake(seen)
     for topic, count in seen.damaged.items():
         yield m.DAMAGED.of(count, topic)
-    yield from (m.EDGE_STRANGER.of(bool(one.why), one.name) for one in seen.status.clusters[1:])  # central is first
+    identities = seen.status.clusters[1:]  # central is first
+    yield from (m.EDGE_FOREIGN_CLUSTER.of(bool(one.why), one.name) for one in identities)
     for one in seen.status.waivers:
         yield m.INSECURE.of(1, one.connection, one.setting, one.reason)
 

@@ -12,7 +12,7 @@ from aggregator.config.model import HubConfig
 from aggregator.coordinates import EdgePartition
 from aggregator.observe.edge_snapshot import EdgeSnapshot, edge_snapshot
 from aggregator.observe.gaps import KnownGap, known_gaps
-from aggregator.replicate.identity.clusters import Identity, identities, stranger
+from aggregator.replicate.identity.clusters import Identity, foreign_cluster, identities
 from aggregator.replicate.identity.identities import known_clusters, shown_id
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
@@ -60,7 +60,7 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
     known, central = known_clusters(config, requests.successions), shown_id(config.central) or ""
 
     def judge(edge: str, shown: str) -> str:
-        return stranger(edge, shown, known, central, {})
+        return foreign_cluster(edge, shown, known, central, {})
 
     def one(edge: str) -> EdgeSnapshot:
         own = {source: entry for source, entry in ledger.items() if source.edge == edge}
@@ -76,4 +76,4 @@ def survey(config: HubConfig, *, now_ms: int) -> Survey:
 
 
 def _is_silent(seen: EdgeSnapshot) -> bool:
-    return seen.logs is None and not seen.answer.stranger
+    return seen.logs is None and not seen.answer.foreign

@@ -55,7 +55,7 @@ class Report:
         silent: Edges that never answered, with the reason.
         undecided: Offsets of flows that open transactions kept from every reader when `--drain` began.
         invisible: Partitions of central in which a transaction is undecided: nobody sees all that was delivered.
-        strangers: Why edges are not read whose names lead to another cluster than before.
+        foreign_clusters: Why edges are not read whose names lead to another cluster than before.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -63,7 +63,7 @@ class Report:
     silent: tuple[str, ...] = ()
     undecided: Mapping[EdgePartition, int] = field(default_factory=dict)
     invisible: tuple[Partition, ...] = ()
-    strangers: tuple[str, ...] = ()
+    foreign_clusters: tuple[str, ...] = ()
 
 
 class Driver:
@@ -176,9 +176,9 @@ class Driver:
             emitter.stop()
         undrained = tuple(flow for outcome in result.outcomes for flow in outcome.undrained)
         open_at_edges = self._undecided() if self._drain else {}
-        strangers = tuple(watch.answer.stranger for watch in self._watches if watch.answer.stranger)
+        foreign_clusters = tuple(watch.answer.foreign for watch in self._watches if watch.answer.foreign)
         invisible = tuple(sorted(result.undecided))
-        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, invisible, strangers)
+        return Report(result.holds, undrained, tuple(self._unseen()), open_at_edges, invisible, foreign_clusters)
 
     def _record_keys(self, central: KafkaDriverCentral) -> Checks:
         """Leave the check values of new keys at central, before the first record, when nobody else writes any more."""
@@ -240,7 +240,7 @@ class Driver:
         }
 
     def _unseen(self) -> list[str]:
-        return [watch.edge for watch in self._watches if watch.topics is None and not watch.answer.stranger]
+        return [watch.edge for watch in self._watches if watch.topics is None and not watch.answer.foreign]
 
 
 def _newest(runner: EpochRunner, before: int) -> int:

@@ -18,12 +18,12 @@ from authlib.integrations.httpx_client import OAuth2Client
 from aggregator.errors import Unreachable
 from aggregator.schema.bounded_responses import Exchange, hold
 
-# Of its life; the rest is left for a token server that is slow or away for a while.
+# Of its lifetime; the rest is left for a token server that is slow or away for a while.
 _USED = 0.8
-# The life of a token whose server tells none, and the bounds of what is believed: neither a question to the server with
-# each one to the registry, nor a token for ever.
+# The lifetime of a token whose server states none, and the bounds of what is believed. They keep the client from asking
+# the token server with every question to the registry, and from using one token for ever.
 _USUAL_S, _LEAST_S, _LONGEST_S = 3600.0, 1.0, 86_400.0
-# Of a life that is told as a text.
+# Of a lifetime that is told as a text.
 _DIGITS = 20
 # RFC 6749, section 5.2.
 _CODES = (
@@ -65,7 +65,7 @@ class Bearer(httpx2.Auth):
 
 
 class ClientCredentials:
-    """Tokens of a token server; the one at hand is used until four fifths of its life are over.
+    """Tokens of a token server; the one at hand is used until four fifths of its lifetime are over.
 
     Args:
         where: The registry, as errors name it.
@@ -109,7 +109,7 @@ class ClientCredentials:
             asked_s = self._now_s()
             answer = self._fetched()
             self._token = _checked(answer.get("access_token"), self._host)
-            self._until_s = asked_s + _USED * _life_s(answer.get("expires_in"))
+            self._until_s = asked_s + _USED * _lifetime_s(answer.get("expires_in"))
         return self._token
 
     @property
@@ -133,7 +133,7 @@ class ClientCredentials:
             ) from None
 
 
-def _life_s(seconds: object) -> float:
+def _lifetime_s(seconds: object) -> float:
     """Seconds that a token lives, by the `expires_in` of its answer; some servers tell a number as a text."""
     if isinstance(seconds, str) and seconds.isascii() and seconds.isdigit() and len(seconds) < _DIGITS:
         seconds = int(seconds)

@@ -57,7 +57,7 @@ class SlotWord:
     clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     aborts: int = 0
     aborted: str = ""
-    life: str = ""
+    session: str = ""
     read: Mapping[str, int] = field(default_factory=dict)
     written: Mapping[str, int] = field(default_factory=dict)
     limited: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class _Word(Struct):
     clients: dict[str, dict[str, Amount]] = struct_field(default_factory=dict)
     aborts: Count = 0
     aborted: str = ""
-    life: str = ""
+    session: str = struct_field(default="", name="life")
     read: dict[str, Count] = struct_field(default_factory=dict)
     written: dict[str, Count] = struct_field(default_factory=dict)
     limited: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class SlotFeed:
             self.damaged += 1
         else:
             self._heard[word.slot] = (now_s, word)
-            self.traffic.take(word.slot, word.life, word.read, word.written, now_s)
+            self.traffic.take(word.slot, word.session, word.read, word.written, now_s)
 
     def slots(self, now_s: float) -> tuple[SlotWord, ...]:
         """The slots that run, by number."""
@@ -144,7 +144,7 @@ def _word(value: bytes | None) -> SlotWord:
         said.clients,
         said.aborts,
         said.aborted,
-        said.life,
+        said.session,
         said.read,
         said.written,
         said.limited,

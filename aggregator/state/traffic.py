@@ -13,7 +13,7 @@ from typing import NamedTuple
 _OLD_S = 2.0
 # A client tells every ten seconds what it has received.
 _OVER_S = 30.0
-# A former life that has told nothing for so long is over: a slot tells every second, and a fenced one soon ends.
+# A former session that has told nothing for so long is over: a slot tells every second, and a fenced one soon ends.
 _FORGOTTEN_S = 600.0
 # As much as a record can tell.
 MOST = 2**63 - 1
@@ -62,15 +62,16 @@ class Traffic:
 
     def __init__(self) -> None:
         self._began_s: float | None = None
-        self._last: dict[tuple[int, str], tuple[float, Counters, Counters]] = {}  # by slot and life, oldest word first
+        # By slot and session, oldest word first.
+        self._last: dict[tuple[int, str], tuple[float, Counters, Counters]] = {}
         self._read: dict[str, _Series] = {}
         self._written: dict[str, _Series] = {}
 
-    def take(self, slot: int, life: str, read: Counters, written: Counters, now_s: float) -> None:
-        """Take one slot's counters, heard now; by edge, since this life of it began."""
+    def take(self, slot: int, session: str, read: Counters, written: Counters, now_s: float) -> None:
+        """Take one slot's counters, heard now; by edge, since this session of it began."""
         self._began_s = now_s if self._began_s is None else self._began_s
-        _, known_read, known_written = self._last.pop((slot, life), (now_s, {}, {}))
-        self._last[slot, life] = now_s, read, written
+        _, known_read, known_written = self._last.pop((slot, session), (now_s, {}, {}))
+        self._last[slot, session] = now_s, read, written
         self._forget(now_s)
         is_old = now_s - self._began_s < _OLD_S
         for series, counts, known in ((self._read, read, known_read), (self._written, written, known_written)):
@@ -79,11 +80,11 @@ class Traffic:
                 series.setdefault(edge, _Series()).add(grown, now_s)
 
     def _forget(self, now_s: float) -> None:
-        """Lives that have ended; the newest of a slot may only be silent, because central does not answer."""
+        """Sessions that have ended; the newest of a slot may only be silent, because central does not answer."""
         newest = dict(self._last.keys())
-        for (slot, life), (heard_s, _, _) in list(self._last.items()):
-            if newest[slot] != life and now_s - heard_s > _FORGOTTEN_S:
-                del self._last[slot, life]
+        for (slot, session), (heard_s, _, _) in list(self._last.items()):
+            if newest[slot] != session and now_s - heard_s > _FORGOTTEN_S:
+                del self._last[slot, session]
 
     def of(self, edge: str, now_s: float) -> Moved:
         """What is known of an edge now."""

@@ -16,7 +16,7 @@ from aggregator.bytes_column import BytesColumn
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client.statistics import ClientStatistics
 from aggregator.kafka.native.consumer import Consumer
-from aggregator.kafka.native.producer import Producer, Rows
+from aggregator.kafka.native.producer import OutgoingRecords, Producer
 from aggregator.kafka.native.topic_ids import Shown, TopicIds
 from aggregator.kafka.readers.codes import name_of
 from tests.trial import wait_for
@@ -124,7 +124,7 @@ def test_what_we_write_is_what_they_read(central, topic, producer, draw):
         columns = list(zip(*part, strict=True))
         stamp = [b"%d" % place for place in range(len(part))]
         left_out = frozenset(draw.sample(range(len(part)), 5))
-        rows = Rows(
+        rows = OutgoingRecords(
             BytesColumn.of([b"before", *columns[0], b"after"])[1:-1],
             BytesColumn.of(columns[1]),
             columns[2],
@@ -158,7 +158,9 @@ def test_names_of_an_edge_s_making(topic, producer, consumer):
     headers = HeaderTable.of([[(name, None)] for name in names])
     count = len(names)
     producer.begin_transaction()
-    producer.produce_all(topic, 0, Rows(BytesColumn.empty(count), BytesColumn.of([b""] * count), [0] * count, headers))
+    producer.produce_all(
+        topic, 0, OutgoingRecords(BytesColumn.empty(count), BytesColumn.of([b""] * count), [0] * count, headers)
+    )
     producer.commit_transaction(30)
     consumer.assign([(topic, 0, 0, None)])
     found = []
@@ -210,15 +212,15 @@ def test_a_client_that_is_held_fetches_nothing(central, new_topic, producer, dra
     little = {"queued.min.messages": 1, "fetch.max.bytes": size, "message.max.bytes": size}
     little |= {"fetch.message.max.bytes": size, "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": central, **READING, **little, **statistics.options}, LOG)
-    consumer.hold()
+    consumer.stop_fetching()
     consumer.assign([(topic, 0, 0, None)])
     time.sleep(0.7)
     consumer.poll(9, 0.0)
-    consumer.hold()
+    consumer.stop_fetching()
     assert statistics.received_bytes < size
     time.sleep(0.5)
     consumer.poll(9, 0.05)
-    consumer.hold()
+    consumer.stop_fetching()
     time.sleep(0.5)
     consumer.poll(9, 0.0)
     assert statistics.received_bytes < count * size / 2
@@ -231,7 +233,7 @@ def test_a_client_that_is_held_fetches_nothing(central, new_topic, producer, dra
 
 def test_errors_are_those_of_confluent_kafka(central, topic, producer, consumer):
     """A code, a text, and what can be done; nothing is queued outside a transaction; a property that is none."""
-    whole = Rows(BytesColumn.of([b"k"]), BytesColumn.of([b"v"]), [0], HeaderTable.empty(1))
+    whole = OutgoingRecords(BytesColumn.of([b"k"]), BytesColumn.of([b"v"]), [0], HeaderTable.empty(1))
     with pytest.raises(KafkaException) as raised:
         producer.produce(topic, 0, b"k", b"v")
     assert raised.value.args[0].code() == KafkaError._STATE
@@ -295,7 +297,9 @@ def test_what_central_refuses_is_told_with_place_and_code(central, new_topic, pr
         producer.begin_transaction()
         for topic, timestamp_ms, size in puts:
             values = BytesColumn.of([b"payload-4711" + b"x" * size])
-            producer.produce_all(topic, 0, Rows(BytesColumn.of([b"k"]), values, [timestamp_ms], HeaderTable.empty(1)))
+            producer.produce_all(
+                topic, 0, OutgoingRecords(BytesColumn.of([b"k"]), values, [timestamp_ms], HeaderTable.empty(1))
+            )
         with pytest.raises(KafkaException) as raised:
             producer.commit_transaction(30)
         assert raised.value.args[0].txn_requires_abort()

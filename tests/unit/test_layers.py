@@ -142,7 +142,7 @@ def upward(path: Path, module: ast.Module) -> list[str]:
     return sorted(other for other in rooms & set(RANK) if other != room and RANK[other] >= own)
 
 
-def strangers(path: Path, module: ast.Module) -> list[str]:
+def foreign_packages(path: Path, module: ast.Module) -> list[str]:
     """Imports of foreign packages that have their home in another room."""
     room = room_of(path) or ""
     found = []
@@ -232,7 +232,7 @@ def test_the_table_has_every_room_once_and_each_imports_from_above():
 @pytest.mark.slow
 def test_a_foreign_package_stays_in_its_room():
     """Only the room of Kafka speaks to librdkafka (the registry client apart), only the lake to Delta, and so on."""
-    assert offenders(MODULES, lambda path: strangers(path, tree(path))) == {}
+    assert offenders(MODULES, lambda path: foreign_packages(path, tree(path))) == {}
 
 
 @pytest.mark.slow
@@ -400,7 +400,7 @@ def test_the_search_finds_what_it_looks_for(room, text, rooms, packages):
     """A search that never fails proves nothing: each way to write a forbidden import is found."""
     path = ROOT / "aggregator" / room / "example.py"
     assert upward(path, ast.parse(text)) == rooms
-    assert strangers(path, ast.parse(text)) == packages
+    assert foreign_packages(path, ast.parse(text)) == packages
 
 
 def decisions() -> list[str]:

@@ -96,7 +96,7 @@ class Consumer(Client):
         refused(rd.query_watermark_offsets(*asked))
         return low.value, high.value
 
-    def hold(self) -> None:
+    def stop_fetching(self) -> None:
         """Fetch nothing more before the next poll, where `queued.min.messages` is 1; what is on its way still comes.
 
         A client fetches while its queue is empty, and what it filters out leaves the queue empty. So something is put

@@ -48,7 +48,7 @@ _NO_BYTES = np.zeros(1, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OutgoingRecords:
     """Records of one topic, as columns of equal length.
 
     Attributes:
@@ -184,7 +184,7 @@ class Producer(Client):
         while self._is_full(rd.produceva(self.handle, union.ctypes.data, len(PARTS))):
             self.poll(_FULL_WAIT_S)
 
-    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
+    def produce_all(self, topic: str, partition: int, records: OutgoingRecords) -> None:
         """Queue records in order; waits while the queue is full.
 
         Args:

@@ -15,7 +15,7 @@ from aggregator.coordinates import BACKFILL_HEADER, ORIGIN_HEADER, Copy, OffsetR
 from aggregator.errors import Unreachable
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.client import clients
-from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.readers import ends
 from aggregator.kafka.readers.polls import poll_batch
 
@@ -71,10 +71,10 @@ def newest_position(
     return max(found, default=None)
 
 
-def rows(records: Collection[CentralRecord]) -> Rows:
+def rows(records: Collection[CentralRecord]) -> OutgoingRecords:
     """The same records, to be produced."""
     keys, values, times, headers = zip(*records, strict=True)
-    return Rows(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
+    return OutgoingRecords(BytesColumn.of(keys), BytesColumn.of(values), times, HeaderTable.of(headers))
 
 
 def read_range(cluster: ClusterConfig, at: Partition, offsets: OffsetRange, *, committed: bool) -> list[CentralRecord]:

@@ -41,7 +41,7 @@ class EdgeReader:
     """
 
     def __init__(self, cluster: ClusterConfig, *, buffer_bytes: int, rate: float | None = None) -> None:
-        self._cluster, self._holds = cluster, rate is not None
+        self._cluster, self._is_limited = cluster, rate is not None
         self._starts: dict[Partition, Start] = {}
         slow = {} if rate is None else clients.slow_fetch(rate)
         buffer_bytes = buffer_bytes if rate is None else min(buffer_bytes, int(rate))
@@ -57,8 +57,8 @@ class EdgeReader:
         self._read()
 
     def _read(self) -> None:
-        if self._holds:
-            self._connection.client.hold()  # nothing is fetched that nobody asked for
+        if self._is_limited:
+            self._connection.client.stop_fetching()  # nothing is fetched that nobody asked for
         self._connection.client.assign([(*at, *start) for at, start in self._starts.items()])
 
     def start(self, at: Partition, start: Start) -> None:
@@ -78,8 +78,8 @@ class EdgeReader:
         """
         polled = Polled()
         if not most:
-            if self._holds:
-                self._connection.client.hold()
+            if self._is_limited:
+                self._connection.client.stop_fetching()
             return polled
         if self._connection.renew():
             self._read()

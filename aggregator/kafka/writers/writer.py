@@ -19,7 +19,7 @@ from aggregator.errors import AggregatorError, ConfigError, Fenced, OutcomeUnkno
 from aggregator.kafka.client import clients
 from aggregator.kafka.client.credentials import Credentials
 from aggregator.kafka.client.statistics import ClientStatistics
-from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.native.reports import Failure
 from aggregator.kafka.readers.codes import RefusalKind, when_writing
 from aggregator.kafka.writers.refusals import Refusal, refusals
@@ -161,7 +161,7 @@ class TransactionalWriter:
         except KafkaException as failure:
             self._not_queue(topic, partition, failure)
 
-    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
+    def produce_all(self, topic: str, partition: int, records: OutgoingRecords) -> None:
         """Queue many records of one topic; waits while the queue is full.
 
         Args:

@@ -116,7 +116,7 @@ class Gate:
         validation.check(name, self._rules)
 
     def settle(self, handle: TableHandle | None, positions: Mapping[CentralPartition, int]) -> None:
-        """Once in a gate's life: write down the commit that the life before made and could not say.
+        """Once in a gate: write down the commit that the former process made, if a crash kept it from saying so.
 
         Args:
             handle: The table's, None before its first commit.

@@ -23,11 +23,11 @@ def settle(nodes: Sequence[PlanNode], root: int, calls: Sequence[Call], undeclar
         calls: The plan's operator calls.
         undeclared: Null branches that no rule keeps.
     """
-    closed = _fixpoint(nodes, lambda number, held: _is_closed(nodes, number, undeclared, held))
-    live = _fixpoint(nodes, lambda number, held: number not in closed or _lives(nodes, number, held))
+    closed = _fixpoint(nodes, lambda number, members: _is_closed(nodes, number, undeclared, members))
+    live = _fixpoint(nodes, lambda number, members: number not in closed or _stays(nodes, number, members))
     if nodes[root].kind is Kind.RECORD:
         live.add(root)
-    touched = _fixpoint(nodes, lambda number, held: _is_touched(nodes, number, live, held))
+    touched = _fixpoint(nodes, lambda number, members: _is_touched(nodes, number, live, members))
     acted = [replace(node, action=_action(number, node, live, touched)) for number, node in enumerate(nodes)]
     reached = _reached(acted, root)
     final = [node if number in reached else replace(node, action=Action.DROP) for number, node in enumerate(acted)]
@@ -44,31 +44,31 @@ def _fixpoint(nodes: Sequence[PlanNode], holds: Callable[[int, set[int]], bool])
     for number, node in enumerate(nodes):
         for child in node.children:
             above[child].append(number)
-    held: set[int] = set()
+    members: set[int] = set()
     waiting = list(range(len(nodes)))  # from the end: children come last
     while waiting:
         number = waiting.pop()
-        if number not in held and holds(number, held):
-            held.add(number)
-            waiting += (outer for outer in above[number] if outer not in held)
-    return held
+        if number not in members and holds(number, members):
+            members.add(number)
+            waiting += (outer for outer in above[number] if outer not in members)
+    return members
 
 
-def _is_closed(nodes: Sequence[PlanNode], number: int, undeclared: set[int], held: set[int]) -> bool:
+def _is_closed(nodes: Sequence[PlanNode], number: int, undeclared: set[int], members: set[int]) -> bool:
     """Whether something in it is not kept by a rule."""
     node = nodes[number]
     if _is_leaf(node):
         return node.action is not Action.KEEP or number in undeclared
-    return not held.isdisjoint(node.children)
+    return not members.isdisjoint(node.children)
 
 
-def _lives(nodes: Sequence[PlanNode], number: int, held: set[int]) -> bool:
+def _stays(nodes: Sequence[PlanNode], number: int, members: set[int]) -> bool:
     node = nodes[number]
     if _is_leaf(node):
         return node.action is not Action.DROP
     if node.kind is Kind.MAP:
-        return held.issuperset(node.children)
-    return any(child in held and not _is_bare_null(node, nodes[child]) for child in node.children)
+        return members.issuperset(node.children)
+    return any(child in members and not _is_bare_null(node, nodes[child]) for child in node.children)
 
 
 def _is_bare_null(union: PlanNode, child: PlanNode) -> bool:

@@ -231,12 +231,12 @@ def _others(prefix: str, before: Model, after: Model, judged: AbstractSet[str]) 
 
 def _paths(place: str, before: TopicPolicy, after: TopicPolicy, days: Sequence[date]) -> Iterator[Change]:
     for path in sorted({*before.fields, *after.fields}):
-        pairs = [(day, _held(before, path, day), _held(after, path, day)) for day in days]
+        pairs = [(day, _unexpired(before, path, day), _unexpired(after, path, day)) for day in days]
         over_days = [(day, _rule_text(old), _rule_text(new), _unseen(old, new)) for day, old, new in pairs]
         yield _over_days(POLICY, f"{place}.fields.{path}", over_days)
 
 
-def _held(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
+def _unexpired(topic: TopicPolicy, path: str, day: date) -> AnyRule | None:
     rule = topic.fields.get(path)
     return None if isinstance(rule, Justified) and rule.expired(day) else rule
 

@@ -30,8 +30,8 @@ _TOPICS_TIMEOUT_S, _ENDS_TIMEOUT_S = 5.0, 2.0
 _SETTINGS_EVERY_S = 30.0
 # Longer than all questions of one turn together, each with its time-outs.
 _BOUND_S = 300.0
-# How old a client gets that a stranger answers.
-_STRANGER_S = 5.0
+# How old a client gets that a foreign cluster answers.
+_FOREIGN_S = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ class EdgeAnswer:
         ends_s: When the ends were asked for.
         ends: Last stable offset by flow.
         cluster_id: Of the cluster that answered; empty where it tells none.
-        stranger: Why that is not the edge's cluster; empty: it is. What it has is not looked at.
+        foreign: Why that is not the edge's cluster; empty: it is. What it has is not looked at.
     """
 
     answered_s: float | None = None
@@ -55,10 +55,10 @@ class EdgeAnswer:
     ends_s: float = 0.0
     ends: Mapping[EdgePartition, int] = field(default_factory=dict)
     cluster_id: str = ""
-    stranger: str = ""
+    foreign: str = ""
 
 
-class Stranger(HoldError):
+class ForeignCluster(HoldError):
     """Another cluster answers in the place of an edge's own."""
 
 
@@ -140,17 +140,17 @@ class EdgeWatch:
         """Its topics, if its own cluster answers. Of another one nothing is kept: it is as if the edge were away.
 
         Raises:
-            Stranger: another one answers.
+            ForeignCluster: another one answers.
             Unreachable: nobody does.
         """
         seen = cluster_metadata(self._cluster, timeout_s=_TOPICS_TIMEOUT_S)
         why = self._judge(self.edge, seen.cluster_id)
-        self.answer = replace(self.answer, cluster_id=seen.cluster_id, stranger=why)
+        self.answer = replace(self.answer, cluster_id=seen.cluster_id, foreign=why)
         if why:
             self.shown = None
             # A client stays with the brokers that it was told of, also when the address leads to the right ones again.
-            clients.renew_admin(self._cluster, older_than_s=_STRANGER_S)
-            raise Stranger(why, hint="aggregator doctor shows which cluster answers under each name")
+            clients.renew_admin(self._cluster, older_than_s=_FOREIGN_S)
+            raise ForeignCluster(why, hint="aggregator doctor shows which cluster answers under each name")
         return seen.leaders
 
     def _discover(self, counts: Mapping[str, int]) -> None:

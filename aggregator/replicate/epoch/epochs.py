@@ -195,12 +195,12 @@ class EpochRunner:
                 f"cluster {one.cluster_id}" if one.cluster_id else "a cluster that tells no id: nothing shows another"
             )
             log.info("%s is %s", one.edge or "central", standing)
-        clusters = self._guard.ids  # asked last: a stranger may have come in between
+        clusters = self._guard.ids  # asked last: a foreign cluster may have come in between
         return {edge: one for edge, one in shown.items() if edge in clusters.edges}, clusters
 
     def _strange(self, ledger: Mapping[EdgePartition, LedgerRecord]) -> list[Hold]:
         """Flows of edges whose names lead to another cluster than before."""
-        why = {watch.edge: watch.answer.stranger for watch in self._watches if watch.answer.stranger}
+        why = {watch.edge: watch.answer.foreign for watch in self._watches if watch.answer.foreign}
         return [
             Hold(source, HoldReason.CLUSTER, why[source.edge])
             for source in sorted(ledger.keys() if why else ())

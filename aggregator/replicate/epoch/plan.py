@@ -26,7 +26,7 @@ from aggregator.replicate.discovery.retention import refusal
 from aggregator.replicate.epoch.assignment import NOWHERE, assign
 from aggregator.replicate.flow.cursor import Hold, HoldReason
 from aggregator.replicate.flow.flow_table import PlacedFlows, TopicTerms
-from aggregator.replicate.flow.gaps import deleted, is_decided, new_life, settled, skipped
+from aggregator.replicate.flow.gaps import deleted, is_decided, new_incarnation, settled, skipped
 from aggregator.replicate.flow.limits import Limits
 from aggregator.replicate.flow.meanings import meant
 from aggregator.state.control import Target, former
@@ -278,8 +278,8 @@ def _of_topic(
     sources = [EdgePartition(edge, name, partition) for partition in range(len(topic.starts))]
     entries = list(map(ledger.get, sources))
     terms = replace(rules.terms, meant=meant(entry.schemas for entry in entries if entry is not None))
-    life = topic.topic_id
-    going_on = [entry for entry in entries if entry is not None and entry.topic_id == life and entry.gap is None]
+    topic_id = topic.topic_id
+    going_on = [entry for entry in entries if entry is not None and entry.topic_id == topic_id and entry.gap is None]
     asked = bool(decided) and not decided.keys().isdisjoint(sources)
     barred = rules.refused or rules.undecided or rules.beside
     if len(going_on) == len(sources) and not asked and not barred:  # nearly every topic of nearly every epoch
@@ -288,7 +288,7 @@ def _of_topic(
     begun = _begun(topic, entries)
     holds = []
     for source, found, end in zip(sources, entries, topic.ends, strict=True):
-        begins = found is None or found.topic_id != life
+        begins = found is None or found.topic_id != topic_id
         from_start = found is not None or source.partition >= begun
         hold = _hold(source, topic, rules, now_ms, begins=begins, from_start=from_start) if begins or barred else None
         if hold:
@@ -323,7 +323,7 @@ def _own_decision(
 ) -> Decision | None:
     """What the hub decides by itself of a flow; it counts like what a person did."""
     if found is not None and found.topic_id != topic.topic_id:
-        return new_life(source, found, now_ms=now_ms)
+        return new_incarnation(source, found, now_ms=now_ms)
     if found is not None and found.gap is not None and terms.skips:
         return skipped(source, found.position, found.gap, now_ms=now_ms)
     return None

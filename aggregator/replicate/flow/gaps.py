@@ -17,7 +17,7 @@ from aggregator.state.ledger import LedgerRecord
 
 # Whose decisions the automatic ones are.
 SKIPPED = "on_gap: skip"
-NEW_LIFE = "the hub"
+BY_HUB = "the hub"
 # Parts that a ledger record lists at most; some 30 bytes each.
 _UNREAD_MOST = 100
 _READABLE_AFTER = frozenset({GapKind.EXPIRED, GapKind.TRUNCATED, GapKind.DAMAGED})
@@ -82,11 +82,11 @@ def damaged(next_offset: int, behind: int, *, since_ms: int, leader_epoch: int |
     return Gap(GapKind.DAMAGED, next_offset, max(behind, next_offset + 1), since_ms, leader_epoch)
 
 
-def new_life(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
-    """What a recreated topic leaves to say of its former life, which the hub goes on without by the protocol."""
+def new_incarnation(source: EdgePartition, entry: LedgerRecord, *, now_ms: int) -> Decision:
+    """What a recreated topic leaves to say of its former incarnation, which the hub goes on without by the protocol."""
     lost = Gap(GapKind.RECREATED, _had_upto(entry), None, now_ms)
     reason = "a recreated topic begins a new incarnation"
-    return Decision(source, entry.position, lost, NEW_LIFE, now_ms, reason, automatic=True)
+    return Decision(source, entry.position, lost, BY_HUB, now_ms, reason, automatic=True)
 
 
 def skipped(source: EdgePartition, position: Position, lost: Gap, *, now_ms: int) -> Decision:
@@ -197,7 +197,7 @@ def sentence(lost: Gap, next_offset: int) -> str:
 
 
 def segments(position: Position, log_start: int, decisions: Iterable[Decision]) -> list[Segment]:
-    """Which incarnation each offset that was read belongs to, in the present life of the topic.
+    """Which incarnation each offset that was read belongs to, of which the last is the topic's present one.
 
     An accepted rewind began its incarnation where the log had been cut; what lies before belongs to the one before. A
     recreated topic began at 0.

@@ -1,8 +1,8 @@
 """Clusters: which one every name of the configuration stands for, and whether it is the one of so far.
 
 Invariant: pure but for a lock. Records of an edge are planned only while its cluster is the one that its name has stood
-for, is that of no other name, and is not central; another one is a stranger until a person decides that it is the new
-cluster. A first id is taken as it is told. A cluster that tells no id is compared with nothing, and that is said.
+for, is that of no other name, and is not central. Another one is a foreign cluster until a person decides that it is the
+new cluster. A first id is taken as it comes. A cluster without an id is compared with nothing, and status says so.
 """
 
 import threading
@@ -99,7 +99,7 @@ def refuse_central(central: str, known: KnownClusters) -> None:
         )
 
 
-def stranger(edge: str, shown: str, known: KnownClusters, central: str, others: Mapping[str, str]) -> str:
+def foreign_cluster(edge: str, shown: str, known: KnownClusters, central: str, others: Mapping[str, str]) -> str:
     """Why the cluster that answers for an edge is not read; empty: it may be.
 
     Args:
@@ -141,7 +141,7 @@ def succession_fault(asked: Succession, known: KnownClusters, central: str, show
         return ""
     then = replace(known, successions={**known.successions, asked.edge: asked})
     read = {name: one for name, one in shown.items() if one and name != asked.edge and known.takes(name, one)}
-    return stranger(asked.edge, asked.cluster_id, then, central, read)
+    return foreign_cluster(asked.edge, asked.cluster_id, then, central, read)
 
 
 def _named(cluster_id: str) -> str:
@@ -182,7 +182,7 @@ def identities(central: str, shown: Mapping[str, str | None], known: KnownCluste
     read: dict[str, str] = {}
     found = [Identity("central", central, known.kept.get(CENTRAL))]
     for edge, one in shown.items():
-        why = "" if one is None else stranger(edge, one, known, central, read)
+        why = "" if one is None else foreign_cluster(edge, one, known, central, read)
         found.append(Identity(edge, one, known.kept.get(edge), why))
         if one is not None and not why:
             read[edge] = one
@@ -204,10 +204,10 @@ class ClusterGuard:
         self._lock = threading.Lock()
 
     def judge(self, edge: str, shown: str) -> str:
-        """Why an edge is not read that tells this id; see `stranger`. Asked with every look at the edge."""
+        """Why an edge is not read that tells this id; see `foreign_cluster`. Asked with every look at the edge."""
         with self._lock:
             known = replace(self._known, kept={**self._first, **self._known.kept})
-            why = stranger(edge, shown, known, self.central, self._read)
+            why = foreign_cluster(edge, shown, known, self.central, self._read)
             if why:
                 self._read.pop(edge, None)
             else:

@@ -20,7 +20,7 @@ from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, LEFT_OUT_HEADE
 from aggregator.errors import Reason
 from aggregator.header_columns import HeaderTable
 from aggregator.kafka.native.chunk import Chunk
-from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.privacy.strip import Batch, Rejection, Strip, Stripped
 from aggregator.replicate.discovery.compacted_keys import require_keys
 from aggregator.replicate.flow.field_counts import FieldReports
@@ -134,7 +134,9 @@ class Delivery:
         limit -= sum(len(name) + int(cells.sizes.max()) + _HEADER_OVERHEAD_BYTES for name, cells in stamps)
         _reject(stripped, sizes > limit, Reason.TOO_LARGE)
         left_out = frozenset(stripped.rejected.keys() | stripped.suppressed)
-        records = Rows(stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out)
+        records = OutgoingRecords(
+            stripped.keys, stripped.values, chunk.timestamps_ms, stripped.headers, stamps, left_out
+        )
         writer.produce_all(plan.central, plan.central_partition, records)
         for further in self._further_tombstones(flow, chunk, stripped, chains):
             writer.produce_all(plan.central, plan.central_partition, further)
@@ -161,7 +163,7 @@ class Delivery:
 
     def _further_tombstones(
         self, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[OutgoingRecords]:
         """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
         source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
         for number in itertools.count(1):
@@ -170,7 +172,7 @@ class Delivery:
                 return
             ends = f"/{flow.position.incarnation}/{number}"
             origins = BytesColumn.numbered(f"{self._plan.hub}/{source}/", [chunk.offsets[at] for at in places], ends)
-            yield Rows(
+            yield OutgoingRecords(
                 BytesColumn.of([stripped.further[at][number - 1] for at in places]),
                 BytesColumn.empty(len(places)),
                 [chunk.timestamps_ms[at] for at in places],
@@ -178,7 +180,7 @@ class Delivery:
                 self._stamps(flow, origins, None if chains is None else BytesColumn.of([chains[at] for at in places])),
             )
 
-    def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> Rows:
+    def _notices(self, flow: Flow, chunk: Chunk, stripped: Stripped, places: Sequence[int]) -> OutgoingRecords:
         """What tells whoever reads central's topic that these records were read and yield none; nothing of them."""
         ends, offsets, count = f"/{flow.position.incarnation}", [chunk.offsets[at] for at in places], len(places)
         origins = BytesColumn.numbered(f"{self._plan.hub}/{flow.plan.source}/", offsets, ends)
@@ -186,7 +188,9 @@ class Delivery:
         why = BytesColumn.of([(dead[at].reason if at in dead else SUPPRESSED).encode() for at in places])
         stamps = [*self._stamps(flow, origins, None), (LEFT_OUT_HEADER, why)]
         # Under the present time: it may be for its own that a topic refuses a record.
-        return Rows(BytesColumn.empty(count), BytesColumn.empty(count), [0] * count, HeaderTable.empty(count), stamps)
+        return OutgoingRecords(
+            BytesColumn.empty(count), BytesColumn.empty(count), [0] * count, HeaderTable.empty(count), stamps
+        )
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
         """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""

@@ -53,7 +53,7 @@ class Ends(Protocol):
 
 
 class Gate:
-    """What one life of a slot's producer knows of the partitions that it writes.
+    """What one producer of a slot knows of the partitions that it writes.
 
     Args:
         ports: Whom to ask.

@@ -66,7 +66,7 @@ class KafkaSlotPorts:
         self._watch = ControlWatch(config.central, names)
         self._telemetry = LossyProducer(config.central)
         self._process = psutil.Process()
-        self._life = secrets.token_hex(4)  # counters in telemetry begin anew with it
+        self._session = secrets.token_hex(4)  # counters in telemetry begin anew with it
         self._statistics: dict[str, ClientStatistics] = {}
         self._rates = rates or {}
         self._readers: dict[str, ClientStatistics] = {}
@@ -129,7 +129,7 @@ class KafkaSlotPorts:
             "clients": clients,
             "read": {edge: self.received(edge) for edge in self._readers},
         }
-        head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._life}
+        head = {"v": 1, "at_ms": int(time.time() * 1000), "life": self._session}
         self._telemetry.offer(self._names.telemetry, json.dumps(head | numbers | body).encode())
 
     def now(self) -> float:

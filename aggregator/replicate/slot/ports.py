@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from aggregator.coordinates import EdgePartition, OffsetRange, Partition
-from aggregator.kafka.native.producer import Rows
+from aggregator.kafka.native.producer import OutgoingRecords
 from aggregator.kafka.native.topic_ids import Answer
 from aggregator.kafka.readers.reader_events import Cut, Polled, Start
 from aggregator.kafka.writers.refusals import Refusal
@@ -33,7 +33,7 @@ class Writer(Protocol):
     def produce(self, topic: str, key: bytes | str | None, value: bytes | None, *, partition: int = -1) -> None:
         """Queue one record."""
 
-    def produce_all(self, topic: str, partition: int, records: Rows) -> None:
+    def produce_all(self, topic: str, partition: int, records: OutgoingRecords) -> None:
         """Queue many records of one topic."""
 
     def commit(self) -> None:

@@ -97,7 +97,7 @@ class Slot:
 
 
 class _Turn:
-    """One life of a producer: from a fresh `init_transactions` to a stop or an error."""
+    """The work of one producer, from its `init_transactions` to a stop or an error."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Gaps as a person sees them, and what a running hub warns of."""
 
-from aggregator.audit.findings import Audit, FlowAudit, Strangers
+from aggregator.audit.findings import Audit, FlowAudit, UnknownOrigins
 from aggregator.audit.tally import Finding
 from aggregator.coordinates import EdgePartition, OffsetRange, Position
 from aggregator.observe.edge_logs import EdgeLogs, Undecided, gap_of
@@ -81,7 +81,7 @@ def test_the_worst_verdict_is_the_exit_code():
     def flow(*kinds, trouble=""):
         return FlowAudit(FLOW, 0, findings=tuple(Finding(kind, "central", 0, ()) for kind in kinds), trouble=trouble)
 
-    stranger = Strangers("eu.orders", 0, (OffsetRange(3, 4),))
+    stranger = UnknownOrigins("eu.orders", 0, (OffsetRange(3, 4),))
     assert Audit("h", (flow(),), ()).exit_code == 0
     assert Audit("h", (flow(), flow(trouble="away")), ()).exit_code == 4
     assert Audit("h", (flow("doubled"), flow(trouble="away")), ()).exit_code == 1

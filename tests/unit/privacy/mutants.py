@@ -433,7 +433,12 @@ LETTERS = [
         'hmac.new(self._plan.digest_key, value or b"", hashlib.sha256)',
         'hashlib.sha256(value or b"")',
     ),
-    _one("what is rejected is not delivered", DELIVERY, "stamps, left_out)", "stamps)"),
+    _one(
+        "what is rejected is not delivered",
+        DELIVERY,
+        "stripped.headers, stamps, left_out",
+        "stripped.headers, stamps",
+    ),
     _one(
         "a result too large for central is a dead letter",
         DELIVERY,

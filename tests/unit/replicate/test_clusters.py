@@ -11,10 +11,10 @@ from aggregator.replicate.identity.clusters import (
     CENTRAL,
     ClusterGuard,
     KnownClusters,
+    foreign_cluster,
     identities,
     refuse_central,
     refuse_twins,
-    stranger,
     succession_fault,
 )
 from aggregator.state.control import Cluster
@@ -84,7 +84,7 @@ def test_one_cluster_under_two_names_is_refused(central, shown, words):
 )
 def test_who_may_answer_for_an_edge(kept, successions, shown, others, words):
     """The cluster of so far, or the one that a person named; two that a person changes places with may do so."""
-    why = stranger("eu", shown, KnownClusters(kept, successions), "C", others)
+    why = foreign_cluster("eu", shown, KnownClusters(kept, successions), "C", others)
     assert (words in why) if words else why == ""
 
 
@@ -92,7 +92,7 @@ def test_a_name_that_is_gone_stands_for_nothing():
     """A cluster may have a new name once the former one is out of the configuration."""
     known = KnownClusters.of(CONFIG, {"former": "A", "eu": "B", CENTRAL: "C"}, said("former", "D"))
     assert known == KnownClusters({"eu": "B", CENTRAL: "C"}, {})
-    assert stranger("us", "A", known, "C", {}) == ""
+    assert foreign_cluster("us", "A", known, "C", {}) == ""
 
 
 def test_a_copied_central_is_refused():
@@ -174,11 +174,11 @@ def test_nothing_of_a_stranger_is_looked_at(monkeypatch):
     one.ask()
     assert one.topics is None
     assert answers.asked_for_topics == 0
-    assert "stood for cluster A" in one.answer.stranger == one.answer.trouble
+    assert "stood for cluster A" in one.answer.foreign == one.answer.trouble
     assert one.answer.answered_s is None
     one.ask()
     assert one.topics is not None
-    assert (one.answer.stranger, one.answer.trouble, one.answer.cluster_id) == ("", "", "A")
+    assert (one.answer.foreign, one.answer.trouble, one.answer.cluster_id) == ("", "", "A")
 
 
 def test_a_swap_is_not_taken_for_recreated_topics(monkeypatch):
@@ -188,7 +188,7 @@ def test_a_swap_is_not_taken_for_recreated_topics(monkeypatch):
     assert one.topics["orders"].topic_id == "id-1"
     one.ask()
     assert one.topics is None
-    assert "leads to cluster B, and its name stood for cluster A" in one.answer.stranger
+    assert "leads to cluster B, and its name stood for cluster A" in one.answer.foreign
 
 
 def test_topics_told_between_two_clusters_are_not_taken(monkeypatch):
@@ -197,4 +197,4 @@ def test_topics_told_between_two_clusters_are_not_taken(monkeypatch):
     one.ask()
     assert answers.asked_for_topics == 1
     assert one.topics is None
-    assert "leads to cluster B" in one.answer.stranger
+    assert "leads to cluster B" in one.answer.foreign
