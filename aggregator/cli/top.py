@@ -22,16 +22,15 @@ from aggregator.threads import Threads
 if TYPE_CHECKING:
     from aggregator.observe.snapshot import Snapshot
 
-# A rate needs a few looks.
-_LOOKS = 4
 _WAIT_S = 5.0
 
 
 @click.command()
 @config_option
 @click.option("--most", type=int, default=20, show_default=True, help="Topics to show.")
+@click.option("--looks", type=click.IntRange(1), default=4, hidden=True, help="Looks before the one answer of a pipe.")
 @output_option
-def top(config: Path, most: int, output: str) -> None:
+def top(config: Path, most: int, looks: int, output: str) -> None:
     """Show what flows now: records a second, lag and what the slots do; the busiest first."""
     screen = sys.stdout.isatty() and output == "text"
     number = -1
@@ -43,7 +42,7 @@ def top(config: Path, most: int, output: str) -> None:
             number = taken.number
             if screen:
                 click.clear()
-            elif number < _LOOKS:
+            elif number < looks:  # a rate needs a few
                 continue
             rows = _topics(taken)
             emit(_plain(taken, rows), output, partial(_text, taken, rows[:most]))

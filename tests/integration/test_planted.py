@@ -83,7 +83,7 @@ def commands(trial) -> list[list[str]]:
         ["doctor", *hub],
         ["report", *hub],
         ["status", *hub],
-        ["top", *hub],
+        ["top", "--looks", "1", *hub],  # rates are not the point
         ["edge", "pause", "eu", "--reason", EVIL, *hub],
         ["edge", "list", *hub],
         ["heartbeat", "status", *hub],
@@ -97,9 +97,8 @@ def commands(trial) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def test_no_command_shows_what_a_terminal_would_obey(trial, said, monkeypatch):
+def test_no_command_shows_what_a_terminal_would_obey(trial, said):
     """In words, JSON and YAML, on both streams; and what `init` writes opens nothing."""
-    monkeypatch.setattr("aggregator.cli.top._LOOKS", 1)  # rates are not the point
     planted(trial)
     (trial.folder / "new").mkdir()
     with without_spark():

@@ -191,9 +191,8 @@ def origin(message) -> tuple[int, int]:
     return int(parts[3]), int(parts[4])
 
 
-def test_a_central_that_is_not_there_is_named(trial, closed_port, monkeypatch):
+def test_a_central_that_is_not_there_is_named(trial, closed_port):
     """A broker that does not answer: exit 1 with its address and the next step, before anything is started."""
-    monkeypatch.setattr("aggregator.kafka.cluster.topics.topic_names.__kwdefaults__", {"timeout_s": 3.0})
     trial.settings["central"] = {"bootstrap_servers": closed_port}
     trial.write()
     done = trial.typed("run", "--drain")

@@ -91,9 +91,8 @@ def totals(trial: Trial, edge: str) -> tuple[int, int, int]:
     return delivered + dead, delivered, dead
 
 
-def test_an_edge_that_does_not_answer_is_shown_and_hides_no_other(trial, monkeypatch):
+def test_an_edge_that_does_not_answer_is_shown_and_hides_no_other(trial):
     """Exit 4, the other edge's plan complete, and a topic that is not there is told as such."""
-    monkeypatch.setattr("aggregator.kafka.cluster.topics.topic_names.__kwdefaults__", {"timeout_s": 3.0})
     trial.settings["edges"]["us"]["bootstrap_servers"] = "127.0.0.1:1"
     trial.write()
     plan = answer(trial, "plan", expect=4)

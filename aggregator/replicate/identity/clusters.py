@@ -1,8 +1,8 @@
 """Clusters: which one every name of the configuration stands for, and whether it is the one of so far.
 
 Invariant: pure but for a lock. Records of an edge are planned only while its cluster is the one that its name has stood
-for, is that of no other name, and is not central. Another one is a foreign cluster until a person decides that it is the
-new cluster. A first id is taken as it comes. A cluster without an id is compared with nothing, and status says so.
+for, is that of no other name, and is not central. Another one is a foreign cluster, until a person decides that it is
+the new one. A first id is taken as it comes. A cluster without an id is compared with nothing, and status says so.
 """
 
 import threading
