@@ -92,3 +92,14 @@ def test_the_booking_that_the_readme_shows_has_the_fields_of_the_schema():
     schema = json.loads((ROOT / "schemas" / "bookings-value" / "1-2.avsc").read_text(encoding="utf-8"))
     shown = [path.replace("[0]", "[]") for path in re.findall(r"^value\.(\S+)", README, re.MULTILINE)]
     assert shown == [leaf.path for leaf in leaves(parse(json.dumps(schema)))]
+
+
+SECTIONS = ["Upgrade", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+
+
+def test_the_changelog_has_the_sections_of_a_changelog():
+    """Each version has what an upgrade asks for first, then Keep a Changelog's sections, in their order and once."""
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    found = [re.findall(r"^### (.+)$", version, re.MULTILINE) for version in versions]
+    assert found
+    assert found == [[name for name in SECTIONS if name in names] for names in found]
