@@ -71,7 +71,7 @@ def carry_out(
             log.info("backfill %s: table %s, %d rows restated", backfill.plan.id, table.table, table.rows)
             if table.left:
                 log.warning(
-                    "backfill %s: table %s, %d rows stay as they were: their records were not read",
+                    "backfill %s: table %s, %d rows stay: their records were not read, or delete and are left out",
                     backfill.plan.id,
                     table.table,
                     table.left,

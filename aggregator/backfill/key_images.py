@@ -2,9 +2,10 @@
 
 Invariant: pure; a row that was superseded or deleted stays so. An origin with an old and a new row shows which key came
 for which, and all rows of the old key that stay in its edge partition get the new one. They lose their key, and with it
-their place in the current state, where that is not known: several keys came for one; the restate read nothing of the
-key, though others came under other keys; or the tombstone of the key left the table. To keep the old key would leave
-what a policy hides now, or bring back what was deleted. Memory holds the keys of replaced rows.
+their place in the current state, where that is not known: several keys came for one, or the restate read nothing of the
+key, though others came under other keys. A tombstone goes on deleting under each key that came for its own: a row for
+each, of one origin. To keep the old key would leave what a policy hides now, or bring back what was deleted. Memory
+holds the keys of replaced rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,30 +18,16 @@ import pyarrow as pa
 from aggregator.backfill.affected_rows import ORIGIN_COLUMNS, Marks, Numbers
 from aggregator.lake.columns import FIXED_COLUMNS
 
-KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted")
+KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted", "_central_offset")
 _FLOW, _ORIGIN = ["_edge", "_topic", "_partition"], list(ORIGIN_COLUMNS)
 KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
 
-class Rekeyed(NamedTuple):
-    """The keys of some rows.
-
-    Attributes:
-        keys: As they are now.
-        changed: Which of them differ from before.
-        lost: Which of those are none, because nobody knows the new one.
-    """
-
-    keys: pa.Array
-    changed: Marks
-    lost: Marks
-
-
 class Tombstones(NamedTuple):
-    """Tombstones that stay in a file.
+    """Tombstones among rows.
 
     Attributes:
-        rows: Their numbers in it.
+        rows: Their numbers.
         found: Their origins and keys.
     """
 
@@ -48,40 +35,63 @@ class Tombstones(NamedTuple):
     found: pl.DataFrame
 
 
+class Rekeyed(NamedTuple):
+    """What becomes of some rows; a tombstone may become several.
+
+    Attributes:
+        rows: Which of them each is.
+        keys: As they are now.
+        changed: Whether any key differs from before.
+        lost: How many have none, because nobody knows the new one.
+        tombstones: Those whose edge partition has keys that change.
+    """
+
+    rows: Numbers
+    keys: pa.Array
+    changed: bool
+    lost: int
+    tombstones: Tombstones
+
+
 class KeyImages:
     """What becomes of keys.
 
     Args:
-        images: Edge partition, old key, `image`, and whether it is `lost`; of the keys that change.
+        images: Edge partition, old key, whether it is a tombstone's, `image`, and whether it is `lost`; of the keys
+            that change.
     """
 
     def __init__(self, images: pl.DataFrame) -> None:
         self._images = images
 
     @classmethod
-    def of(cls, had: pa.Table, left: Marks, came: Iterable[pa.Table], admitted: Iterable[pa.Table]) -> Self:
+    def of(cls, had: pa.Table, left: Marks, came: Iterable[pa.Table]) -> Self:
         """The images that a restate shows.
 
         Args:
             had: `KEY_COLUMNS` of the affected rows of a table.
             left: Which of them stay.
             came: The same of the new rows.
-            admitted: The same of those that the table takes.
         """
-        old, new, taken = _frame([had]), _frame(came), _frame(admitted)
+        old, same = _frame([had]), pl.col("_key").eq_missing(pl.col("image"))
         staying = old.filter(pl.Series(left))
-        gone = old.filter(pl.Series(~left), pl.col("_deleted")).join(taken, on=_ORIGIN, how="anti")
-        pairs = old.join(new.select(*_ORIGIN, image="_key"), on=_ORIGIN).filter(pl.col("_key").is_not_null())
-        images = _agreed(pairs, old)
-        same = pl.col("_key").eq_missing(pl.col("image"))
+        # A former restate made several tombstones of one where it could not tell whose it was: one of them is right.
+        twin = (pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1).alias("twin")
+        pairs = old.with_columns(twin).join(_frame(came).select(*_ORIGIN, image="_key"), on=_ORIGIN)
+        told = ~pl.col("twin") | same.any().over([*_ORIGIN, "_key"])
+        pairs = pairs.filter(pl.col("_key").is_not_null() & (told | ~same.any().over(_ORIGIN)))
+        images = _agreed(pairs.filter(told), old)
         others = pairs.group_by([*_ORIGIN, "_key"]).agg(same.any().alias("same")).filter(~pl.col("same"))
         unknown = pl.concat([staying.join(others, on=_FLOW, how="semi"), pairs.select(old.columns)])
-        lost = pl.concat([unknown.join(images, on=[*_FLOW, "_key"], how="anti"), gone])
-        lost = lost.filter(pl.col("_key").is_not_null()).select(*_FLOW, "_key").unique()
-        known = images.filter(~same).join(lost, on=[*_FLOW, "_key"], how="anti")
-        none = lost.with_columns(pl.lit(None, pl.Binary).alias("image"), pl.lit(value=True).alias("lost"))
-        both = [known.with_columns(pl.lit(value=False).alias("lost")), none]
-        return cls(pl.concat(both).sort(*_FLOW, "_key"))
+        lost = unknown.join(images, on=[*_FLOW, "_key"], how="anti").filter(pl.col("_key").is_not_null())
+        lost = lost.select(*_FLOW, "_key", image=pl.lit(None, pl.Binary), lost=True).unique()
+        known = images.filter(~same).with_columns(lost=False)
+        several = pairs.filter(pl.col("image").is_not_null()).select(*_FLOW, "_key", "image", lost=False).unique()
+        several = several.join(lost, on=[*_FLOW, "_key"], how="semi")
+        rows = pl.concat([known, lost]).with_columns(_deleted=False)
+        deletes = [known, several, lost.join(several, on=[*_FLOW, "_key"], how="anti")]
+        both = pl.concat([rows, pl.concat(deletes).with_columns(_deleted=True)])
+        return cls(both.sort(*_FLOW, "_key", "_deleted", "image"))
 
     def __bool__(self) -> bool:
         """Whether any key changes."""
@@ -94,23 +104,20 @@ class KeyImages:
     __hash__ = None  # type: ignore[assignment]
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
-        """What becomes of the keys of rows that stay."""
-        joined = _frame([rows]).join(self._images, on=[*_FLOW, "_key"], how="left", maintain_order="left")
+        """What becomes of rows that stay."""
+        frame, at = _frame([rows]).with_row_index("row"), [*_FLOW, "_key", "_deleted"]
+        joined = frame.join(self._images, on=at, how="left", maintain_order="left_right")
         changed = pl.col("lost").is_not_null()
-        found = joined.select(
-            pl.when(changed).then("image").otherwise("_key").alias("_key"),
-            changed.alias("changed"),
-            pl.col("lost").fill_null(value=False),
+        key = pl.when(changed).then("image").otherwise("_key")
+        found = joined.select(*_ORIGIN, key.alias("_key"), "_deleted", "row", "lost").with_row_index("number")
+        deleted = found.filter("_deleted").join(self._images, on=_FLOW, how="semi", maintain_order="left")
+        return Rekeyed(
+            found["row"].cast(pl.Int64).to_numpy(),
+            found["_key"].to_arrow().cast(rows.schema.field("_key").type),
+            bool(found.select(changed.any()).item()),
+            int(found["lost"].sum()),
+            Tombstones(deleted["number"].cast(pl.Int64).to_numpy(), deleted.select(*_ORIGIN, "_key")),
         )
-        keys = found["_key"].to_arrow().cast(rows.schema.field("_key").type)
-        return Rekeyed(keys, found["changed"].to_numpy(), found["lost"].to_numpy())
-
-    def tombstones(self, rows: pa.Table, stays: Marks, keys: pa.Array) -> Tombstones:
-        """Those of one file whose edge partition has keys that change; `keys` are those of now."""
-        frame = _frame([rows.set_column(rows.column_names.index("_key"), rows.schema.field("_key"), keys)])
-        found = frame.with_row_index("row").filter(pl.Series(stays), pl.col("_deleted"))
-        found = found.join(self._images, on=_FLOW, how="semi", maintain_order="left")
-        return Tombstones(found["row"].cast(pl.Int64).to_numpy(), found.select(*_ORIGIN, "_key"))
 
 
 def repeated(files: Sequence[Tombstones]) -> list[Numbers]:

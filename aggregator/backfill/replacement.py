@@ -1,8 +1,9 @@
 """Rows of one table replaced by the same origins' new rows, in one commit, beside whoever else commits to it.
 
 Invariant: only origins that the table has are replaced, each by its own new row. Where none came, the row leaves if the
-restate told that it read the record and left it out, and stays if not: what nobody read says nothing. All others stay;
-their keys follow those of the rows that are replaced (`key_images`), so that none becomes the latest of a key again.
+restate told that it read the record and left it out, and stays if not: what nobody read says nothing. A tombstone stays
+until another one of its record is taken: it holds no value, and what it deletes would come back. All others stay; their
+keys follow those of the rows that are replaced (`key_images`), so that none becomes the latest of a key again.
 The handle that showed them commits (protocol, rule G), with a mark, so that it happens once. What was worked out before
 a conflict is used again as far as it still holds: a table that changes every second does not outrun it.
 """
@@ -75,7 +76,7 @@ class Replaced(NamedTuple):
     Attributes:
         version: Its number.
         rows: Rows that it replaced or removed.
-        left: Rows that stay as they were, because their records were not read.
+        left: Rows that stay, because their records were not read, or yield no tombstone any more.
         keyless: Rows that stay without their key, because nobody knows what it is under the policy.
     """
 
@@ -94,7 +95,6 @@ class _Fresh(NamedTuple):
         left: Those of `had` that stay as they are.
         removed: How many of `had` leave and are not followed, by flow.
         came: Origins and keys of all new rows, admitted or not.
-        tombstones: The same of the tombstones among the admitted.
     """
 
     outcomes: list[Outcome]
@@ -102,7 +102,6 @@ class _Fresh(NamedTuple):
     left: Origins
     removed: Mapping[str, int]
     came: list[pa.Table]
-    tombstones: list[pa.Table]
 
 
 class _Kept(NamedTuple):
@@ -200,8 +199,8 @@ class Replacement:
         hits = self.hits(handle)
         had = _joined(self._origins[one.path] for one in hits)
         with _told(self._folder):
-            fresh = self._freshly(handle, had, come)
-            rest = self._staying.rest(handle.live(), hits, fresh.left, fresh.came, fresh.tombstones)
+            fresh = self._freshly(handle, hits, had, come)
+            rest = self._staying.rest(handle.live(), hits, fresh.left, fresh.came)
             kept = self._keep(handle, rest)
         tell(fresh.removed)
         files = [*kept, *(file for outcome in fresh.outcomes for file in outcome.files)]
@@ -211,18 +210,19 @@ class Replacement:
         left = _count(fresh.left)
         return Done(Replaced(version, _count(had) - left, left, rest.lost))
 
-    def _freshly(self, handle: TableHandle, had: Origins, come: Come) -> _Fresh:
+    def _freshly(self, handle: TableHandle, hits: Sequence[LiveFile], had: Origins, come: Come) -> _Fresh:
         """New rows of the origins that the table has, in its folder, as far as it admits them."""
         if self._fresh is None or not same(self._fresh.had, had):
             self._drop_fresh()
             came: list[pa.Table] = []
             picked = [self._picked(handle, had, outcome, come.folder, came) for outcome in come.outcomes]
             missing = _without(had, _joined(self._affected.origins(rows) for rows in came))
-            left = _without(missing, self._left_out(come))
+            unread, deletions = _without(missing, self._left_out(come)), _joined([self._staying.tombstones(hits)])
+            admitted = self._admission.admit(handle, picked)
+            left = _joined([unread, _without(deletions, self._tombstones(admitted))])
             gone = _without(missing, left)
             removed = {str(source): len(gone.get(source, ())) for source in had}
-            admitted = self._admission.admit(handle, picked)
-            self._fresh = _Fresh(admitted, had, left, removed, came, self._tombstones(admitted))
+            self._fresh = _Fresh(admitted, had, left, removed, came)
         return self._fresh
 
     def _left_out(self, come: Come) -> Origins:
@@ -230,9 +230,10 @@ class Replacement:
         files = [file.path for outcome in come.outcomes for file in outcome.left_out]
         return _joined(self._affected.origins(come.folder.rows(path, list(ORIGIN_COLUMNS))) for path in files)
 
-    def _tombstones(self, outcomes: Iterable[Outcome]) -> list[pa.Table]:
+    def _tombstones(self, outcomes: Iterable[Outcome]) -> Origins:
+        """Origins of the new ones."""
         files = [self._folder.rows(file.path, list(KEY_COLUMNS)) for outcome in outcomes for file in outcome.files]
-        return [rows.filter(rows["_deleted"]) for rows in files]
+        return _joined(self._affected.origins(rows.filter(rows["_deleted"])) for rows in files)
 
     def _picked(
         self, handle: TableHandle, had: Origins, outcome: Outcome, folder: Folder, came: list[pa.Table]

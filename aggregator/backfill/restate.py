@@ -56,7 +56,7 @@ class Restated:
         table: Its name.
         version: Of the commit; None: there was nothing to replace, or it was done before.
         rows: Rows that were replaced or removed.
-        left: Rows that stay as they were: their records were not read.
+        left: Rows that stay: their records were not read, or are tombstones that nothing replaces.
         keyless: Rows that stay without their key: nobody knows what it is under the policy.
     """
 
@@ -68,7 +68,7 @@ class Restated:
 
 
 def restate_tables(config: HubConfig, backfill: Backfill, spark: "SparkSession") -> list[Restated]:
-    """Replace the rows of a backfill in every table that they are in; those whose records it did not read stay.
+    """Replace the rows of a backfill in every table that they are in; what it did not read stays, and what deletes.
 
     Args:
         config: The hub.

@@ -1,4 +1,4 @@
-"""Rows that stay in a table when others are replaced: those of no affected origin, and those that nothing came for.
+"""Rows that stay in a table when others are replaced: those of no affected origin, and those that nothing replaces.
 
 Invariant: a file is written anew only if it has affected rows, or rows whose key changes. What was found out of a file
 is not looked for again while other writers commit: a file never changes.
@@ -33,7 +33,7 @@ class Rest(NamedTuple):
     Attributes:
         left: Affected origins that stay.
         images: What becomes of the keys.
-        replaced: Files that are written anew, and the numbers of rows in each that say what others say.
+        replaced: Files that are written anew, and which of the rows that stay of each say what others say.
         lost: How many rows lose their keys.
     """
 
@@ -73,7 +73,6 @@ class StayingRows:
         hits: Sequence[LiveFile],
         left: Origins,
         came: Sequence[pa.Table],
-        tombstones: Sequence[pa.Table],
     ) -> Rest:
         """What stays.
 
@@ -82,14 +81,13 @@ class StayingRows:
             hits: Those with affected rows.
             left: Affected origins that stay.
             came: `KEY_COLUMNS` of all new rows.
-            tombstones: The same of those tombstones among them that the table takes.
 
         Raises:
             OSError: a file cannot be read.
         """
         replaced = {one.path: _NONE for one in hits}
         had = self._had(hits)
-        images = KeyImages.of(had, self._affected.of(had, left), came, tombstones)
+        images = KeyImages.of(had, self._affected.of(had, left), came)
         if self._known is None or self._known[0] != images or not same(self._known[1], left):
             self._known, self._found = (images, left), {}
         if not images:
@@ -112,13 +110,26 @@ class StayingRows:
         """
         start = 0
         for rows in batches(self._folder, path):
-            again = np.isin(np.arange(start, start + rows.num_rows), rest.replaced[path])
-            start += rows.num_rows
-            ours = rows.filter(pa.array(self._stays(rows, rest.left) & ~again))
+            ours = rows.filter(pa.array(self._stays(rows, rest.left)))
             if rest.images:
+                found = rest.images.rekeyed(ours)
                 place = ours.schema.get_field_index("_key")
-                ours = ours.set_column(place, ours.schema.field(place), rest.images.rekeyed(ours).keys)
-            yield ours
+                ours = ours.take(found.rows).set_column(place, ours.schema.field(place), found.keys)
+            again = np.isin(np.arange(start, start + ours.num_rows), rest.replaced[path])
+            start += ours.num_rows
+            yield ours.filter(pa.array(~again))
+
+    def tombstones(self, hits: Sequence[LiveFile]) -> Origins:
+        """Affected origins that are deletions.
+
+        Args:
+            hits: Files with affected rows.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        had = self._had(hits)
+        return self._affected.origins(had.filter(had["_deleted"]))
 
     def _had(self, hits: Sequence[LiveFile]) -> pa.Table:
         """Origins and keys of the affected rows."""
@@ -130,9 +141,8 @@ class StayingRows:
 
     def _look(self, path: str, images: KeyImages, left: Origins) -> _Found:
         rows = self._folder.rows(path, list(KEY_COLUMNS))
-        stays, rekeyed = self._stays(rows, left), images.rekeyed(rows)
-        found = images.tombstones(rows, stays, rekeyed.keys)
-        return _Found(bool((stays & rekeyed.changed).any()), int((stays & rekeyed.lost).sum()), found)
+        found = images.rekeyed(rows.filter(pa.array(self._stays(rows, left))))
+        return _Found(found.changed, found.lost, found.tombstones)
 
     def _stays(self, rows: pa.Table, left: Origins) -> Marks:
         return ~self._affected.marks(rows) | self._affected.of(rows, left)

@@ -1,5 +1,7 @@
 """Replacements of rows in real tables, as tests make them."""
 
+import itertools
+
 import pyarrow as pa
 
 from aggregator.backfill.affected_rows import Affected
@@ -23,6 +25,9 @@ OWN = CentralPartition("eu.orders.restate-x", "BBB", 0)
 NEW = 1000
 
 
+_AT_CENTRAL = itertools.count()
+
+
 def origins(*offsets: int, plus: int = 0) -> pa.Table:
     """Rows of the flow, one per offset, under its first incarnation; `id` is the offset and `plus`."""
     said = {"_edge": FLOW.edge, "_topic": FLOW.topic, "_partition": 0, "_incarnation": 0, "_deleted": False}
@@ -31,7 +36,10 @@ def origins(*offsets: int, plus: int = 0) -> pa.Table:
     fixed = {name: pa.array([value] * len(offsets), kinds[name]) for name, value in said.items()}
     keys = pa.array([b"k%d" % (offset % 3) for offset in offsets], pa.binary())
     numbers = pa.array([offset + plus for offset in offsets], pa.int64())
-    return rows(len(offsets), **fixed, _offset=pa.array(offsets, pa.int64()), _key=keys, id=numbers)
+    places = pa.array([next(_AT_CENTRAL) for _ in offsets], pa.int64())
+    return rows(
+        len(offsets), **fixed, _offset=pa.array(offsets, pa.int64()), _key=keys, id=numbers, _central_offset=places
+    )
 
 
 def keyed(*drawn: tuple) -> pa.Table:
@@ -51,11 +59,11 @@ class Restate:
     What came are offsets, or rows. What else was read, all in the window or `read` alone, is told to be left out.
     """
 
-    def __init__(self, tables, start: int, end: int, came, *, admission=None, read=None):
+    def __init__(self, tables, start: int, end: int, came, *, admission=None, read=None, mark=MARK):
         self.tables, self.told = tables, []
         plan = PartitionPlan(FLOW, "id", "c", (), OffsetRange(0, 0), segments=(Segment(0, OffsetRange(start, end)),))
         self.admission = admission or Everything()
-        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=MARK, admission=self.admission)
+        self.replacement = Replacement(tables, NAME, Affected([plan]), mark=mark, admission=self.admission)
         self.scratch = tables.folder / ".restate-x"
         stage = Stage(self.scratch, None, promotes=tables.promotes)
         new = came if isinstance(came, pa.Table) else origins(*came, plus=NEW)
@@ -64,9 +72,10 @@ class Restate:
         read = set(range(start, end)) if read is None else read
         if without := sorted(read - set(new["_offset"].to_pylist())):
             left_out.add(origins(*without).select(FIXED_COLUMNS.names))
-        reached = (Reached(Span(OWN, OffsetRange(0, len(new))), len(new)),)
+        own = OWN if mark == MARK else OWN._replace(topic_id=mark.topic_id)
+        reached = (Reached(Span(own, OffsetRange(0, len(new))), len(new)),)
         outcome = Outcome(reached, stage.close(), left_out.close())
-        self.come = Come([outcome], self.scratch, {OWN: len(new)} if len(new) else {}, {"hub.restate": "x"})
+        self.come = Come([outcome], self.scratch, {own: len(new)} if len(new) else {}, {"hub.restate": "x"})
 
     def run(self):
         return self.replacement.bring(self.come, self.told.append)

@@ -11,11 +11,12 @@ from aggregator.lake.current_state import CurrentState
 from aggregator.lake.folder import Folder
 from aggregator.lake.tables.delta import DeltaTables
 from aggregator.lake.tables.iceberg import IcebergTables
-from tests.unit.backfill.restates import MARK, Restate, keyed
+from tests.unit.backfill.restates import FLOW, MARK, Restate, keyed
 from tests.unit.lake.tabling import FIRST, NAME, commit, read, staged
 
 FORMATS = pytest.mark.parametrize("kind", [DeltaTables, IcebergTables], ids=["delta", "iceberg"])
 OLD, NEWER, GONE = 1, 2, None
+AGAIN = MARK._replace(topic_id="again")
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +39,15 @@ class Table:
         commit(self.tables, staged(self.tables, FIRST, self.next, self.next + 1, keyed(*piece)))
         self.next += 1
 
-    def restate(self, start, end, came, read, admission=None):
-        return Restate(self.tables, start, end, keyed(*came), read=read, admission=admission)
+    def restate(self, start, end, came, read, **more):
+        return Restate(self.tables, start, end, keyed(*came), read=read, **more)
 
     def rows(self) -> list[tuple]:
         found = read(self.tables, "_offset, _key, _deleted, id")
         return sorted(found, key=lambda row: (row[0], row[1] or b""))
 
     def current(self) -> list[tuple]:
-        self.state.refresh([FIRST, MARK], force=True)
+        self.state.refresh([FIRST, MARK, AGAIN], force=True)
         files = self.tables.open(self.state.table).files()
         found = [self.tables.folder / self.state.table, *files]
         tables = [found[0].rows(name, ["_key", "id"]) for name in files]
@@ -134,18 +135,113 @@ def test_a_key_is_lost_with_all_its_rows(kind, tmp_path):
 
 @FORMATS
 @pytest.mark.slow
-def test_a_tombstone_that_leaves_the_table_brings_nothing_back(kind, tmp_path):
-    """It died under the new policy, or fails a rule of the table: what it deleted has no key from then on."""
+def test_a_tombstone_that_nothing_replaces_stays_and_brings_nothing_back(kind, tmp_path):
+    """It died under the new policy: it stays, as far as its key is known. A new one that is refused shows the key."""
 
     class Refuses(Everything):
         def admit(self, _handle, outcomes):
             return [replace(one, files=()) for one in outcomes]
 
-    for name, came, admission in (("died", TOKENS[:1], None), ("refused", TOKENS, Refuses())):
+    for name, came, admission, key in (("died", TOKENS[:1], None, None), ("refused", TOKENS, Refuses(), b"token-2")):
         table = Table(kind, tmp_path / name, *FORGOTTEN)
-        assert table.restate(40, 100, came, {50, 51}, admission).run().keyless == 1
-        assert (6, None) in [row[:2] for row in table.rows()]
+        restate = table.restate(40, 100, came, {50, 51}, admission=admission)
+        done = restate.run()
+        assert (done.rows, done.left, done.keyless) == (1, 1, 2 if key is None else 0)
+        assert restate.told == [{str(FLOW): 0}]
+        assert [row[:3] for row in table.rows() if row[0] in (6, 51)] == [(6, key, False), (51, key, True)]
         assert (b"bob", OLD) not in table.current()
+
+
+def drawn(*said: tuple[int, bytes, int | None]) -> list[tuple]:
+    """Rows of offset, key and what `id` says; a tombstone says nothing."""
+    return [(offset, key, number is None, number) for offset, key, number in said]
+
+
+@FORMATS
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("had", "asked", "expected"),
+    [
+        pytest.param(
+            drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", GONE)), (2, drawn((0, b"K1", 0), (1, b"K2", 1))),
+            ([(2, b"K1"), (2, b"K2")], []), id="a key is split, and its tombstone is not asked for",
+        ),
+        pytest.param(
+            drawn((0, b"k", 0), (1, b"k", GONE), (2, b"k", 2), (3, b"k", GONE)), (3, drawn((0, b"K", 0), (2, b"K", 2))),
+            ([(1, b"K"), (3, b"K")], []), id="one tombstone is left out, another one is not asked for",
+        ),
+        pytest.param(
+            drawn((0, b"k", 0), (1, b"k", GONE), (3, b"k", GONE)), (2, drawn((0, b"K", 0))),
+            ([(1, b"K"), (3, b"K")], []), id="the same without a row in between",
+        ),
+        pytest.param(
+            drawn((0, b"k", 0), (1, b"k", GONE)), (2, drawn((0, b"K", 0))),
+            ([(1, b"K")], []), id="the only tombstone is left out",
+        ),
+        pytest.param(
+            drawn((0, b"a", 0), (1, b"a", 1), (2, b"a", GONE)), (2, drawn((0, b"A", 0), (1, b"a", 1))),
+            ([(2, b"A"), (2, b"a")], []), id="one of the new keys is the old one",
+        ),
+        pytest.param(
+            drawn((0, b"A", 0), (1, b"A", GONE), (2, b"A", 2), (3, b"A", GONE)), (3, drawn((0, b"A", 0), (2, b"A", 2))),
+            ([(1, b"A"), (3, b"A")], []), id="no key changes",
+        ),
+        pytest.param(
+            drawn((0, b"A", 0), (1, b"A", GONE), (2, b"A", 2), (3, b"A", 3)), (3, drawn((0, b"A", 0), (2, b"A", 2))),
+            ([(1, b"A")], [(b"A", 3)]), id="no key changes, and a younger row is not asked for",
+        ),
+        pytest.param(
+            drawn((0, b"A", GONE), (1, b"B", 1), (2, b"A", 2)), (2, drawn((1, b"B", 1))),
+            ([(0, b"A")], [(b"A", 2), (b"B", 1)]), id="no key changes, and others are restated",
+        ),
+    ],
+)  # fmt: skip
+def test_a_deletion_holds_whatever_a_restate_reads_of_it(kind, tmp_path, had, asked, expected):
+    """A tombstone that is left out, or not asked for, deletes under each key that came; younger rows keep theirs."""
+    table, (end, came) = Table(kind, tmp_path, had), asked
+    done = table.restate(0, end, came, set(range(end))).run()
+    left_out = sum(1 for row in had if row[0] < end and row[2])
+    assert (done.rows, done.left, done.keyless) == (len(came), left_out, 0)
+    assert ([row[:2] for row in table.rows() if row[2]], table.current()) == expected
+
+
+@FORMATS
+@pytest.mark.slow
+def test_a_row_of_a_key_that_came_as_several_is_nobodys_and_its_tombstone_everybodys(kind, tmp_path):
+    """The row may be anybody's and loses its key; to lose the tombstone's would bring the one back that it deleted."""
+    table = Table(kind, tmp_path, drawn((0, b"k", 0), (1, b"k", 1)), drawn((2, b"k", 2), (3, b"k", GONE), (4, b"k", 4)))
+    done = table.restate(0, 2, drawn((0, b"K1", 0), (1, None, 1)), {0, 1}).run()
+    assert (done.rows, done.left, done.keyless) == (2, 0, 2)
+    assert [row[:2] for row in table.rows()] == [(0, b"K1"), (1, None), (2, None), (3, b"K1"), (4, None)]
+    assert table.current() == []
+
+
+@FORMATS
+@pytest.mark.slow
+def test_copies_of_a_tombstone_do_not_tell_whose_a_key_is(kind, tmp_path):
+    """Its record is read later: it deletes one of the two, and the other one's rows keep their key."""
+    table = Table(
+        kind, tmp_path,
+        drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", GONE)), drawn((3, b"K2", 3), (4, b"K1", GONE), (5, b"K1", 5)),
+    )  # fmt: skip
+    table.restate(0, 2, drawn((0, b"K1", 0), (1, b"K2", 1)), {0, 1}).run()
+    assert table.current() == [(b"K1", 5), (b"K2", 3)]
+    assert table.restate(2, 3, drawn((2, b"K1", GONE)), {2}, mark=AGAIN).run().keyless == 0
+    assert [row[:2] for row in table.rows()] == [
+        (0, b"K1"), (1, b"K2"), (2, b"K1"), (3, b"K2"), (4, b"K1"), (5, b"K1"),
+    ]  # fmt: skip
+    assert table.current() == [(b"K1", 5), (b"K2", 3)]
+
+
+@FORMATS
+@pytest.mark.slow
+def test_where_copies_of_a_tombstone_come_under_a_third_key_nobody_knows_whose_it_is(kind, tmp_path):
+    """The rows of both lose their keys: to leave one of them under its own could bring back what was deleted."""
+    table = Table(kind, tmp_path, drawn((0, b"k", 0), (1, b"k", 1), (2, b"k", GONE)))
+    table.restate(0, 2, drawn((0, b"K1", 0), (1, b"K2", 1)), {0, 1}).run()
+    assert table.restate(2, 3, drawn((2, b"N1", GONE)), {2}, mark=AGAIN).run().keyless == 2
+    assert [row[:2] for row in table.rows()] == [(0, None), (1, None), (2, b"N1")]
+    assert table.current() == []
 
 
 @FORMATS

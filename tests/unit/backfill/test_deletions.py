@@ -1,0 +1,174 @@
+"""Drawn logs, policies and restates, against a replay of the log, which knows whose records they are."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from aggregator.lake.current_state import latest_rows
+from aggregator.lake.folder import Folder
+from aggregator.lake.tables.delta import DeltaTables
+from aggregator.lake.tables.iceberg import IcebergTables
+from tests.unit.backfill.restates import MARK, Restate, keyed
+from tests.unit.lake.tabling import FIRST, NAME, commit, staged
+
+PEOPLE = ("A", "a", "B", "b", "C")
+# Keys that a policy makes of a person, or of one without upper case. A tombstone comes under each of them, another
+# record under the first.
+POLICIES = {
+    "identity": ("{0}",),
+    "casefold": ("{1}",),
+    "first": ("1-{0}",),
+    "first casefold": ("1-{1}",),
+    "second": ("2-{0}",),
+    "rotated": ("2-{0}", "1-{0}"),
+    "rotated casefold": ("2-{1}", "1-{1}"),
+}
+MERGING = ("casefold", "first casefold") * 2
+
+
+@dataclass
+class World:
+    """A table, and the log that feeds it: whose record each offset is, and whether it deletes."""
+
+    tables: object
+    chance: random.Random
+    log: list[tuple[str, bool]]
+    commits: int = 0
+
+    def rows(self, policy: str, offset: int, said: int) -> list[tuple]:
+        who, deleted = self.log[offset]
+        keys = [pattern.format(who, who.casefold()).encode() for pattern in POLICIES[policy]]
+        return [(offset, key, deleted, said) for key in (keys if deleted else keys[:1])]
+
+    def commit(self, rows: list[tuple]) -> None:
+        self.commits += 1
+        commit(self.tables, staged(self.tables, FIRST, self.commits - 1, self.commits, keyed(*rows)))
+
+    def table(self) -> list[tuple]:
+        folder, found = self.tables.folder / NAME, []
+        for path in self.tables.open(NAME).files():
+            columns = folder.rows(path, ["_offset", "_key", "_deleted", "id"]).to_pydict()
+            found += zip(*(columns[name] for name in ("_offset", "_key", "_deleted", "id")), strict=True)
+        return found
+
+    def current(self) -> set[int]:
+        found = latest_rows(self.tables.folder / NAME, self.tables.open(NAME).live())
+        return {offset for rows in found for offset in rows["_offset"].to_pylist()}
+
+
+def world(kind, folder, seed: int) -> World:
+    """A table of some files under one policy, which left some records out."""
+    chance = random.Random(seed)
+    people = PEOPLE[: chance.randint(2, 5)]
+    log = [(chance.choice(people), chance.random() < 0.3) for _ in range(chance.randint(5, 25))]
+    made, policy = World(kind("hub", Folder(str(folder))), chance, log), chance.choice([*POLICIES, *MERGING])
+    pieces = [[] for _ in range(chance.randint(1, 4))]
+    for offset in range(len(log)):
+        if chance.random() < 0.85:
+            pieces[min(offset * len(pieces) // len(log) + (chance.random() < 0.1), len(pieces) - 1)].append(offset)
+    for piece in pieces:
+        made.commit([row for offset in piece for row in made.rows(policy, offset, 0)])
+    return made
+
+
+@dataclass
+class Round:
+    """One restate under a policy: what it asked for, read and left out, and the table before and after it."""
+
+    policy: str
+    asked: range
+    left_out: set[int]
+    came: dict[int, list[tuple]]
+    had: list[tuple]
+    has: list[tuple] = field(default_factory=list)
+    current: set[int] = field(default_factory=set)
+
+
+def restate(made: World, number: int) -> Round:
+    """Restate a drawn range; some of it expired, is compacted or left out, and other rows may come meanwhile."""
+    chance, log, policy = made.chance, made.log, made.chance.choice([*POLICIES])
+    start = chance.choice([0, chance.randint(0, len(log) - 1)])
+    asked = range(start, chance.choice([len(log), chance.randint(start + 1, len(log))]))
+    newest, compacts = {who: offset for offset, (who, _) in enumerate(log)}, chance.random() < 0.3
+    kept = [at for at in asked if not compacts or newest[log[at][0]] == at or chance.random() < 0.3]
+    read = set(kept[chance.choice([0, 0, chance.randint(0, len(kept))]) :])
+    left_out = {at for at in read if chance.random() < 0.2}
+    one = Round(policy, asked, left_out, {at: made.rows(policy, at, number) for at in read - left_out}, made.table())
+    new = keyed(*(row for at in sorted(one.came) for row in one.came[at]))
+    run = Restate(made.tables, start, asked.stop, new, read=read, mark=MARK._replace(topic_id=str(number)))
+    late = []
+
+    def beside(removed) -> None:
+        run.told.append(removed)
+        if not late and chance.random() < 0.3:
+            log.append((chance.choice(log)[0], chance.random() < 0.4))
+            late.extend(made.rows(policy, len(log) - 1, number))
+            made.commit(late)
+
+    done = run.replacement.bring(run.come, beside)
+    one.had += late
+    one.has, one.current = made.table(), made.current()
+    affected = {row[0] for row in one.had} & set(asked)
+    gone = {at for at in affected & left_out if not log[at][1]}
+    left = affected - one.came.keys() - gone
+    assert (done.rows, done.left) == (len(affected) - len(left), len(left))
+    assert not run.told or sum(run.told[-1].values()) == len(gone)
+    return one
+
+
+def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
+    """What is wrong with it, by whose records they are."""
+    was, now = ({at: {row[1] for row in rows if row[0] == at} - {None} for at, *_ in one.had}
+                for rows in (one.had, one.has))  # fmt: skip
+    new = {at: {POLICIES[one.policy][0].format(who, who.casefold()).encode()} for at, (who, _) in enumerate(log)}
+    came = one.came.keys() & was.keys()
+    images = [(key, {row[1] for row in one.came[at]}) for at in came if len(was[at]) == 1 for key in was[at]]
+
+    def deletes(at: int, offset: int) -> bool:
+        """One that was read again deletes its own person; one that stays, everybody under its key."""
+        if at in came:
+            return log[at][0] == log[offset][0] and (offset in came or bool(was[at] & was[offset]))
+        return bool(was[at] & was[offset] or (offset in came and was[offset] and new[offset] & was[at]))
+
+    def rivals(at: int, offset: int) -> bool:
+        """Whether a younger row may be of the same key."""
+        mine = new[offset] if offset in came else was[offset]
+        if at in came:
+            return bool({row[1] for row in one.came[at]} & mine)
+        theirs = set[bytes]().union(was[at], *(to for key, to in images if key in was[at]))
+        return bool(theirs & mine or was[at] & was[offset])
+
+    found = [f"{offset} is current, which {row[0]} deleted" for offset in sorted(one.current)
+             for row in one.had if row[2] and row[0] > offset and deletes(row[0], offset)]  # fmt: skip
+    unchanged = all({row[1] for row in one.came[at]} == was[at] for at in came)
+    found += [
+        f"{offset} is the youngest of its key, and not current" for offset in now.keys() - one.current
+        if not log[offset][1] and now[offset] and (offset in came or unchanged) and was[offset]
+        and not any(now[at] and at > offset and rivals(at, offset) for at in now)
+    ]  # fmt: skip
+    times = Counter(row[:2] if row[2] else row[:1] for row in one.has)
+    found += [f"{what} is there {count} times" for what, count in times.items() if count > 1]
+    for at in was:
+        rows = sorted(row for row in one.has if row[0] == at) if at in came else []
+        if at in came and rows != sorted(one.came[at]):
+            found.append(f"{at} did not come as it is")
+        if bool(now[at] or any(row[0] == at for row in one.has)) is (at in one.left_out and not log[at][1]):
+            found.append(f"{at} is there, or is not, against what was read of it")
+        for key in was[at] & now[at] if at not in came else ():
+            shown = [to for other, to in images if other == key]
+            if shown and not any(key in to for to in shown):
+                found.append(f"{at} keeps {key!r}, though others came")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+def test_no_restate_brings_back_what_was_deleted(tmp_path, seed):
+    """Two restates, one behind the other: whatever a policy does to keys, and whatever is read of the log."""
+    print(f"seed {seed}")
+    made = world(IcebergTables if seed % 6 == 0 else DeltaTables, tmp_path, seed)
+    for number in (1, 2):
+        one = restate(made, number)
+        assert not faults(made.log, one), one
