@@ -99,8 +99,7 @@ def plan_epoch(
         _same_target(scene.config, one)
         if one.source.edge in scene.silent:
             continue
-        at_central = flows_at_central.get(one.source)
-        entry = entries.get(one.source)
+        at_central, entry = flows_at_central.get(one.source), entries.get(one.source)
         left = _left(plan, one, at_central, entry)
         topic = scene.topics.get((one.source.edge, one.source.topic))
         if topic is None and (why := scene.unanswered.get((one.source.edge, one.source.topic))):
@@ -120,8 +119,9 @@ def plan_epoch(
             lost[one.source] = ahead
         if left:
             flow = _flow(one, scene, entry, left, _known(one, entry, at_central, away))
-            flow = flow._replace(letters=at_central.replayed(plan.mode), newest_epoch=at_central.entry.leader_epoch)
-            ready[one.source] = flow._replace(backfill=plan.id, meant=meanings[one.source.edge, one.source.topic])
+            flow = flow._replace(letters=at_central.replayed(plan.mode), asked=at_central.asked(plan.mode))
+            flow = flow._replace(newest_epoch=at_central.entry.leader_epoch, backfill=plan.id)
+            ready[one.source] = flow._replace(meant=meanings[one.source.edge, one.source.topic])
     sources = sorted(ready)
     weights = np.array([1000.0 + size(offsets_of(ready[source].segments)) for source in sources])
     before = np.array([entries[source].slot if source in entries else NOWHERE for source in sources], np.int64)

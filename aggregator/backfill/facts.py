@@ -4,9 +4,10 @@ Invariant: reads only; central is read to its end before an edge is asked, so th
 knows of it. An edge that does not answer is an error: a plan of a part would look like the whole.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aggregator.backfill.planner import FlowAtCentral, Sampled, Shown
 from aggregator.backfill.ranges import union
@@ -19,7 +20,7 @@ from aggregator.errors import Failed
 from aggregator.kafka.cluster import topic_settings, topics
 from aggregator.kafka.readers import ends
 from aggregator.replicate.flow.limits import is_compacted
-from aggregator.state.dead_letters import Letter, read_letters
+from aggregator.state.dead_letters import DELIVERED, Letter, read_letters
 from aggregator.state.gap import Decision
 from aggregator.state.ledger import LedgerRecord
 from aggregator.state.ledger_log import read_ledger
@@ -39,12 +40,14 @@ class Central:
         decisions: About gaps.
         letters: Of the live flows.
         own_letters: Of backfills that do not write into a live topic, by flow and central topic.
+        delivered: Incarnation and offset of the records that somebody had delivered by any of these letters, by flow.
     """
 
     ledger: Mapping[EdgePartition, LedgerRecord]
     decisions: Mapping[EdgePartition, tuple[Decision, ...]]
     letters: Mapping[EdgePartition, tuple[Letter, ...]]
     own_letters: Mapping[tuple[EdgePartition, str], tuple[Letter, ...]]
+    delivered: Mapping[EdgePartition, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def flow(self, source: EdgePartition, passed: tuple[Segment, ...] = (), central: str = "") -> FlowAtCentral:
         """One flow.
@@ -55,7 +58,8 @@ class Central:
             central: That topic.
         """
         dead, own = _unresolved(self.letters.get(source, ())), _unresolved(self.own_letters.get((source, central), ()))
-        return FlowAtCentral(source, self.ledger[source], self.decisions.get(source, ()), dead, passed, own)
+        brought, decisions = self.delivered.get(source, frozenset()), self.decisions.get(source, ())
+        return FlowAtCentral(source, self.ledger[source], decisions, dead, passed, own, brought)
 
 
 def read_central(config: HubConfig) -> Central:
@@ -77,7 +81,17 @@ def read_central(config: HubConfig) -> Central:
         by_flow(read_requests(config.central, names).decisions),
         {source: tuple(some) for source, some in letters.items()},
         {at: tuple(some) for at, some in own.items()},
+        delivered(itertools.chain(*letters.values(), *own.values())),
     )
+
+
+def delivered(letters: Iterable[Letter]) -> dict[EdgePartition, frozenset[tuple[int, int]]]:
+    """Incarnation and offset of the records that somebody had delivered by these letters, by flow."""
+    found: dict[EdgePartition, set[tuple[int, int]]] = defaultdict(set)
+    for one in letters:
+        if one.outcome == DELIVERED:
+            found[one.source].add((one.incarnation, one.offset))
+    return {source: frozenset(some) for source, some in found.items()}
 
 
 def _unresolved(letters: Iterable[Letter]) -> frozenset[tuple[int, int]]:

@@ -30,6 +30,7 @@ class FlowAtCentral:
         decisions: What was decided about its gaps.
         letters: Its dead letters that are not resolved: offsets by incarnation.
         own_letters: Those of the generation that is written, likewise.
+        delivered: Those that are resolved, because somebody had them delivered into whatever topic, likewise.
         passed: What backfills into the same topic have passed, by incarnation: behind a cut the same offsets are other
             records.
     """
@@ -40,6 +41,7 @@ class FlowAtCentral:
     letters: frozenset[tuple[int, int]] = frozenset()
     passed: tuple[Segment, ...] = ()
     own_letters: frozenset[tuple[int, int]] = frozenset()
+    delivered: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def upto(self) -> int:
@@ -87,6 +89,10 @@ class FlowAtCentral:
                 return self.own_dead
             case Mode.RESTATE:
                 return frozenset()
+
+    def asked(self, mode: Mode) -> frozenset[int]:
+        """Records that somebody wants delivered whatever their chains say: by a replay, or by one before a restate."""
+        return self.replayed(mode) | (self._present(self.delivered) if mode is Mode.RESTATE else frozenset())
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class FlowPlan(NamedTuple):
         decision: What a fresh entry goes on without, to be written with it.
         segments: What a backfill delivers; a live flow has none and delivers everything from its entry on.
         letters: Offsets whose dead letter is not resolved yet: delivering one resolves it.
+        asked: Offsets that a person wants delivered, by their dead letters, whatever their chains say.
         backfill: Whose flow it is in the ledger of all backfills.
         meant: What schema ids meant to any flow of the topic when the epoch opened.
         newest_epoch: Leader epoch that nothing of what a backfill reads exceeds: that of the live flow, which has
@@ -51,6 +52,7 @@ class FlowPlan(NamedTuple):
     decision: Decision | None = None
     segments: tuple[Segment, ...] = ()
     letters: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
     backfill: str = ""
     meant: Meanings = ()
     newest_epoch: int | None = None

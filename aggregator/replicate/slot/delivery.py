@@ -115,8 +115,8 @@ class Delivery:
 
     def _judged(self, flow: Flow, chunk: Chunk) -> Judged:
         """The chunk by its chains; what a person asks for by its dead letter is delivered, whatever its chain says."""
-        source, letters = flow.plan.source, flow.plan.letters
-        asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in letters) if letters else letters
+        source, wanted = flow.plan.source, flow.plan.asked
+        asked = frozenset(at for at, offset in enumerate(chunk.offsets) if offset in wanted) if wanted else wanted
         return self._plan.chains.judged(source.edge, source.topic, flow.plan.central, chunk.headers, asked)
 
     def _strip(self, source: EdgePartition) -> Strip:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from aggregator.backfill.epoch_plan import EpochPlan, Scene, plan_epoch
+from aggregator.backfill.facts import delivered
 from aggregator.backfill.plan import Plan
 from aggregator.backfill.planner import FlowAtCentral
 from aggregator.backfill.request import Mode
@@ -19,7 +20,7 @@ from aggregator.coordinates import EdgePartition, OffsetRange, Position, Segment
 from aggregator.errors import Failed
 from aggregator.kafka.readers.log_record import LogRecord
 from aggregator.replicate.flow.gaps import grown
-from aggregator.state.dead_letters import encode_resolution, is_key
+from aggregator.state.dead_letters import DELIVERED, SUPPRESSED, encode_resolution, fold_letters, is_key
 from aggregator.state.gap import Decision, Gap, GapKind
 from aggregator.state.ledger import LedgerRecord, decode, flow_key
 from tests.unit.backfill.plan_inputs import PART, PLAN, TOPIC
@@ -120,6 +121,24 @@ def test_letters_are_resolved_where_they_are_the_hubs_own():
     part = replace(PART, central="eu.orders.v2")
     into = Plan("h", {}, "d", Mode.INTO, "v2", (part,))
     assert flow(into, replace(SCENE, config=config), at_central).letters == frozenset()
+
+
+def test_a_restate_asks_for_what_somebody_had_delivered_by_its_letter():
+    """It resolves nothing. Letters that have no resolution, or were suppressed, or are of another life, ask nothing."""
+    told = [encode_resolution(FLOW, offset, at, "aa", outcome, central=central) for offset, at, outcome, central in (
+        (3, 0, DELIVERED, "eu.orders"), (4, 0, SUPPRESSED, "eu.orders"), (5, 1, DELIVERED, "eu.orders"),
+        (6, 0, DELIVERED, "eu.orders.v2"),
+    )]  # fmt: skip
+    letters = [*fold_letters([(at, key.encode(), value) for at, (key, value) in enumerate(told)], "h.dead-letters")]
+    letters.append(replace(letters[0], offset=7, resolved_by="", outcome=""))
+    known = delivered(letters)
+    assert known == {FLOW: {(0, 3), (1, 5), (0, 6)}}
+    at_central = FlowAtCentral(FLOW, LIVE, letters=frozenset({(0, 7)}), delivered=known[FLOW])
+    restate = flow(replace(PLAN, mode=Mode.RESTATE), at_central=at_central)
+    assert (restate.letters, restate.asked) == (frozenset(), {3, 6})
+    assert restate.segments == (Segment(0, OffsetRange(0, 7)), Segment(0, OffsetRange(8, 40)))
+    replay = flow(at_central=at_central)
+    assert (replay.letters, replay.asked) == ({7}, {7})
 
 
 @pytest.mark.parametrize("topics", [{}, {("eu", "orders"): replace(TOPIC, topic_id="id-2")}])

@@ -1,6 +1,6 @@
 """The planner against a naive model, and the arithmetic below it: nothing that central may have is ever written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -128,6 +128,17 @@ def test_a_generation_gets_what_the_hub_has_passed_less_what_it_has(case):
     plan = plan_partition(Mode.INTO, case.flow(), Shown("id", case.log, case.asked), "eu.orders.v2")
     there = set(range(case.upto)) & set(range(*case.log)) & numbers(case.asked)
     assert numbers(offsets_of(plan.segments)) == there - case.had() - case.dead()
+
+
+@given(cases)
+def test_a_restate_reads_what_came_by_a_replay_and_not_what_is_dead(case):
+    """A letter that is resolved is a row as any other; one that is not has none, and nobody takes out what has none."""
+    plan = plan_partition(Mode.RESTATE, case.flow(), Shown("id", case.log, case.asked), "eu.orders.restate-1")
+    resolved = replace(case, letters=frozenset())
+    after = plan_partition(Mode.RESTATE, resolved.flow(), Shown("id", case.log, case.asked), "eu.orders.restate-1")
+    planned, again = (numbers(offsets_of(one.segments)) for one in (plan, after))
+    there = set(range(case.upto)) & set(range(*case.log)) & numbers(case.asked) - case.had()
+    assert (again, planned) == (there, there - case.dead())
 
 
 @given(cases, cases, st.frozensets(st.integers(0, MOST)))

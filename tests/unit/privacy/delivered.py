@@ -77,15 +77,18 @@ def deliver(
     backfill: str = "",
     limits: Limits = LIMITS,
     timestamps_ms: Sequence[int] | None = None,
+    asked: frozenset[int] = frozenset(),
 ) -> Produced:
     """Deliver records of one edge partition, from offset 1000 on; with `backfill` as that restate does.
+
+    `asked`: offsets that somebody had delivered by their letters.
 
     Raises:
         RetryError, HoldError: from the strip; nothing was produced, and the flow stands where it stood.
     """
     count = len(values)
     entry = LedgerRecord(0, "topic-id", FIRST, 1, 0)
-    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=limits)
+    plan = FlowPlan(SOURCE, entry, fresh=False, central=CENTRAL, by_key=False, limits=limits, asked=asked)
     flow = Flow(plan, entry, persisted=True)
     chunk = Chunk(
         SOURCE.topic,

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
-from aggregator.coordinates import BACKFILL_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER
+from aggregator.coordinates import BACKFILL_HEADER, CHAIN_HEADER, LEFT_OUT_HEADER, ORIGIN_HEADER
 from aggregator.machine_clock import utc_today
 from aggregator.privacy.policy.file import parse_policy
 from aggregator.replicate.flow.limits import Limits
+from aggregator.replicate.identity.chains import Chains, digest, place_of
 from aggregator.replicate.identity.cycles import Cycles
 from aggregator.schema.memory import MemoryRegistry
 from aggregator.schema.wire import frame
@@ -88,6 +89,20 @@ def test_only_a_restate_tells(topic):
     produced = deliver(strip, [value(1), b"junk", value(0)], [b"k"] * 3)
     assert [one[0] for one in by_what(produced)["delivered"]] == [2]
     assert len(produced.central) == 1
+
+
+def test_what_came_by_its_letter_is_restated_and_not_left_out(topic):
+    """A person's word that a record is a stranger's holds for a restate, too; and for nothing but its chain."""
+    strip, value = topic
+    chains = Chains("central", {"eu": "edge"}, (b"k" * 32,))
+    unproven = b"/".join([digest("central"), digest("edge"), place_of("edge", "orders")])
+    headers, values = [[(CHAIN_HEADER, unproven)]] * 4, [value(0), value(0), value(1), b"junk"]
+    asked = frozenset({FIRST, FIRST + 2, FIRST + 3})
+    produced = deliver(strip, values, [b"k"] * 4, headers, chains=chains, backfill="r", asked=asked)
+    assert {what: [one[0] for one in some] for what, some in by_what(produced).items()} == {
+        "delivered": [0], "unproven_cycle": [1], "suppressed": [2], "wrong_magic": [3],
+    }  # fmt: skip
+    assert [one["offset"] - FIRST for one in produced.letters] == [1, 3], "and no resolution: the letter has one"
 
 
 @pytest.mark.parametrize("seed", range(30))
