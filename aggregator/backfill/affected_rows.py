@@ -1,7 +1,7 @@
 """Which rows of a table a restate replaces: by their origins, never by their contents.
 
 Invariant: pure; a row is affected if its edge partition, incarnation and offset lie in the plan. What replaces it has
-the very same origin. So a table holds each origin as often as before, or less.
+the very same origin. So a table holds each origin as often as before, or less, but for tombstones under further keys.
 """
 
 from collections.abc import Iterable, Mapping

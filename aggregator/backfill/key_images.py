@@ -20,6 +20,7 @@ from aggregator.lake.columns import FIXED_COLUMNS
 
 KEY_COLUMNS = (*ORIGIN_COLUMNS, "_key", "_deleted", "_central_offset")
 _FLOW, _ORIGIN = ["_edge", "_topic", "_partition"], list(ORIGIN_COLUMNS)
+_KEY = [*_FLOW, "_key"]
 KEYED = pa.schema([FIXED_COLUMNS.field(name) for name in KEY_COLUMNS])
 
 
@@ -73,25 +74,30 @@ class KeyImages:
             left: Which of them stay.
             came: The same of the new rows.
         """
-        old, same = _frame([had]), pl.col("_key").eq_missing(pl.col("image"))
+        old, new, same = _frame([had]), _frame(came), pl.col("_key").eq_missing(pl.col("image"))
         staying = old.filter(pl.Series(left))
-        # A former restate made several tombstones of one where it could not tell whose it was: one of them is right.
+        # A former restate may have made several tombstones of one, under keys of which one is right: what comes for it
+        # shows nothing of them.
         twin = (pl.col("_key").n_unique().over([*_ORIGIN, "_central_offset"]) > 1).alias("twin")
-        pairs = old.with_columns(twin).join(_frame(came).select(*_ORIGIN, image="_key"), on=_ORIGIN)
+        pairs = old.with_columns(twin).join(new.select(*_ORIGIN, image="_key"), on=_ORIGIN)
+        fresh = pairs.join(old.select(*_ORIGIN, image="_key"), on=[*_ORIGIN, "image"], how="anti")
         told = ~pl.col("twin") | same.any().over([*_ORIGIN, "_key"])
-        pairs = pairs.filter(pl.col("_key").is_not_null() & (told | ~same.any().over(_ORIGIN)))
-        images = _agreed(pairs.filter(told), old)
+        pairs = pairs.filter(pl.col("_key").is_not_null()).with_columns(told=told)
+        pairs = pl.concat([pairs.filter("told"), pairs.filter(~pl.col("told")).join(new, on=_KEY, how="anti")])
+        images = _agreed(pairs.filter("told"), old)
         others = pairs.group_by([*_ORIGIN, "_key"]).agg(same.any().alias("same")).filter(~pl.col("same"))
         unknown = pl.concat([staying.join(others, on=_FLOW, how="semi"), pairs.select(old.columns)])
-        lost = unknown.join(images, on=[*_FLOW, "_key"], how="anti").filter(pl.col("_key").is_not_null())
-        lost = lost.select(*_FLOW, "_key", image=pl.lit(None, pl.Binary), lost=True).unique()
+        lost = unknown.join(images, on=_KEY, how="anti").filter(pl.col("_key").is_not_null())
+        lost = lost.select(*_KEY, image=pl.lit(None, pl.Binary), lost=True).unique()
         known = images.filter(~same).with_columns(lost=False)
-        several = pairs.filter(pl.col("image").is_not_null()).select(*_FLOW, "_key", "image", lost=False).unique()
-        several = several.join(lost, on=[*_FLOW, "_key"], how="semi")
-        rows = pl.concat([known, lost]).with_columns(_deleted=False)
-        deletes = [known, several, lost.join(several, on=[*_FLOW, "_key"], how="anti")]
-        both = pl.concat([rows, pl.concat(deletes).with_columns(_deleted=True)])
-        return cls(both.sort(*_FLOW, "_key", "_deleted", "image"))
+        rows = pl.concat([known, lost])
+        # What is another record's key now deletes under it too: a hub that goes on may have written it for that one.
+        own = rows.join(fresh.select(*_FLOW, _key="image"), on=_KEY, how="semi").with_columns(image="_key", lost=False)
+        several = pairs.filter(pl.col("image").is_not_null()).select(*_KEY, "image", lost=False)
+        under = pl.concat([known, own, several.join(lost, on=_KEY, how="semi")]).unique()
+        deletes = pl.concat([under, lost.join(under, on=_KEY, how="anti")])
+        both = [rows.with_columns(_deleted=False), deletes.with_columns(_deleted=True)]
+        return cls(pl.concat(both).sort(*_KEY, "_deleted", "image"))
 
     def __bool__(self) -> bool:
         """Whether any key changes."""
@@ -105,7 +111,7 @@ class KeyImages:
 
     def rekeyed(self, rows: pa.Table) -> Rekeyed:
         """What becomes of rows that stay."""
-        frame, at = _frame([rows]).with_row_index("row"), [*_FLOW, "_key", "_deleted"]
+        frame, at = _frame([rows]).with_row_index("row"), [*_KEY, "_deleted"]
         joined = frame.join(self._images, on=at, how="left", maintain_order="left_right")
         changed = pl.col("lost").is_not_null()
         key = pl.when(changed).then("image").otherwise("_key")
@@ -132,14 +138,14 @@ def repeated(files: Sequence[Tombstones]) -> list[Numbers]:
 
 def _agreed(pairs: pl.DataFrame, old: pl.DataFrame) -> pl.DataFrame:
     """The one image of each key that all its records have; of several a new key, else itself, else the least."""
-    whole = pairs.unique().group_by([*_FLOW, "_key"]).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
-    each = pairs.unique().group_by([*_FLOW, "_key", "image"]).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
-    fits = each.join(whole, on=[*_FLOW, "_key", "records"]).drop("records")
+    whole = pairs.unique().group_by(_KEY).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
+    each = pairs.unique().group_by([*_KEY, "image"]).agg(pl.struct(_ORIGIN).n_unique().alias("records"))
+    fits = each.join(whole, on=[*_KEY, "records"]).drop("records")
     before = old.select(*_FLOW, image="_key").unique().with_columns(pl.lit(value=True).alias("before"))
     ranked = fits.join(before, on=[*_FLOW, "image"], how="left", nulls_equal=True)
     order = [pl.col("before").fill_null(value=False), pl.col("_key").ne_missing(pl.col("image")), pl.col("image")]
-    best = ranked.sort(order).unique([*_FLOW, "_key"], keep="first", maintain_order=True)
-    return best.select(*_FLOW, "_key", "image")
+    best = ranked.sort(order).unique(_KEY, keep="first", maintain_order=True)
+    return best.select(*_KEY, "image")
 
 
 def _frame(tables: Iterable[pa.Table]) -> pl.DataFrame:

@@ -124,7 +124,11 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
                 for rows in (one.had, one.has))  # fmt: skip
     new = {at: {POLICIES[one.policy][0].format(who, who.casefold()).encode()} for at, (who, _) in enumerate(log)}
     came = one.came.keys() & was.keys()
-    images = [(key, {row[1] for row in one.came[at]}) for at in came if len(was[at]) == 1 for key in was[at]]
+    to = {at: {row[1] for row in one.came[at]} for at in came}
+    images = [
+        (key, to[at]) for at in came for key in was[at] if len(was[at]) == 1 or key in to[at] or not to[at] & was[at]
+    ]
+    fresh = set[bytes]().union(*(to[at] - was[at] for at in came))
 
     def deletes(at: int, offset: int) -> bool:
         """One that was read again deletes its own person; one that stays, everybody under its key."""
@@ -136,13 +140,13 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
         """Whether a younger row may be of the same key."""
         mine = new[offset] if offset in came else was[offset]
         if at in came:
-            return bool({row[1] for row in one.came[at]} & mine)
-        theirs = set[bytes]().union(was[at], *(to for key, to in images if key in was[at]))
+            return bool(to[at] & mine)
+        theirs = set[bytes]().union(was[at], *(keys for key, keys in images if key in was[at]))
         return bool(theirs & mine or was[at] & was[offset])
 
     found = [f"{offset} is current, which {row[0]} deleted" for offset in sorted(one.current)
              for row in one.had if row[2] and row[0] > offset and deletes(row[0], offset)]  # fmt: skip
-    unchanged = all({row[1] for row in one.came[at]} == was[at] for at in came)
+    unchanged = all(to[at] == was[at] for at in came)
     found += [
         f"{offset} is the youngest of its key, and not current" for offset in now.keys() - one.current
         if not log[offset][1] and now[offset] and (offset in came or unchanged) and was[offset]
@@ -157,8 +161,8 @@ def faults(log: list[tuple[str, bool]], one: Round) -> list[str]:
         if bool(now[at] or any(row[0] == at for row in one.has)) is (at in one.left_out and not log[at][1]):
             found.append(f"{at} is there, or is not, against what was read of it")
         for key in was[at] & now[at] if at not in came else ():
-            shown = [to for other, to in images if other == key]
-            if shown and not any(key in to for to in shown):
+            shown = [keys for other, keys in images if other == key]
+            if shown and not any(key in keys for keys in shown) and not (log[at][1] and key in fresh):
                 found.append(f"{at} keeps {key!r}, though others came")
     return found
 
