@@ -43,12 +43,12 @@ class Patience:
 
     @property
     def silent_s(self) -> float:
-        """No beat and no answer: three beats, and one second of the two that the way may take; the rest is telling."""
+        """Seconds without a beat and an answer: three beats, and one of the two seconds that a beat may take."""
         return 3 * self.beat_s + 1.0
 
     @property
     def stalled_s(self) -> float:
-        """No beat from an edge that answers; a change of epoch takes a second or two of it."""
+        """Seconds without a beat from an edge that answers; a change of epoch takes one or two of them."""
         return 3 * self.beat_s + 2.0
 
 

@@ -13,7 +13,7 @@ _KEPT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CentralClock:
-    """Central's clock; what it says is late by the way of the quickest stamp of the last minute or two.
+    """Central's clock; it is late by the travel time of the fastest stamp of the last minute or two.
 
     Attributes:
         offset_ms: Central's clock less the watcher's, the highest since `since_s`; None before the first stamp.
@@ -31,7 +31,7 @@ class CentralClock:
         return self.offset_ms is not None
 
     def heard(self, stamp_ms: int, now_s: float) -> Self:
-        """Take a stamp of central's that has arrived now; one that was longer under way than another says nothing."""
+        """Take a stamp of central's that has just arrived; one that travelled longer than another is not used."""
         offset_ms = stamp_ms - now_s * 1000
         if self.offset_ms is None or now_s - self.since_s > _KEPT_S:
             return type(self)(offset_ms, self.offset_ms, now_s)

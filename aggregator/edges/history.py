@@ -128,13 +128,13 @@ def kept(spans: Sequence[Span], now_ms: int) -> tuple[Span, ...]:
 
 
 def expired_days(days: Iterable[str], now_ms: int) -> list[str]:
-    """Days of which no window speaks any more."""
+    """Days that no window reaches any more."""
     oldest = day_of(now_ms - max(WINDOWS_MS.values()) - DAY_MS)
     return sorted(day for day in days if day < oldest)
 
 
 def bounded(spans: Sequence[Span], most: int = _SPANS_MOST) -> tuple[Span, ...]:
-    """At most `most` spans: the shortest are told as part of a neighbour, and the two as the worse of both."""
+    """At most `most` spans: the shortest are joined to a neighbour, and the two get the worse of their states."""
     found = list(spans)
     while len(found) > most:
         # Where they touch, so that unwatched time stays unwatched; elsewhere only when nothing else is left.

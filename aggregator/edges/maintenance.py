@@ -1,6 +1,6 @@
 """Maintenance windows: times at which an edge may be away without anybody being woken or an objective being spent.
 
-Invariant: pure, in UTC; a window is half-open, and one that comes again does so for ever.
+Invariant: pure, in UTC. A window is half-open, and a recurring one never ends.
 """
 
 from collections.abc import Iterable

@@ -56,7 +56,7 @@ class Track:
 
     @property
     def waited_s(self) -> float:
-        """How long the oldest waiting record has been seen to wait; a lower bound that ends with the window."""
+        """How long the oldest waiting record has been seen to wait: a lower bound, and never more than the window."""
         if not self.lag_records:
             return 0.0
         last = self.samples[-1]
@@ -64,7 +64,7 @@ class Track:
 
     @property
     def stood_s(self) -> float:
-        """How long the end has been seen where it is; a lower bound that ends with the window."""
+        """How long the end has been seen where it is: a lower bound, and never more than the window."""
         if not self.samples:
             return 0.0
         last = self.samples[-1]
@@ -72,7 +72,7 @@ class Track:
 
     @property
     def gained_per_s(self) -> float:
-        """Waiting records that became fewer, per second; negative when they become more."""
+        """By how many records a second the backlog shrinks; negative while it grows."""
         if self.spans_s <= 0:
             return 0.0
         return (self.samples[0].lag_records - self.lag_records) / self.spans_s
@@ -94,7 +94,7 @@ class Track:
 
     @property
     def drains_s(self) -> float:
-        """Seconds until nothing waits any more, at the speed of the window; infinite while it does not become less."""
+        """Seconds until the backlog is empty, at the speed of the window; infinite while it does not shrink."""
         if not self.lag_records:
             return 0.0
         return self.lag_records / self.gained_per_s if self.gained_per_s > 0 else float("inf")

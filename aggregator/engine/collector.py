@@ -15,7 +15,7 @@ _OLDER = 10
 
 @cache
 def settle() -> None:
-    """Set what is loaded apart from what is collected, and collect rarely; once per process, for a worker's whole life.
+    """Exempt what is loaded from collection, and collect rarely; called once per process.
 
     With Python's own thresholds a third of a slot's CPU went into looking through its records, and through the
     libraries' objects, again and again.

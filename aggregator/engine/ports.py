@@ -1,4 +1,4 @@
-"""Settings of Spark's own connections: whoever reaches a port of an executor could run code in it, and read.
+"""Settings that protect Spark's own connections: through an open port of an executor anybody could run code in it.
 
 Invariant: pure. The processes of every master but a single JVM know each other by a secret and encrypt with AES, and
 take nothing weaker from whoever asks for it; only `spark.authenticate: false` in the configuration opens them.

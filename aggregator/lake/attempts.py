@@ -25,7 +25,7 @@ class Done(NamedTuple, Generic[T]):
 
 
 def attempted(name: str, attempt: Callable[[], Done[T] | None], *, most: int = 10, pauses: Backoff = _AT_ONCE) -> T:
-    """What the first attempt that ends brings.
+    """The result of the first attempt that other writers let through.
 
     Args:
         name: The table's.

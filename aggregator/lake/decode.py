@@ -285,7 +285,7 @@ class RecordHeld(HoldError):
 
 
 def newest_schema(batch: Committed) -> int:
-    """Where the schema begins that a batch meets last.
+    """The index at which the last new schema of a batch begins.
 
     Args:
         batch: At least one record.

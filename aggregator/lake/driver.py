@@ -236,7 +236,7 @@ class LakeDriver:
     def _decided(
         self, name: str, positions: Mapping[CentralPartition, int], limits: Mapping[CentralPartition, OffsetRange]
     ) -> Mapping[CentralPartition, OffsetRange]:
-        """What a quarantine's commit decided and the table has not got; nobody but a gate leaves such a range."""
+        """Ranges that a quarantine's commit decided and the table does not have yet; only a gate leaves such ranges."""
         if name not in self._gates and name in self._without_pending:
             return {}
         pending = self._quarantine(name).pending(positions, limits)

@@ -139,7 +139,7 @@ class Stage:
         return writer
 
     def close(self) -> tuple[StagedFile, ...]:
-        """Finish the open file and tell what was staged.
+        """Finish the open files and return what was staged.
 
         Raises:
             OSError: the folder cannot be written.

@@ -139,7 +139,7 @@ class Folder:
             return bytes(source.read())
 
     def sync(self, name: str) -> None:
-        """See to it that a closed file stays, and its name with it; an object store has answered for that already.
+        """Make a closed file and its name durable (fsync); in an object store they are once it has answered.
 
         Raises:
             OSError: the disk refuses.
@@ -229,7 +229,7 @@ class Folder:
         return opened(self.library, self.root, tuple(sorted(self.resolved().items())))
 
     def _at(self, name: str) -> str:
-        """The place of a file as its file system names it: an address's begins at its root."""
+        """A file's path in its file system; in an object store it begins at the folder's address."""
         return f"{self.root.removeprefix(_DISK)}/{name}".rstrip("/") if self.on_disk else name
 
 

@@ -1,8 +1,8 @@
 """The one owner of deletion in the lake's folders: what is removed at once, what by age, and what never.
 
-Invariant: a file that a commit was ever sent with is removed by nobody who wrote it, whatever was answered: a store may
-apply a commit and refuse it. The sweep removes files that no kept version of the table names. They must be older than
-any cycle can last, and older than every job that still renews its lease.
+Invariant: no process removes a file that it sent a commit with, whatever the answer was: a store may apply a commit and
+still refuse it. The sweep removes files that no kept version of the table names. They must be older than any cycle can
+last, and older than every job that still renews its lease.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def discard(folder: Folder, paths: Iterable[str]) -> None:
 
 
 class Lease:
-    """Says, in the folders that a job stages in, that what it staged since it began may still be committed.
+    """A file in each folder that a job stages in: what the job staged since it began may still be committed.
 
     Args:
         folders: The table's, and where else.
@@ -85,7 +85,7 @@ class Lease:
             self._renewed_s = now_s
 
     def end(self) -> None:
-        """Take it away; where that fails, its age does."""
+        """Remove it; if that fails, it expires."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 folder.remove(self._name)
@@ -93,7 +93,7 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: Folder) -> Iterator[Lease]:
-    """A lease for as long as the block takes, if whoever is in it renews it.
+    """A lease for as long as the block takes; the block renews it.
 
     Args:
         folder: The table's.
@@ -202,7 +202,7 @@ def _manifests(folder: Folder) -> list[Entry]:
 
 
 def _before(now_s: float, keep: timedelta, since_s: float | None) -> float:
-    """What was written before this time is no job's any more."""
+    """Files that were written before this time belong to no job any more."""
     aged_s = now_s - keep.total_seconds()
     return aged_s if since_s is None else min(aged_s, since_s - _CLOCKS.total_seconds())
 

@@ -104,7 +104,7 @@ def flags(notes: Iterable[Note], count: int) -> pa.Array:
 
 
 def with_notes(rows: pa.Table, notes: list[Note]) -> pa.Table:
-    """Rows with more of them noted, beside what their column says already.
+    """Rows with further notes, added to those that their column has already.
 
     Args:
         rows: With or without the column.

@@ -65,7 +65,7 @@ class EdgeAccount:
         self._busy_until_s = began_s
 
     def beat(self, beat: Heartbeat, stamp_ms: int, now_s: float) -> None:
-        """A beat is heard now that arrived at `stamp_ms` by central's clock; its own time is shown and not trusted."""
+        """Take a beat that arrived at `stamp_ms` by central's clock; its own timestamp is shown, not trusted."""
         fresh = self.beat_ms is None or stamp_ms > self.beat_ms
         # What was there when the watching began comes all at once.
         self._beat_came = self._beat_came or (fresh and now_s - self._began_s > OLD_NEWS_S)
@@ -133,7 +133,7 @@ class EdgeAccount:
 
     @staticmethod
     def _doomed(moment: Moment, seen: EdgeSnapshot, moving: Mapping[EdgePartition, Track]) -> list[float]:
-        """Seconds that the edge still keeps what waits, of flows that will not have read it by then."""
+        """Seconds until the edge deletes unread records, of the flows that will not have read them by then."""
         if seen.logs is None or seen.logs_s is None:
             return []
         since_s = moment.now_s - seen.logs_s

@@ -1,4 +1,4 @@
-"""An edge's logs beside the ledger: what they have of each flow, how old what waits is, and how long it lasts.
+"""An edge's logs beside the ledger: the unread records of each flow, their age, and how long the edge keeps them.
 
 Beyond the last stable offset lies what transactions at the edge have not decided yet. Nobody may read that, and where
 such a transaction is never ended, a flow without any lag stands still.
@@ -132,7 +132,7 @@ def edge_logs(
 
 
 def hanging(found: Undecided, age_ms: int | None) -> str:
-    """Why a flow stands still that has no lag, in words; empty where nothing or nothing old holds it back.
+    """Why a flow without lag stands still, in words; empty where no old transaction holds it back.
 
     Args:
         found: What is held back.
@@ -157,7 +157,7 @@ def _settings(config: HubConfig, edge: str, names: set[str]) -> dict[str, dict[s
 def gap_of(
     config: HubConfig, source: EdgePartition, entry: LedgerRecord, logs: EdgeLogs | None, *, now_ms: int
 ) -> Gap | None:
-    """The gap of a flow: as the ledger has it, as far as it has grown since, or one that the hub has not met yet.
+    """The gap of a flow: the ledger's, with what it has grown by since, or one that the hub has not met yet.
 
     Args:
         config: The hub.

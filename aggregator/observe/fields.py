@@ -121,7 +121,7 @@ class FieldFeed:
             self.since_ms = min(word.at_ms, self.since_ms or word.at_ms)
 
     def settle(self, silent_ms: int) -> None:
-        """Make one of the sessions that have said nothing for so long: a feed that is kept for days stays small."""
+        """Merge the sessions that have been silent for so long, so that a feed that is kept for days stays small."""
         newest_ms = max((word.at_ms for word in self._whole.values()), default=0)
         past: dict[tuple[str, str], list[_Word]] = {}
         for (edge, topic, session), word in list(self._whole.items()):

@@ -115,7 +115,7 @@ def _end(source: EdgePartition, entry: LedgerRecord, seen: EdgeSnapshot, lost: G
 def _lag_ms(unread_ms: int | None, track: Track | None, moment: Moment) -> int:
     """How long the oldest waiting record has waited.
 
-    What waited when the watching began, or where nobody watched, tells it by the record's own time alone.
+    Where nobody watched when it arrived, only the record's own timestamp says so.
     """
     seen_ms = int(track.waited_s * 1000) if track else 0
     if track is not None and not track.waited_s >= track.spans_s > 0:

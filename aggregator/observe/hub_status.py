@@ -237,7 +237,7 @@ def edge_status(
     moved: Moved,
     rate_limit: int | None,
 ) -> EdgeStatus:
-    """One edge: the state that it was told to be in, the sums of its flows, and how fast its bytes move now."""
+    """One edge: its published state, the sums of its flows, and how fast its bytes move now."""
     return EdgeStatus(
         edge,
         state.state,

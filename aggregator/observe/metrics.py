@@ -46,7 +46,7 @@ def samples(seen: Snapshot, *, by_partition: bool, age_s: float) -> Iterator[Sam
 
 
 def of_threads(threads: Iterable[ThreadStatus]) -> Iterator[Sample]:
-    """How the threads of this process are; they are told also where there is no snapshot."""
+    """How the threads of this process are; exposed also before the first snapshot."""
     for one in threads:
         yield m.THREAD_UP.of(one.is_well, one.name)
         yield m.THREAD_RESTARTS.of(one.restarts, one.name)

@@ -1,4 +1,4 @@
-"""Metrics over HTTP, from a thread of the hub: who knows its names, and its token where it has one, gets a scrape.
+"""Metrics over HTTP, from a thread of the hub. A request names one of its hosts, and brings its token if one is set.
 
 Invariant: a scraper costs the hub a descriptor for some seconds and never a thread; few of them are there at once.
 Refuses an address that cannot be listened on before the hub begins.

@@ -139,7 +139,7 @@ class Monitor:
             return self._latest if self._latest and self._latest.number != number else None
 
     def refuse(self, holds: Iterable[Hold]) -> None:
-        """An epoch begins, and no slot gets these flows: tell so to whoever watches."""
+        """Publish the flows that no slot gets in the epoch that begins."""
         if self._publisher:
             self._publisher.refuse({str(hold.source): (hold.reason, hold.detail) for hold in holds})
 
@@ -314,7 +314,7 @@ class Monitor:
             self._fresh.notify_all()
 
     def _look_at_backfills(self, now_s: float) -> tuple[Progress, ...]:
-        """As they are now, or as they last were: what is wrong with them is no reason to lose sight of the edges."""
+        """Backfills as they are now. If they cannot be read, the last answer stays, and the edges are watched on."""
         try:
             self._seen_backfills = self._backfills.look(now_s)
         except RetryError as error:

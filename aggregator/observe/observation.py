@@ -26,19 +26,19 @@ _AGAIN_LOOKS = 15
 
 
 class Teller(Protocol):
-    """Tells somebody outside what a watcher finds."""
+    """Serves what a watcher finds to somebody outside of the process."""
 
     def serve(self, watcher: Watcher) -> None:
-        """Tell what this one finds from now on."""
+        """Serve what this watcher finds from now on."""
         ...
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Serve nothing any more."""
         ...
 
 
 class Watching:
-    """The monitor of the hub that leads, its metrics, and whoever else tells what it finds.
+    """The monitor of the hub that leads, its metrics, and whatever else serves what it finds.
 
     Args:
         config: The hub.
@@ -102,7 +102,7 @@ class Watching:
             self._monitor.refuse(holds)
 
     def finish(self) -> None:
-        """The hub has ended: let the monitor say its last word."""
+        """The hub has ended: let the monitor publish its last states."""
         if self._running:
             self._stop.set()
         for one in self._running:
@@ -147,7 +147,7 @@ class ThreadPublisher:
         self._outlet.offer(self._topic, value, key=key.encode())
 
     def close(self) -> None:
-        """Say that there are none any more."""
+        """Publish that there are no threads any more."""
         key, value = threads_record(())
         self._outlet.offer(self._topic, value, key=key.encode())
         self._outlet.close()
@@ -161,4 +161,4 @@ def _alike(one: tuple[ThreadStatus, ...], other: tuple[ThreadStatus, ...]) -> bo
 
 
 def _nobody(_: tuple[ThreadStatus, ...]) -> None:
-    """Who watches nothing tells nobody."""
+    """Takes the threads' states where nothing is watched."""

@@ -70,7 +70,7 @@ class EdgeProbe:
             over.wait(EVERY_S)
 
     def ask(self) -> None:
-        """Ask for the logs once; where they are not told, those that were told last stay."""
+        """Ask for the logs once; without an answer the last ones stay."""
         now_ms = int(time.time() * 1000)
         found = edge_snapshot(self._config, self._watch.edge, self._entries(), now_s=time.monotonic(), now_ms=now_ms)
         if found.logs is not None:

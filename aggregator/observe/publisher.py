@@ -47,11 +47,11 @@ class StatePublisher:
         self.publish(edge, account)
 
     def refuse(self, flows: Mapping[str, tuple[str, str]]) -> None:
-        """Say which flows no slot got, and why: the driver's thread does, and the next pulse writes it."""
+        """Note which flows no slot got, and why. The driver's thread calls it, and the next pulse writes it."""
         self._refused = flows
 
     def pulse(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, moment: Moment) -> None:
-        """Say that somebody watches, once a second; now and then all states, and the history."""
+        """Publish once a second that somebody watches, and now and then all states and the history."""
         if moment.now_s - self._pulse_s >= _PULSE_S:
             self._pulse_s = moment.now_s
             key, value = pulse()
@@ -68,7 +68,7 @@ class StatePublisher:
             self._write_history(accounts, before, moment.now_ms)
 
     def end(self, accounts: Mapping[str, EdgeAccount], before: EdgeStatuses, now_ms: int) -> None:
-        """Write everything once more, and that nobody watches from now on."""
+        """Publish everything once more, and that nobody watches any more."""
         for edge, account in accounts.items():
             self.publish(edge, account)
         self._write_history(accounts, before, now_ms)

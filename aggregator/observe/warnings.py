@@ -61,7 +61,7 @@ def troubles(slots: Iterable[SlotWord], refused: Mapping[str, tuple[str, str]]) 
 
 
 def foreign(damaged: Mapping[str, int]) -> dict[str, str]:
-    """What to warn of where records of the hub's topics are none of its own; again with every tenfold of them.
+    """Warnings about records in the hub's topics that it did not write; repeated when their number has grown tenfold.
 
     Args:
         damaged: How many, by topic.

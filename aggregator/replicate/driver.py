@@ -47,7 +47,7 @@ _BOUND_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a finished run leaves to say.
+    """What a finished run reports.
 
     Attributes:
         holds: Flows that stood still at the end.

@@ -21,7 +21,7 @@ _UNDECIDED = "undecided/"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One assignment of flows to slots; `ids` is the greatest number of slot ids ever used, carried for fencing."""
+    """One assignment of flows to slots; `ids`: how many slot ids were ever used, so that all of them are fenced."""
 
     epoch: int
     slots: int
@@ -80,7 +80,7 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where slots were told to write an edge's topic: the rule may change or go, what it left undecided stays.
+    """The central topic that an edge's topic is written to; kept when rules change, as it may hold undecided records.
 
     Attributes:
         by_key: Whether a record of any of its partitions may lie in any of central's.
@@ -115,9 +115,10 @@ class ControlState:
 
 
 def former(now: Collection[Target], noted: Collection[Target]) -> dict[tuple[str, str], set[str]]:
-    """Central topics that edge topics were written to by former rules, of those that are written now.
+    """Central topics that former rules wrote edge topics to, of the edge topics that are written now.
 
-    A topic that was divided by key is one of them, though its name has stayed: the rule of today asks for less of it.
+    A topic that was divided by key is one of them, also under the same name: today's rule writes fewer of its
+    partitions.
     """
     wanted = {(one.edge, one.topic): one for one in now}
     found = defaultdict[tuple[str, str], set[str]](set)

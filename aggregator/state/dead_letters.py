@@ -71,7 +71,7 @@ def is_key(text: str) -> bool:
 
 
 def letter_copy(hub: str, key: bytes | str | None, value: bytes | None) -> Copy | None:
-    """Of which record this is the letter or the resolution, and by which backfill; None of what is neither."""
+    """The record that a letter or a resolution is about, and the backfill that wrote it; None for anything else."""
     text = key_text(key) if isinstance(key, bytes) else key or ""
     try:
         body = _DECODER.decode(value)

@@ -1,10 +1,10 @@
-"""The decisions topic: who decided what, when and why, one link behind the other, for whoever has to answer for it.
+"""The decisions topic: who decided what, when and why, as a chain of hashes.
 
     hash = SHA-256(canonical JSON of the link without its hash); each link holds the hash of the one before
 
-Invariant: the topic is only ever appended to, and one transactional id writes it: a link is made when all before it are
-known, and two that decide at once follow each other. What is decided is written here before it takes effect anywhere.
-`by` is the name that somebody gave; `principal` is the name that the client signed in as, by its own configuration.
+Invariant: the topic is only appended to, under one transactional id. A link is made when all links before it are known,
+so that two decisions at once follow each other. A decision is written here before it takes effect. `by` is the name
+that somebody gave; `principal` is the name that the client signed in as, by its own configuration.
 """
 
 import hashlib
@@ -120,10 +120,10 @@ def place_after(link: Link) -> tuple[int, str]:
 
 
 def end_of(records: Iterable[LogRecord]) -> Link | None:
-    """The last link of the chain, whatever else lies in the topic: what is no link of it keeps nobody from deciding.
+    """The last link of the chain. Other records in the topic are passed over, so that they keep nobody from deciding.
 
-    Of a topic whose beginning was deleted, the first link counts that is whole; a link lies behind all before it, so
-    that its number says how many offsets there are before it at least.
+    Where the topic's beginning was deleted, the chain begins at the first whole link. A link lies behind all links
+    before it, so its number says how many offsets there are before it at least.
     """
     last: Link | None = None
     for record in records:

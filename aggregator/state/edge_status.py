@@ -1,8 +1,9 @@
 """The topic of edge states: what the hub found of each edge, and the history that availability is computed from.
 
-Invariant: written by the leading hub, and `lake` by whoever runs the lake; one record per key, each whole by itself;
-stamped by central (LogAppendTime), so that nobody's clock is compared. A record of another version, or a damaged one,
-is counted and passed over: a state is told again within seconds, and a lost day of history is time that nobody watched.
+Invariant: written by the leading hub, and `lake` by whoever runs the lake; one record per key, each whole by itself.
+Central stamps them (LogAppendTime), so that no clocks are compared. A damaged record, or one of another version, is
+counted and passed over. A state is written again within seconds, and a lost day of history counts as time that nobody
+watched.
 
 Keys: `pulse`, which moves once a second while a hub watches; `refused`; `threads`; `lake`; `state/<edge>`;
 `day/<edge>/<date>`.
@@ -97,7 +98,7 @@ class EdgeStatuses:
     damaged: int = 0
 
     def heard(self, records: Iterable[tuple[str, bytes | None, int]]) -> Self:
-        """What is told after further records of (key, value, stamp), in log order."""
+        """The statuses after further records of (key, value, stamp), in log order."""
         states, days, damaged = dict(self.states), dict(self.days), self.damaged
         changed: dict[str, Any] = {}
         for key, value, stamp_ms in records:
@@ -126,12 +127,12 @@ def pulse(*, last: bool = False) -> tuple[str, bytes]:
 
 
 def refusal(flows: Mapping[str, tuple[str, str]]) -> tuple[str, bytes]:
-    """Key and value of what says which flows no slot got, and why."""
+    """Key and value of the record that names the flows that no slot got, each with the reason."""
     return REFUSED, _dump({"flows": dict(sorted(flows.items())[:_REFUSED_MOST])})
 
 
 def threads_record(threads: Iterable[ThreadStatus]) -> tuple[str, bytes]:
-    """Key and value of what says how the threads of the leading hub are."""
+    """Key and value of the record about the threads of the leading hub."""
     return THREADS, _dump({"threads": [asdict(one) for one in threads]})
 
 

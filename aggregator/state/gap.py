@@ -1,7 +1,7 @@
 """Gaps as central keeps them: offsets of a flow that its edge no longer has, and a decision to go on without them.
 
-Invariant: a decision names one flow at one position, so that it can only ever let pass what was there to be decided;
-an end of None is a tail that nobody knows. An open gap lies in its flow's ledger record, a decision in `H.requests`.
+Invariant: a decision names one flow at one position, so that it covers nothing that came later. An end of None means
+that nobody knows how far the gap goes. An open gap lies in its flow's ledger record, a decision in `H.requests`.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Gap:
         return self.end is not None or self.kind not in _ENDING
 
     def is_of(self, position: Position) -> bool:
-        """Whether a flow at this position can have it; who goes on behind one never goes back in an incarnation."""
+        """Whether a flow at this position can have it. Within an incarnation no flow goes back behind a gap."""
         if self.kind in _ENDING:
             return self.start == position.next_offset and self.end is not None and self.start < self.end
         return self.end is None and (self.kind is not GapKind.TRUNCATED or self.start <= position.next_offset)

@@ -1,6 +1,6 @@
 """What a rule says of gaps, as the decisions topic has it: `topics PATTERN at EDGES: on_gap skip`, or `hold`.
 
-Invariant: one spelling, made and read here alone; any other text in a decision about gaps is not a rule's.
+Invariant: this form is written and read here alone. Any other text in a decision about gaps comes from no rule.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ _EVERY = "every edge"
 
 
 class SkipRule(NamedTuple):
-    """One word.
+    """What one rule says of gaps.
 
     Attributes:
         match: The rule's pattern.
@@ -33,13 +33,13 @@ class SkipRule(NamedTuple):
 
     @property
     def about(self) -> str:
-        """As a decision says it; the edges always stand in it, so that no pattern passes for them."""
+        """The text in a decision. It always names the edges, so that no pattern can be taken for them."""
         edges = _EVERY if self.edges is None else ",".join(self.edges)
         return f"{_TOPICS}{self.match}{_AT}{edges}{_ON_GAP}{_SKIP if self.skips else _HOLD}"
 
 
 def skip_rule(link: Link) -> SkipRule | None:
-    """The word of a rule, if a link is one."""
+    """The rule that a link is about; None where it is about something else."""
     head, on_gap, how = link.about.rpartition(_ON_GAP)
     match, at, edges = head.removeprefix(_TOPICS).rpartition(_AT)
     if link.kind is not Kind.GAP or not (on_gap and at and head.startswith(_TOPICS)) or how not in (_SKIP, _HOLD):

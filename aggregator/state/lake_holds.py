@@ -1,7 +1,7 @@
-"""What keeps the lake's tables from going on, as whoever runs the lake tells it: a record in the topic of edge states.
+"""What keeps the lake's tables from going on: one record in the topic of edge states, by the process with the lake.
 
-Invariant: a hold counts only while its table still stands where it was held, so that an old word never hides what has
-moved since. It carries names, offsets and a reason, and nothing of a record.
+Invariant: a hold counts only while its table is still where it was held, so that an old record hides no progress. It
+carries names, offsets and a reason, and nothing of a record.
 """
 
 import json
@@ -47,7 +47,7 @@ class LakeHold:
         return f"{self.table}{at}"
 
     def stands(self, positions: Mapping[CentralPartition, int], ends: Mapping[CentralPartition, int]) -> bool:
-        """Whether it still is so.
+        """Whether the table is still where it was held.
 
         Args:
             positions: The table's next offsets.
@@ -72,7 +72,7 @@ class LakeHold:
 
 
 def holds_record(holds: Sequence[LakeHold]) -> tuple[str, bytes]:
-    """Key and value of what says which holds there are."""
+    """Key and value of the record that lists all holds."""
     rows = [asdict(one) | {"reason": one.reason[:_LONGEST]} for one in holds[:_MOST]]
     return KEY, json.dumps({"v": VERSION, "holds": rows}, separators=(",", ":")).encode()
 

@@ -61,7 +61,7 @@ class HubNames:
 
     @property
     def unused_id(self) -> str:
-        """Transactional id that no slot has, and for which the right for those of all slots holds."""
+        """A transactional id that no slot has; the rights on the slots' ids cover it."""
         return f"{self.hub}.slot-unused"
 
 

@@ -1,8 +1,8 @@
 """Pauses: edges whose flows stand still because somebody asked for it, as records in the requests topic.
 
 Invariant: one record per edge, the newest holds; it says who, when and why, and a resumption does so, too. The driver
-carries it out with its next epoch. A damaged one is named, and the edge rests until somebody says something readable:
-what was said last may have been that.
+carries it out with its next epoch. A damaged record is named and pauses its edge, because it may have been a pause; the
+next readable one replaces it.
 """
 
 import json
@@ -21,7 +21,7 @@ _PAUSES = "pause/"
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Whether an edge is paused, and whose word that is.
+    """Whether an edge is paused, and who decided that.
 
     Attributes:
         edge: Which one.
@@ -71,7 +71,7 @@ def fold_pauses(records: Iterable[LogRecord]) -> dict[str, Pause]:
 
 
 def damaged_pauses(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """Sentences about the newest words that nobody can read."""
+    """A sentence for each edge whose newest record is damaged."""
     for record in newest(records, _PAUSES):
         if _decoded(record) is None:
             edge = record.key.removeprefix(_PAUSES)

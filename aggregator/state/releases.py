@@ -1,8 +1,7 @@
 """Releases: ranges that a lake's quality gate holds and somebody lets pass, as records in the requests topic.
 
-Invariant: a release names offsets of one partition of one life of a central topic, so that it lets pass what was there
-to be seen and nothing that came later; it says who, when and why, and is never withdrawn. A damaged one is named and
-lets nothing pass: its range stays held.
+Invariant: a release names offsets of one partition of one incarnation of a central topic, so that it covers nothing
+that came later. It says who, when and why, and is never withdrawn. A damaged one is named, and its range stays held.
 """
 
 import json
@@ -55,7 +54,7 @@ def fold_releases(records: Iterable[LogRecord]) -> tuple[Release, ...]:
 
 
 def damaged_releases(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """Sentences about those that nobody can read."""
+    """A sentence for each damaged release."""
     for record in newest(records, _RELEASES):
         if _decoded(record) is None:
             yield (

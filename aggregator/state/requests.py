@@ -74,7 +74,7 @@ def decode(record: LogRecord, topic: str) -> Decision:
 
 
 def _about(key: str) -> str:
-    """What a key says, but for the word of the kind: earlier ones had others."""
+    """A key without the kind of its gap, which earlier versions spelled otherwise."""
     return key.removeprefix(_GAPS).partition("/")[2]
 
 

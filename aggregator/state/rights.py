@@ -1,8 +1,8 @@
 """The rights that a principal needs on an edge or at central, by the configuration alone: no more, and no fewer.
 
-Invariant: pure. Kafka knows names and beginnings of names, and no patterns: a rule whose names cannot be listed asks
-for their beginning, and says so. What another right implies is left out (Read and Write imply Describe). Which
-operations there are is proved on brokers with an authorizer: with these a hub runs, and with one less it does not.
+Invariant: pure. Kafka grants rights on names and prefixes, not on patterns. A rule whose names cannot be listed asks
+for a prefix, and says so. What another right implies is left out (Read and Write imply Describe). Tests on brokers with
+an authorizer prove the list: a hub runs with these rights, and does not run without any one of them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

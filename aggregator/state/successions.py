@@ -1,7 +1,7 @@
 """Successions: an edge's name stands for another cluster from now on, as a person decided, in the requests topic.
 
-Invariant: one record per name, the newest holds; it names the cluster by its id, so that it lets in that one and no
-later one, and says who, when and why. A damaged one is named and lets nobody in: the edge stays held.
+Invariant: one record per name, and the newest counts. It names the cluster by its id, so that no later cluster is
+accepted by it, and says who, when and why. A damaged record is named and accepts none: the edge stays held.
 """
 
 import json
@@ -62,12 +62,12 @@ _DECODER = TypedDecoder(_Succession)
 
 
 def fold_successions(records: Iterable[LogRecord]) -> dict[str, Succession]:
-    """The newest word about each name that can be read."""
+    """The newest readable succession of each name."""
     return {one.edge: one for one in map(_decoded, newest(records, _SUCCESSIONS)) if one is not None}
 
 
 def damaged_successions(records: Iterable[LogRecord], topic: str) -> Iterator[str]:
-    """Sentences about those that nobody can read."""
+    """A sentence for each damaged succession."""
     for record in newest(records, _SUCCESSIONS):
         if _decoded(record) is None:
             yield (

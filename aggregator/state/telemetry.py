@@ -26,7 +26,7 @@ class StandStill(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotWord:
-    """One slot's newest word.
+    """The newest report of one slot.
 
     Attributes:
         slot: Its number.
@@ -89,7 +89,7 @@ _WORDS, _KINDS = TypedDecoder(_Word), TypedDecoder(_Kind)
 
 
 def kind_of(value: bytes | None) -> str:
-    """What a telemetry record tells; empty for a slot's regular word, and for what is no record of ours."""
+    """The kind of a telemetry record; empty for a slot's regular report, and for a record that is none of ours."""
     try:
         return _KINDS.decode(value).kind
     except Damaged:

@@ -1,7 +1,7 @@
 """Bytes of each edge as the slots that run count them: what has moved since the watching began, and how fast.
 
-Invariant: pure. A slot's counters begin anew with each of its lives, and are added up; two lives may overlap. What was
-told before the watching began is where counting starts: whoever adds this to what was known then counts nothing twice.
+Invariant: pure. A slot's counters begin at zero with each session and are added up; two sessions may overlap. Counting
+starts at what was reported before the watching began, so that nothing is added twice to an earlier total.
 """
 
 from collections import deque
@@ -58,7 +58,7 @@ class _Series:
 
 
 class Traffic:
-    """Takes what slots tell, in order."""
+    """Takes the reports of slots, in order."""
 
     def __init__(self) -> None:
         self._began_s: float | None = None
@@ -68,7 +68,7 @@ class Traffic:
         self._written: dict[str, _Series] = {}
 
     def take(self, slot: int, session: str, read: Counters, written: Counters, now_s: float) -> None:
-        """Take one slot's counters, heard now; by edge, since this session of it began."""
+        """Take one slot's counters by edge, as they are now; they began at zero with this session."""
         self._began_s = now_s if self._began_s is None else self._began_s
         _, known_read, known_written = self._last.pop((slot, session), (now_s, {}, {}))
         self._last[slot, session] = now_s, read, written
@@ -80,7 +80,7 @@ class Traffic:
                 series.setdefault(edge, _Series()).add(grown, now_s)
 
     def _forget(self, now_s: float) -> None:
-        """Sessions that have ended; the newest of a slot may only be silent, because central does not answer."""
+        """Drop sessions that have ended. The newest of a slot stays: central may not answer, so that it is silent."""
         newest = dict(self._last.keys())
         for (slot, session), (heard_s, _, _) in list(self._last.items()):
             if newest[slot] != session and now_s - heard_s > _FORGOTTEN_S:

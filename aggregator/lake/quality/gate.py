@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """A hold: where it began, and until when nothing is asked anew."""
+    """A hold: the offsets at which it began, and until when they are not audited again."""
 
     starts: Mapping[object, int]
     held: tuple[Held, ...]
@@ -180,9 +180,9 @@ class Gate:
         outcomes: Sequence[Outcome],
         limits: Mapping[CentralPartition, OffsetRange],
     ) -> list[Outcome]:
-        """Audit rows that somebody else commits in place of others, as any commit; what fails is in the quarantine now.
+        """Audit rows that replace others in the table, as any commit; what fails goes into the quarantine here.
 
-        Asked again after that, it decides nothing anew.
+        A second call for the same rows decides nothing anew.
 
         Args:
             handle: The table's.
@@ -212,7 +212,7 @@ class Gate:
         return taken
 
     def admitted(self, version: int, outcomes: Sequence[Outcome]) -> None:
-        """Keep with the verdict that what was admitted is in the table.
+        """Add to the verdict that the admitted rows are in the table.
 
         Raises:
             TableUnavailable: the folder of verdicts cannot be written.
@@ -299,7 +299,7 @@ class Gate:
         return replace(audit, diverted=rows, audit_s=seconds), findings, halves
 
     def _commit(self, handle: TableHandle | None, halves: Sequence[Half], *, force: bool) -> CommitResult:
-        """With a quarantine every commit goes through it; without one as any table's."""
+        """Commit through the quarantine, if there is one; else as for a table without a gate."""
         if self._diverts:
             return self._quarantine.publish(handle, halves, force=force)
         outcomes = [half.stays for half in halves]

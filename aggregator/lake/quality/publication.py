@@ -1,4 +1,4 @@
-"""What became of one commit at the gate, and the commits that somebody else had decided and not finished.
+"""What became of one commit at the gate, and how a commit is finished that another process decided.
 
 Invariant: a range that the quarantine's commit decided is published by that decision, whoever finds it.
 """

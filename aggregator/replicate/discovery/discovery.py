@@ -156,7 +156,7 @@ def renewed(cluster: ClusterConfig, known: Mapping[str, EdgeTopic]) -> dict[str,
 def _firsts_ms(
     config: HubConfig, edge: str, name: str, waits: Iterable[bool], oldest: Iterable[int | None]
 ) -> tuple[int | None, ...]:
-    """How old the first record is that a rule's `start` lets come, at most; of `earliest` it is the oldest one.
+    """By partition, the first timestamp that a rule's `start` lets through, or an earlier one; none for `earliest`.
 
     Args:
         config: The hub.
@@ -214,7 +214,7 @@ def unanswered(shown: Mapping[str, EdgeShown]) -> list[Hold]:
 def without(
     ledger: Mapping[EdgePartition, LedgerRecord], shown: Mapping[str, EdgeShown]
 ) -> Mapping[EdgePartition, LedgerRecord]:
-    """The ledger without flows of topics that nobody answers for: what is not seen is not gone.
+    """The ledger without flows of topics that nobody answers for; these are not taken for deleted.
 
     Args:
         ledger: Winning records.

@@ -137,7 +137,7 @@ class EdgeWatch:
         self._tell(before)
 
     def _known_leaders(self) -> Mapping[str, tuple[bool, ...]]:
-        """Its topics, if its own cluster answers. Of another one nothing is kept: it is as if the edge were away.
+        """Its topics, if its own cluster answers. Of another one nothing is kept, as if the edge did not answer.
 
         Raises:
             ForeignCluster: another one answers.
@@ -178,7 +178,7 @@ class EdgeWatch:
         self.answer = replace(self.answer, answered_s=answered_s, ends_s=asked_s, ends=known)
 
     def _tell(self, before: str) -> None:
-        """Say once that it does not answer, and that it does again; whoever discovers nothing only shows it."""
+        """Log once that the edge does not answer, and once that it does again; not in a watch without discovery."""
         trouble = self.answer.trouble
         if self._discovers and trouble and not before:
             log.warning("edge %s: %s", self.edge, trouble)

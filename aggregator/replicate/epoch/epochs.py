@@ -210,8 +210,9 @@ class EpochRunner:
     def _opened(self, slots: int, places: Collection[Partition], snapshots: Snapshots) -> Opened:
         """Open an epoch that writes these partitions of central, and say which of them it may not.
 
-        A driver's first epoch asks about all that was ever written, by rules of yesterday too. Of very many its later
-        ones ask about those that slots named: a slot looks before it writes, and says at its end what is left.
+        A driver's first epoch asks about every partition that was ever written, by former rules too. Where these are
+        very many, later epochs ask only about those that slots named. A slot looks before it writes, and names at its
+        end what is undecided.
         """
         now = {*places, (self._names.dead_letters, 0)}
         if self.opened is None:

@@ -51,9 +51,9 @@ class EpochFlows:
 def undecided_beside(
     now: Collection[Target], noted: Collection[Target], undecided: Mapping[Partition, str], letters: str
 ) -> dict[tuple[str, str], str]:
-    """What is undecided where flows do not write now, but did, and where all of them write dead letters.
+    """What is undecided in partitions that flows wrote formerly, and among dead letters, which all flows write.
 
-    A flow that went on would pass it, and what lies below its position counts as committed when it is settled.
+    Such a flow waits: if it went on, what lies below its new position would count as committed when it is settled.
     """
     held = {topic: why for (topic, _), why in sorted(undecided.items())}
     went = former(now, noted)
@@ -101,8 +101,9 @@ def entry_of(
 def _begun(topic: EdgeTopic, entries: Collection[LedgerRecord | None]) -> int:
     """How many partitions of a topic begin where its rule says, by the records of those that it has now.
 
-    All of a topic that nobody knows; none of one that was created again: everything in it is new. Records of earlier
-    versions do not say it: what has none beside them counts as added later, and is read from its beginning.
+    All partitions of a topic that nobody knows; none of one that was created again, because everything in it is new.
+    Ledger records of earlier versions lack the number. A partition without a record counts as added later then, and is
+    read from its beginning.
     """
     known = [entry for entry in entries if entry is not None]
     if not known:

@@ -1,8 +1,8 @@
-"""What a hub begins with on record: its policies, and the rules that pass over gaps, where they are others than before.
+"""Decisions that a hub records when it begins: its policies, and its rules about gaps, where they have changed.
 
-Invariant: a rule with `on_gap: skip` accepts gaps that nobody has seen yet, so that it is a decision when a hub begins
-with it, and again when none does any more. A hub that may not write there says so and runs on: the policy that is in
-force stands in every derived schema and report as well, and what was passed over with its gap.
+Invariant: a rule with `on_gap: skip` accepts gaps that nobody has seen yet. So a hub records a decision when it begins
+with such a rule, and when it begins without it again. A hub that may not write there says so and runs on: every derived
+schema and report names its policy anyway, and every gap what was passed over.
 """
 
 import logging

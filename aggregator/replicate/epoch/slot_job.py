@@ -73,7 +73,7 @@ def run_watched(
 
 
 class _SlotsJob:
-    """What Spark shows of an epoch's slots. Those of a drain end when they are done, one by one, and tell nothing."""
+    """What Spark shows of an epoch's slots. In a drain slots end one by one when they are done, so no end counts."""
 
     def __init__(self, spark: SparkSession, work: EpochWork) -> None:
         self._spark = spark
@@ -108,6 +108,6 @@ def _ask_to_end(central: KafkaDriverCentral, epoch: int) -> float | None:
 
 
 def _error_text(error: BaseException) -> str:
-    """What our task said in its last words; a foreign error's text may quote a record and is left out."""
+    """The message of a failed task, if it is an error of ours; any other text may quote a record and is left out."""
     said = _OURS.findall(str(error))
     return said[-1] if said else f"the Spark job failed ({type(error).__name__})"

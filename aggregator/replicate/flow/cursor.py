@@ -87,7 +87,7 @@ class Cursor(Struct, frozen=True):
 
     @property
     def start(self) -> Start:
-        """What a reader is told."""
+        """Where a reader starts."""
         return Start(self.entry.next_offset, self.entry.leader_epoch)
 
     @property
@@ -128,7 +128,7 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, entry=structs.replace(self.entry, sealed=tuple(sorted(sealed.items()))))
 
     def returned(self, *, cycles: int, forged: int) -> Self:
-        """With so many more of its records that were our own, or said so."""
+        """With so many more records that were the hub's own, or claimed to be."""
         if not cycles and not forged:
             return self
         entry = self.entry
@@ -155,7 +155,7 @@ class Cursor(Struct, frozen=True):
         return structs.replace(self, hold=None, waiting=self.waiting and self.waiting._replace(retry_at_s=None))
 
     def without(self, lost: Gap) -> Self:
-        """Behind a gap, by the flow's rule, which goes on record."""
+        """Behind a gap that the flow's rule skips; the decision is recorded."""
         position = self.entry.position
         decision = skipped(self.source, position, lost, now_ms=lost.since_ms)
         entry = structs.replace(self.entry, unread=grown(self.entry.unread, passed_over(lost, position)))

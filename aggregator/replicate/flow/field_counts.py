@@ -20,7 +20,7 @@ _ROW_BYTES = 50_000
 
 
 class FieldReports:
-    """Says when and what one slot has to tell; lives as long as its strips."""
+    """Decides when one slot reports its fields, and what; one object for as long as its strips."""
 
     def __init__(self) -> None:
         self._turns = 1
@@ -31,7 +31,7 @@ class FieldReports:
     def bodies(
         self, strips: Mapping[tuple[str, str], Strip], now_s: float, *, last: bool = False
     ) -> Iterator[dict[str, object]]:
-        """What is to be told now.
+        """The reports that are due now.
 
         Args:
             strips: The slot's, by edge and topic.

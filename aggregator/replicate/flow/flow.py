@@ -149,7 +149,7 @@ class Flow:
     def moved(self) -> bool:
         """Whether the open transaction has something to write for this flow.
 
-        A leader epoch that was found at the same position is: without it a later life would not see that the log was
+        A leader epoch that was found at the same position counts: without it nobody could see later that the log was
         cut.
         """
         entry, committed = self.cursor.entry, self.committed.entry

@@ -47,7 +47,7 @@ def gap(next_offset: int, start_offset: int, end_offset: int, *, since_ms: int) 
 
 
 def cut_log(lost: Gap | None, cut: Cut, next_offset: int, *, since_ms: int) -> Gap | None:
-    """A gap in the light of where the log was cut: it may have grown again since, even beyond the position.
+    """The gap of a log that was cut, from the cut on: the log may have grown since, even beyond the position.
 
     Args:
         lost: What the offsets alone say: None, or a truncated log.

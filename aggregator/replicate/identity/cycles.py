@@ -94,14 +94,14 @@ class Cycles:
         return cycles, forged
 
     def _is_cycle(self, origins: Sequence[bytes], seals: Sequence[bytes]) -> bool:
-        """A hub writes one header of each name; a crowd of them is somebody's forgery, which suppresses nothing."""
+        """A hub writes one header of each name. A record with several of them is forged, and is not suppressed."""
         if max(len(origins), len(seals)) > ORIGIN_HEADERS.limit:
             return False
         return not self.keys or any(_vouches(key, origins, seals) for key in self.keys)
 
 
 def _vouches(key: bytes, origins: Sequence[bytes], seals: Sequence[bytes]) -> bool:
-    """Whether some seal is some origin's. Both are digested under the key once more: time tells nothing."""
+    """Whether a seal belongs to an origin. Both are hashed once more, so that the time it takes tells nothing."""
     made = [mac.hex().encode() for mac in _macs(key, origins)]
     return not set(_macs(key, made)).isdisjoint(_macs(key, seals))
 

@@ -164,7 +164,7 @@ class Delivery:
     def _further_tombstones(
         self, flow: Flow, chunk: Chunk, stripped: Stripped, chains: BytesColumn | None
     ) -> Iterator[OutgoingRecords]:
-        """What deletes the records that a key had under other versions: in the same transaction, behind their own."""
+        """Tombstones for the keys of a record under other key versions: in the same transaction, behind its own."""
         source, alive = flow.plan.source, {at for at in stripped.further if at not in stripped.rejected}
         for number in itertools.count(1):
             places = sorted(at for at in alive if len(stripped.further[at]) >= number)
@@ -193,7 +193,7 @@ class Delivery:
         )
 
     def _resolve(self, writer: Writer, flow: Flow, chunk: Chunk, stripped: Stripped) -> None:
-        """Say of former dead letters, in the transaction that delivers or suppresses them, that they are none now."""
+        """Resolve former dead letters, in the transaction that delivers or suppresses their records."""
         for index, offset in enumerate(chunk.offsets):
             if offset in flow.plan.letters and index not in stripped.rejected:
                 outcome = SUPPRESSED if index in stripped.suppressed else DELIVERED
@@ -238,7 +238,7 @@ def _without(cycles: Collection[int], batch: Batch) -> Batch:
 
 
 def _reject_far(limits: Limits, chunk: Chunk, stripped: Stripped, now_ms: int) -> None:
-    """A topic that bounds timestamps takes the others."""
+    """Reject records whose timestamps the topic does not take."""
     if limits.bound:
         far = limits.beyond(np.asarray(chunk.timestamps_ms, np.int64), now_ms)
         _reject(stripped, far, Reason.REFUSED_TIMESTAMP)

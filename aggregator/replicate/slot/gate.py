@@ -168,7 +168,7 @@ class Gate:
         self._again_at = self._ports.now() + min(_AGAIN_MOST_S, max(_AGAIN_S, _REST * took_s))
 
     def _close(self) -> None:
-        """Patience is over for what is not open: whether central refuses what does not answer, it is asked."""
+        """Patience is over for what is not open; ask central whether it refuses what does not answer."""
         now = self._ports.now()
         self._closed = {place: self._closed.get(place, now) for place in self._ends}
         self._silent &= self._closed.keys()

@@ -36,7 +36,7 @@ CENTRAL = "central"
 
 
 class _SlotWriter(TransactionalWriter):
-    """A slot's: renewed credentials that it cannot take end it before its next transaction, and the slot goes to C."""
+    """A slot's producer; if it cannot take renewed credentials, the slot opens another before its next transaction."""
 
     def begin(self) -> None:
         """Open a transaction; errors as of `TransactionalWriter.begin`."""

@@ -79,7 +79,7 @@ class SlotOutcome:
 
 
 def standstill(plan: SlotPlan, refused: Refused, why: str) -> dict[str, object]:
-    """The word of a slot that can begin no transaction, or knows no end of the last: nothing flows."""
+    """The report of a slot that can begin no transaction, or does not know how the last one ended: nothing flows."""
     waiting = {str(flow.source): why for flow in plan.flows}
     figures = {"transactions": 0, "aborts": refused.aborts, "aborted": refused.why, "held": {}, "waiting": waiting}
     return {"epoch": plan.epoch, "slot": plan.slot} | figures

@@ -1,8 +1,8 @@
 """The readers of a slot: one per edge, and what becomes of a flow that its edge cannot be read for.
 
 Invariant: a partition is assigned exactly while its flow may be read, and always at the flow's own start: its cursor's
-offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors; but a doubt whether
-an edge's log is what was read does, until somebody could judge it.
+offset and leader epoch. Nothing here outlives a rewind, because all of it is written into cursors. Only a doubt stays
+whether an edge's log is the one that was read, until it can be judged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ class Readers:
             self.ask(edge, self._ports.now())  # silence counts from when it was asked
 
     def ask(self, edge: str, now: float) -> None:
-        """An edge is asked anew, or was not asked, or has more than was asked for: nothing of it is silent yet."""
+        """Count an edge's silence anew: it is asked again, was not asked, or has more than was asked for."""
         self._asked[edge] = now
 
     def silent(self, source: EdgePartition, now: float) -> bool:
@@ -330,7 +330,7 @@ class Readers:
     def _lost(self, flow: Flow) -> tuple[Gap | None, tuple[int, int] | None]:
         """The gap, if there is one; if there is none, a leader epoch up to which the log before the position is whole.
 
-        And where what the flow's own one bounds ends at least.
+        Beside that epoch: the offset before which no record exceeds the flow's own leader epoch.
 
         The leader's epoch is asked for first: what is cut after that has a higher one, and is found the next time. A
         search that met such a higher one has read two logs, and says nothing of either.
