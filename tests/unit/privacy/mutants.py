@@ -20,6 +20,7 @@ PRECEDENCE = "aggregator.privacy.policy.precedence"
 PROGRAM = "aggregator.privacy.kernel.program"
 PROGRAMS = "aggregator.privacy.programs"
 RULES = "aggregator.privacy.policy.rules"
+SHA256 = "aggregator.privacy.sha256"
 SETTLE = "aggregator.privacy.plan.containers"
 SUBJECTS = "aggregator.privacy.subjects"
 SUPPRESSION = "aggregator.privacy.suppression"
@@ -354,11 +355,16 @@ HERITAGES = [
 ]
 
 OPERATORS = [
-    _one(
+    Mutant(
         "tokens have a key",
-        TOKENS,
-        "macs.append(keyed.finalize())",
-        "macs.append(__import__('hashlib').sha256(message).digest())",
+        [
+            (TOKENS, "macs.append(mac.finalize())", "macs.append(__import__('hashlib').sha256(message).digest())"),
+            (
+                SHA256,
+                "    short = hashlib.sha256(key).digest() if len(key) > BLOCK_BYTES else key\n",
+                "    short = b''\n",
+            ),
+        ],
     ),
     _one(
         "mask: what would show all shows nothing",
