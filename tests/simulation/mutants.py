@@ -176,14 +176,14 @@ MUTANTS = [
                 ".start((source.topic, source.partition), flow.cursor.start)",
                 ".start((source.topic, source.partition), Start(flow.cursor.start.offset))",
             ),
-            (READERS, "told > known and not unwatched", "told > known"),
+            (READERS, "epoch > known and not unwatched", "epoch > known"),
         ],
         situation="gaps are skipped",
         seed=522,
     ),
     Mutant(
         "leader epoch: only the client compares it where a partition is read again",
-        [(READERS, "told > known and not unwatched", "told > known")],
+        [(READERS, "epoch > known and not unwatched", "epoch > known")],
         situation="everything at the edge",
     ),
     Mutant(
@@ -296,7 +296,7 @@ MUTANTS = [
     ),
     Mutant(
         "a drain takes a position for reached that no edge was asked about",
-        [(READERS, "or flow.done or told)", "or True)")],
+        [(READERS, "or flow.done or vouched)", "or True)")],
         situation="cut, recreated",
         seed=2129,
     ),
@@ -655,9 +655,9 @@ LAKE_MUTANTS = [
         [
             (
                 ICEBERG_HANDLE,
-                """                transaction = self._changed(paths, gone, moves, told_of)
+                """                transaction = self._changed(paths, gone, moves, marked)
 """,
-                """                transaction = self._changed(paths, gone, {self._mark: mark}, told_of)
+                """                transaction = self._changed(paths, gone, {self._mark: mark}, marked)
 """,
             ),
             (

@@ -24,12 +24,12 @@ MUTANTS = [
     Mutant("a backfill takes whatever comes", [(SLOT, "for piece in flow.pieces(chunk):", "for piece in [chunk]:")]),
     Mutant(
         "a backfill reads behind a cut that the live flow has not met",
-        [(READERS, "told > newest and self._is_cut_ahead(flow, newest)", "False")],
+        [(READERS, "epoch > newest and self._is_cut_ahead(flow, newest)", "False")],
         situation="late, cut",
     ),
     Mutant(
         "a backfill that has all waits for its edge to say so",
-        [(READERS, "or flow.done or told)", "or told)")],
+        [(READERS, "or flow.done or vouched)", "or vouched)")],
     ),
     Mutant(
         "a flow that stands still goes on behind what it stands before",
