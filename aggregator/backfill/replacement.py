@@ -25,11 +25,13 @@ from aggregator.lake.attempts import Done, attempted
 from aggregator.lake.columns import conformed
 from aggregator.lake.commit import fitted
 from aggregator.lake.files import Stage, StagedFile
-from aggregator.lake.folder import Folder, reason
+from aggregator.lake.folder import Folder
 from aggregator.lake.orphans import Lease, discard
 from aggregator.lake.ranges import Outcome
-from aggregator.lake.tables.port import LiveFile, TableHandle, Tables, TableUnavailable
+from aggregator.lake.storage_errors import storage_errors
+from aggregator.lake.tables.port import LiveFile, TableHandle, Tables
 
+_VACUUMED = "was the table vacuumed meanwhile, or is the disk full? then resume"
 ATTEMPTS, PAUSES = 20, Backoff(first_s=0.05, most_s=0.8)
 
 
@@ -157,7 +159,7 @@ class Replacement:
         live = handle.live()
         for one in live:
             if one.path not in self._origins:
-                with _told(self._folder):
+                with storage_errors(self._folder, hint=_VACUUMED):
                     rows = self._folder.rows(one.path, list(ORIGIN_COLUMNS))
                 self._origins[one.path] = self._affected.origins(rows)
         return [one for one in live if self._origins[one.path]]
@@ -176,7 +178,7 @@ class Replacement:
         """
         lease = self._lease = Lease(self._folder, come.folder)
         try:
-            with _told(self._folder):
+            with storage_errors(self._folder, hint=_VACUUMED):
                 lease.renew()
             return attempted(self._name, lambda: self._attempt(come, tell), most=ATTEMPTS, pauses=PAUSES)
         finally:
@@ -198,7 +200,7 @@ class Replacement:
             return None
         hits = self.hits(handle)
         had = _joined(self._origins[one.path] for one in hits)
-        with _told(self._folder):
+        with storage_errors(self._folder, hint=_VACUUMED):
             fresh = self._freshly(handle, hits, had, come)
             rest = self._staying.rest(handle.live(), hits, fresh.left, fresh.came)
             kept = self._keep(handle, rest)
@@ -301,14 +303,3 @@ def _count(origins: Origins) -> int:
 def _add(stage: Stage, rows: pa.Table, schema: pa.Schema) -> None:
     if rows.num_rows:
         stage.add(conformed(rows, schema))
-
-
-@contextmanager
-def _told(folder: Folder) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TableUnavailable(
-            f"{folder} cannot be read or written: {reason(error)}",
-            hint="was the table vacuumed meanwhile, or is the disk full? then resume",
-        ) from None
